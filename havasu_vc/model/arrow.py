@@ -1,0 +1,335 @@
+"""Schemas as Arrow: the types rows have in memory and in Parquet files.
+
+Every Iceberg type has one Arrow type, the *stored* type. A column that came as
+something Iceberg lacks (unsigned and small integers, float16, dictionaries, times
+of other units) is stored as the next type that holds every value of it, and
+`Field.source_type` remembers the original, which `to_source` gives back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from havasu_vc.errors import UnsupportedTypeError
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import (
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+)
+
+__all__ = [
+    "FIELD_ID",
+    "arrow_field",
+    "arrow_schema",
+    "arrow_type",
+    "schema_from_arrow",
+    "to_source",
+    "to_stored",
+]
+
+FIELD_ID = b"PARQUET:field_id"
+"""The key under which pyarrow keeps Parquet field ids."""
+
+_PRIMITIVES: dict[Primitive, pa.DataType] = {
+    Primitive.BOOLEAN: pa.bool_(),
+    Primitive.INT: pa.int32(),
+    Primitive.LONG: pa.int64(),
+    Primitive.FLOAT: pa.float32(),
+    Primitive.DOUBLE: pa.float64(),
+    Primitive.DATE: pa.date32(),
+    Primitive.TIME: pa.time64("us"),
+    Primitive.TIMESTAMP: pa.timestamp("us"),
+    Primitive.TIMESTAMPTZ: pa.timestamp("us", tz="UTC"),
+    Primitive.STRING: pa.string(),
+    Primitive.UUID: pa.binary(16),
+    Primitive.BINARY: pa.binary(),
+}
+_FROM_ARROW: dict[pa.DataType, Primitive] = {
+    type_: primitive
+    for primitive, type_ in _PRIMITIVES.items()
+    if primitive is not Primitive.UUID
+}
+_WIDENED: dict[pa.DataType, Type] = {
+    pa.int8(): Primitive.INT,
+    pa.int16(): Primitive.INT,
+    pa.uint8(): Primitive.INT,
+    pa.uint16(): Primitive.INT,
+    pa.uint32(): Primitive.LONG,
+    pa.uint64(): Decimal(20, 0),
+    pa.float16(): Primitive.FLOAT,
+    pa.large_string(): Primitive.STRING,
+    pa.string_view(): Primitive.STRING,
+    pa.large_binary(): Primitive.BINARY,
+    pa.binary_view(): Primitive.BINARY,
+    pa.date64(): Primitive.DATE,
+    pa.time32("s"): Primitive.TIME,
+    pa.time32("ms"): Primitive.TIME,
+    pa.time64("ns"): Primitive.TIME,
+    pa.null(): Primitive.STRING,
+}
+_SOURCES: dict[str, pa.DataType] = {str(type_): type_ for type_ in _WIDENED}
+_TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
+_DURATION = re.compile(r"duration\[(s|ms|us|ns)\]")
+_DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(u?int(?:8|16|32|64))>")
+_FIXED_LIST = re.compile(r"fixed_size_list\[(\d+)\]")
+
+
+def arrow_type(type_: Type, *, physical: bool = False) -> pa.DataType:
+    """Return the stored Arrow type; with `physical`, under the names used in our files."""
+    match type_:
+        case Primitive():
+            return _PRIMITIVES[type_]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Fixed(length):
+            return pa.binary(length)
+        case Struct(fields):
+            return pa.struct(
+                [arrow_field(field, physical=physical) for field in fields]
+            )
+        case List(element):
+            return pa.list_(arrow_field(element, physical=physical))
+        case Map(key, value):
+            return pa.map_(
+                arrow_field(key, physical=physical),
+                arrow_field(value, physical=physical),
+            )
+
+
+def arrow_field(field: Field, *, physical: bool = False) -> pa.Field:
+    """Return the stored Arrow field, which carries the field id."""
+    return pa.field(
+        field.stored_name if physical else field.name,
+        arrow_type(field.type, physical=physical),
+        nullable=not field.required,
+        metadata={FIELD_ID: str(field.id).encode()},
+    )
+
+
+def arrow_schema(schema: Schema, *, physical: bool = False) -> pa.Schema:
+    """Return the Arrow schema that rows have in memory, or in our files."""
+    return pa.schema([arrow_field(field, physical=physical) for field in schema.fields])
+
+
+def schema_from_arrow(source: pa.Schema, *, key: tuple[str, ...] = ()) -> Schema:
+    """Return the schema that holds every value of an Arrow schema; ids count from 1.
+
+    Geometry columns are plain binary or text here; whoever knows says so afterwards.
+    """
+    names = source.names
+    ids = iter(range(len(names) + 1, 1 << 30))
+    fields = []
+    for number, name in enumerate(names, 1):
+        field = source.field(name)
+        type_, original = stored_type(field.type, name, lambda: next(ids))
+        required = name in key
+        fields.append(
+            Field(number, name, type_, required=required, source_type=original)
+        )
+    wanted = tuple(field.id for field in fields if field.name in key)
+    return Schema(tuple(fields), wanted)
+
+
+def stored_type(
+    source: pa.DataType, column: str, next_id: Callable[[], int]
+) -> tuple[Type, str | None]:
+    """Return the type that stores an Arrow type, and the original's name if it differs."""
+    if isinstance(source, pa.BaseExtensionType):
+        inner, original = stored_type(source.storage_type, column, next_id)
+        if source.extension_name == "arrow.uuid":
+            return Primitive.UUID, None
+        return inner, original
+    if source in _FROM_ARROW:
+        return _FROM_ARROW[source], None
+    if source in _WIDENED:
+        return _WIDENED[source], str(source)
+    if pa.types.is_decimal(source):
+        return _stored_decimal(source, column)
+    if pa.types.is_timestamp(source):
+        zoned = source.tz is not None
+        return (Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP), str(source)
+    if pa.types.is_duration(source):
+        return Primitive.LONG, str(source)
+    if pa.types.is_fixed_size_binary(source):
+        return Fixed(source.byte_width), None
+    if pa.types.is_dictionary(source):
+        inner, _ = stored_type(source.value_type, column, next_id)
+        if not isinstance(inner, Primitive | Decimal | Fixed):
+            raise UnsupportedTypeError(column, f"{source} has nested dictionary values")
+        return (
+            inner,
+            f"dictionary<values={source.value_type}, indices={source.index_type}>",
+        )
+    return _stored_nested(source, column, next_id)
+
+
+def _stored_decimal(source: pa.DataType, column: str) -> tuple[Type, str | None]:
+    if source.precision > 38 or not 0 <= source.scale <= source.precision:
+        raise UnsupportedTypeError(
+            column, f"{source} has more than 38 digits or a negative scale"
+        )
+    stored = Decimal(source.precision, source.scale)
+    return stored, None if pa.types.is_decimal128(source) else str(source)
+
+
+def _stored_nested(
+    source: pa.DataType, column: str, next_id: Callable[[], int]
+) -> tuple[Type, str | None]:
+    def inside(field: pa.Field, name: str, *, required: bool) -> Field:
+        number = next_id()
+        type_, original = stored_type(field.type, f"{column}.{name}", next_id)
+        return Field(number, name, type_, required=required, source_type=original)
+
+    if pa.types.is_struct(source):
+        if source.num_fields == 0:
+            raise UnsupportedTypeError(column, "a struct without fields")
+        parts = [source.field(index) for index in range(source.num_fields)]
+        return Struct(
+            tuple(inside(part, part.name, required=False) for part in parts)
+        ), None
+    if pa.types.is_map(source):
+        key = inside(source.key_field, "key", required=True)
+        return Map(key, inside(source.item_field, "value", required=False)), None
+    if pa.types.is_list(source):
+        return List(inside(source.value_field, "element", required=False)), None
+    if pa.types.is_large_list(source):
+        return List(inside(source.value_field, "element", required=False)), "large_list"
+    if pa.types.is_fixed_size_list(source):
+        name = f"fixed_size_list[{source.list_size}]"
+        return List(inside(source.value_field, "element", required=False)), name
+    raise UnsupportedTypeError(
+        column,
+        f"{source} has no counterpart",
+        hints=("leave the column out with --columns",),
+    )
+
+
+def to_stored(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Return a batch that came from elsewhere in the stored types of `schema`, by name.
+
+    Raises `UnsupportedTypeError` for a value that the stored type cannot hold.
+    """
+    target = arrow_schema(schema)
+    columns = []
+    for field, wanted in zip(schema.fields, target, strict=True):
+        column = batch.column(field.name)
+        columns.append(_cast(column, wanted.type, field))
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _cast(column: pa.Array, wanted: pa.DataType, field: Field) -> pa.Array:
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if column.type == wanted:
+        return column
+    try:
+        return column.cast(wanted)
+    except pa.ArrowNotImplementedError:
+        # A few pairs only cast in two steps.
+        if pa.types.is_duration(column.type):
+            return column.cast(pa.int64())
+        if pa.types.is_dictionary(column.type):
+            return _cast(column.dictionary_decode(), wanted, field)
+        raise UnsupportedTypeError(
+            field.name, f"{column.type} cannot be read as {field.type}"
+        ) from None
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise UnsupportedTypeError(
+            field.name,
+            f"a value does not fit {field.type}: {str(error).splitlines()[0]}",
+            hints=(
+                "leave the column out with --columns, or change its type in the source",
+            ),
+        ) from error
+
+
+def to_source(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Return stored rows in the types that their columns first came as."""
+    arrays, fields = [], []
+    for field, column in zip(schema.fields, batch.columns, strict=True):
+        type_ = source_type(field)
+        arrays.append(column if column.type == type_ else _restore(column, type_))
+        fields.append(pa.field(field.name, type_, nullable=not field.required))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _restore(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(type_):
+        return column.dictionary_encode().cast(type_)
+    if pa.types.is_duration(type_):
+        return column.cast(pa.int64()).cast(type_)
+    if pa.types.is_null(type_):
+        return pa.nulls(len(column))
+    return column.cast(type_)
+
+
+def source_type(field: Field) -> pa.DataType:
+    """Return the Arrow type that a column first came as."""
+    stored = _source_nested(field)
+    name = field.source_type
+    if name is None:
+        return stored
+    if name in _SOURCES:
+        return _SOURCES[name]
+    if match := _TIMESTAMP.fullmatch(name):
+        return pa.timestamp(match[1], tz=match[2])
+    if match := _DURATION.fullmatch(name):
+        return pa.duration(match[1])
+    if match := _DICTIONARY.fullmatch(name):
+        return pa.dictionary(_INDICES[match[2]], stored)
+    if name == "large_list" and isinstance(field.type, List):
+        return pa.large_list(stored.value_field)
+    if (match := _FIXED_LIST.fullmatch(name)) and isinstance(field.type, List):
+        return pa.list_(stored.value_field, int(match[1]))
+    return stored  # a name from a later version: the stored type holds every value
+
+
+def _source_nested(field: Field) -> pa.DataType:
+    match field.type:
+        case Struct(fields):
+            return pa.struct([pa.field(f.name, source_type(f)) for f in fields])
+        case List(element):
+            return pa.list_(pa.field("element", source_type(element)))
+        case Map(key, value):
+            return pa.map_(
+                pa.field("key", source_type(key), nullable=False),
+                pa.field("value", source_type(value)),
+            )
+        case _:
+            return arrow_type(field.type)
+
+
+_INDICES = {
+    str(type_): type_
+    for type_ in (
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+    )
+}
+
+
+def bounded(
+    batches: Iterator[pa.RecordBatch], most_bytes: int, most_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches cut at a size in bytes and rows."""
+    for batch in batches:
+        size = batch.get_total_buffer_size() if batch.num_rows else 0
+        pieces = max(-(-size // most_bytes), -(-batch.num_rows // most_rows), 1)
+        step = max(-(-batch.num_rows // pieces), 1)
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)

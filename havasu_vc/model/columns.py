@@ -1,0 +1,241 @@
+"""A schema as Kart's list of columns: the form in which people and tools see it.
+
+Diffs, patches and `meta get` print the schema of either kind of dataset as Kart
+does: one object per column with `id`, `name`, `dataType` and what belongs to the
+type. For a Havasu dataset the column id is the field id in decimal. Types that Kart
+lacks (lists, structs, maps, rasters) appear under names of their own.
+
+>>> schema = Schema((Field(1, "fid", Primitive.LONG, required=True),), (1,))
+>>> columns_of(schema)
+[{'id': '1', 'name': 'fid', 'dataType': 'integer', 'primaryKeyIndex': 0, 'size': 64}]
+>>> schema_of(columns_of(schema), schema) == schema
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from havasu_vc.errors import SchemaViolationError
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import (
+    Decimal,
+    Encoding,
+    Field,
+    Fixed,
+    Geometry,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+)
+
+__all__ = ["Column", "columns_of", "schema_of"]
+
+Column = dict[str, Any]
+"""One column in Kart's JSON."""
+
+_INTEGER_SIZES = {"int8": 8, "int16": 16, "uint8": 16, "uint16": 32, "uint32": 64}
+_KNOWN = frozenset(
+    "id name dataType primaryKeyIndex geometryType geometryCRS size length precision scale "
+    "timezone element key value fields required rasterEncoding geometryEncoding".split()
+)
+
+
+def columns_of(schema: Schema) -> list[Column]:
+    """Return a schema as Kart prints it."""
+    positions = {field.id: index for index, field in enumerate(schema.key.fields)}
+    return [_column_of(field, positions.get(field.id)) for field in schema.fields]
+
+
+def _column_of(field: Field, key_position: int | None) -> Column:
+    column: Column = {"id": str(field.id), "name": field.name, **_type_of(field)}
+    if key_position is not None:
+        rest = {name: column.pop(name) for name in tuple(column)[3:]}
+        column |= {"primaryKeyIndex": key_position, **rest}
+    return column
+
+
+def _type_of(field: Field) -> Column:
+    if field.geometry is not None:
+        shape = {
+            "geometryType": field.geometry.shape,
+            "geometryCRS": field.geometry.crs,
+        }
+        given = {name: value for name, value in shape.items() if value is not None}
+        return {"dataType": "geometry", **given}
+    if field.raster is not None:
+        return {"dataType": "raster", "rasterEncoding": field.raster}
+    match field.type:
+        case Primitive():
+            return _primitive(field.type, field.source_type)
+        case Decimal(precision, scale):
+            return {"dataType": "numeric", "precision": precision, "scale": scale}
+        case Fixed(length):
+            return {"dataType": "blob", "length": length}
+        case Struct(fields):
+            return {
+                "dataType": "struct",
+                "fields": [_column_of(f, None) for f in fields],
+            }
+        case List(element):
+            return {"dataType": "list", "element": _column_of(element, None)}
+        case Map(key, value):
+            return {
+                "dataType": "map",
+                "key": _column_of(key, None),
+                "value": _column_of(value, None),
+            }
+
+
+def _primitive(type_: Primitive, source: str | None) -> Column:
+    match type_:
+        case Primitive.INT | Primitive.LONG:
+            size = _INTEGER_SIZES.get(
+                source or "", 32 if type_ is Primitive.INT else 64
+            )
+            return {"dataType": "integer", "size": size}
+        case Primitive.FLOAT | Primitive.DOUBLE:
+            return {"dataType": "float", "size": 32 if type_ is Primitive.FLOAT else 64}
+        case Primitive.TIMESTAMP:
+            return {"dataType": "timestamp"}
+        case Primitive.TIMESTAMPTZ:
+            return {"dataType": "timestamp", "timezone": "UTC"}
+        case Primitive.STRING:
+            return {"dataType": "text"}
+        case Primitive.UUID:
+            return {"dataType": "text", "length": 36}
+        case Primitive.BINARY:
+            return {"dataType": "blob"}
+        case _:
+            return {"dataType": type_.value}
+
+
+def schema_of(
+    columns: Sequence[Column],
+    base: Schema | None = None,
+    *,
+    new_id: Callable[[], int] | None = None,
+) -> Schema:
+    """Return the schema that a list of columns describes.
+
+    A column whose id is a field of `base` keeps what Kart's form does not say (its
+    encoding, the type it came as). Any other column gets an id from `new_id`, which
+    by default counts on from the highest in `base`.
+    """
+    known = base.by_id if base is not None else {}
+    if new_id is None:
+        counter = iter(range((base.last_id if base is not None else 0) + 1, 1 << 31))
+        new_id = counter.__next__
+    fields: list[Field] = []
+    keys: list[tuple[int, int]] = []
+    for column in columns:
+        field = _field_of(column, known, new_id)
+        position = column.get("primaryKeyIndex")
+        if position is not None:
+            field = replace(field, required=True)
+            keys.append((position, field.id))
+        elif field.id in (base.identifier_ids if base is not None else ()):
+            field = replace(field, required=False)
+        fields.append(field)
+    if sorted(position for position, _ in keys) != list(range(len(keys))):
+        raise SchemaViolationError(
+            "primaryKeyIndex must count 0, 1, … over the key columns"
+        )
+    try:
+        return Schema(
+            tuple(fields), tuple(identifier for _, identifier in sorted(keys))
+        )
+    except ValueError as error:
+        raise SchemaViolationError(f"the schema is not possible: {error}") from error
+
+
+def _field_of(
+    column: Column, known: dict[int, Field], new_id: Callable[[], int]
+) -> Field:
+    if not isinstance(column, dict) or not isinstance(column.get("name"), str):
+        raise SchemaViolationError("each column of a schema is an object with a name")
+    name = column["name"]
+    unknown = sorted(set(column) - _KNOWN)
+    if unknown:
+        raise SchemaViolationError(
+            f"column {name!r} has an unknown property {unknown[0]!r}"
+        )
+    identifier = str(column.get("id", ""))
+    old = known.get(int(identifier)) if identifier.isdecimal() else None
+    try:
+        type_, geometry = _parse_type(column, old, new_id)
+    except (ValueError, TypeError) as error:
+        raise SchemaViolationError(f"column {name!r}: {error}") from error
+    if old is None:
+        return Field(new_id(), name, type_, geometry=geometry)
+    physical = old.physical_name or (old.name if old.name != name else None)
+    same = type_ == old.type
+    return replace(
+        old,
+        name=name,
+        type=type_,
+        geometry=geometry,
+        source_type=old.source_type if same else None,
+        physical_name=None if physical == name else physical,
+    )
+
+
+def _parse_type(
+    column: Column, old: Field | None, new_id: Callable[[], int]
+) -> tuple[Type, Geometry | None]:
+    if old is not None and _type_of(old) == {
+        key: value
+        for key, value in column.items()
+        if key not in ("id", "name", "primaryKeyIndex") and value is not None
+    }:
+        return old.type, old.geometry
+    kind = column.get("dataType")
+    if kind == "geometry":
+        encoding = Encoding.EWKB
+        if old is not None and old.geometry is not None:
+            encoding = old.geometry.encoding
+        geometry = Geometry(
+            encoding, column.get("geometryCRS"), column.get("geometryType")
+        )
+        return (Primitive.BINARY if encoding.is_binary else Primitive.STRING), geometry
+    return _parse_plain(str(kind), column, new_id), None
+
+
+def _parse_plain(kind: str, column: Column, new_id: Callable[[], int]) -> Type:
+    simple = {
+        "boolean": Primitive.BOOLEAN,
+        "date": Primitive.DATE,
+        "time": Primitive.TIME,
+        "text": Primitive.STRING,
+        "interval": Primitive.STRING,
+    }
+    if kind in simple:
+        return simple[kind]
+    match kind:
+        case "integer":
+            return Primitive.LONG if column.get("size", 64) > 32 else Primitive.INT
+        case "float":
+            return Primitive.FLOAT if column.get("size", 64) == 32 else Primitive.DOUBLE
+        case "numeric":
+            return Decimal(column.get("precision") or 38, column.get("scale") or 0)
+        case "blob":
+            length = column.get("length")
+            return Primitive.BINARY if length is None else Fixed(length)
+        case "timestamp":
+            zoned = column.get("timezone") is not None
+            return Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP
+        case "struct":
+            return Struct(
+                tuple(_field_of(part, {}, new_id) for part in column["fields"])
+            )
+        case "list":
+            return List(_field_of(column["element"], {}, new_id))
+        case "map":
+            key = replace(_field_of(column["key"], {}, new_id), required=True)
+            return Map(key, _field_of(column["value"], {}, new_id))
+        case _:
+            raise ValueError(f"there is no data type {kind!r}")

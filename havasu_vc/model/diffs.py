@@ -1,0 +1,106 @@
+"""What two versions of a repository, or of one dataset, differ in.
+
+A `DatasetDiff` is handed from `history` to `writers`: its description of both
+sides is small and ready, its row changes are a stream that is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+
+__all__ = ["CommitInfo", "DatasetDiff", "DatasetHeader", "MetaChange"]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetHeader:
+    """What one version of a dataset says of itself."""
+
+    path: str
+    """Where it is in the repository."""
+    kind: str
+    """`havasu` or `kart`."""
+    schema: Schema
+    """Its columns."""
+    meta: Mapping[str, Any]
+    """Meta items as people see them, by name: `title`, `description`, `schema.json`
+    (Kart's list of columns) and `crs/<id>.wkt`; text or JSON values."""
+
+    @property
+    def crs(self) -> dict[str, str]:
+        """Coordinate reference systems as WKT, by name."""
+        return {
+            name.removeprefix("crs/").removesuffix(".wkt"): value
+            for name, value in self.meta.items()
+            if name.startswith("crs/")
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MetaChange:
+    """One meta item going from `old` to `new`."""
+
+    name: str
+    """Such as `title` or `crs/EPSG:2193.wkt`."""
+    old: Any | None = None
+    """Text or a JSON value; None when it is added."""
+    new: Any | None = None
+    """Text or a JSON value; None when it is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetDiff:
+    """How one dataset differs between two versions."""
+
+    path: str
+    """Where it is in the repository."""
+    old: DatasetHeader | None
+    """The version before; None when the dataset is added."""
+    new: DatasetHeader | None
+    """The version after; None when the dataset is removed."""
+    meta: tuple[MetaChange, ...]
+    """Meta items that differ, by name."""
+    changes: Iterator[ChangeBatch]
+    """Row changes; read once."""
+
+    @property
+    def header(self) -> DatasetHeader:
+        """The version after, or the one before when the dataset is removed."""
+        header = self.new or self.old
+        if header is None:
+            raise ValueError(f"{self.path} is on neither side")
+        return header
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """A commit, as writers print it."""
+
+    id: str
+    """40 hex digits."""
+    parents: tuple[str, ...]
+    """Ids of the parents."""
+    message: str
+    """As written."""
+    author_name: str
+    """Who made the change."""
+    author_email: str
+    """Where to reach them."""
+    author_time: int
+    """Seconds since 1970."""
+    author_offset: int
+    """Minutes east of UTC."""
+    committer_name: str
+    """Who made the commit."""
+    committer_email: str
+    """Where to reach them."""
+    commit_time: int
+    """Seconds since 1970."""
+    commit_offset: int
+    """Minutes east of UTC."""
+    refs: tuple[str, ...] = ()
+    """Names of branches and tags at this commit."""
