@@ -1,0 +1,45 @@
+# `make` lists the targets. CI runs these targets and nothing of its own.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test test-all demo bench golden docs clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /:/' | awk -F: '{printf "make %-9s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Make .venv with everything for development; quick when nothing changed
+
+$(READY): pyproject.toml scripts/setup.sh
+	@PYTHON="$(PYTHON)" scripts/setup.sh .venv
+	@touch $@
+
+check: $(READY) ## Format, lint and types, without changing a file
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+test: $(READY) ## Run the tests that matter
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+
+test-all: $(READY) ## Run the slow tests as well
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+demo: $(READY) ## See the main job from end to end
+	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh
+
+bench: $(READY) ## Measure what the design promises
+	$(BIN)/python -m tests.bench
+
+golden: $(READY) ## Write the expected outputs of golden tests anew; read the diff before committing
+	$(BIN)/pytest --update-golden
+
+docs: $(READY) ## Build the documentation into site/
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+clean: ## Remove everything that was made here
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
+	find havasu_vc tests -name __pycache__ -type d -prune -exec rm -rf {} +
