@@ -1,0 +1,98 @@
+"""What an engine promises: it decides where tasks run, and never what comes out.
+
+Every engine delivers the batches of task 0, then those of task 1, and so on. Memory
+is bounded by batches and a budget, not by the sum of the results. An error of the
+tree in `errors.py` comes out as itself, at its task's place in the order, after the
+batches before it; any other exception of a kernel becomes an `EngineError` that
+names the task. Closing the iterator, or Ctrl-C, stops the work.
+"""
+
+from collections.abc import Generator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from havasu_vc.errors import EngineError, HavasuError
+from havasu_vc.model.task import Task, run_task
+
+__all__ = ["Batches", "Engine", "NumberedBatches", "Progress", "SilentProgress", "checked_batches"]
+
+Batches = Generator[pa.RecordBatch, None, None]
+"""Batches as they come; `close` stops the work behind them."""
+NumberedBatches = Generator[tuple[int, pa.RecordBatch], None, None]
+"""The same, each with the index of its task."""
+
+
+class Progress(Protocol):
+    """Hears how far a run is, always from the thread that consumes it."""
+
+    def start(self, total_tasks: int, description: str) -> None:
+        """Hear that a run of so many tasks begins."""
+
+    def advance(self, tasks: int) -> None:
+        """Hear that so many more tasks are done; they add up to the total of a full run."""
+
+    def finish(self) -> None:
+        """Hear that the run is over, whichever way it ended."""
+
+
+class SilentProgress:
+    """Progress that nobody watches."""
+
+    def start(self, total_tasks: int, description: str) -> None:
+        """Do nothing."""
+
+    def advance(self, tasks: int) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
+class Engine(Protocol):
+    """Runs tasks. Use it as a context manager: leaving it removes what it spilled."""
+
+    def run(self, tasks: Sequence[Task], *, description: str = "") -> Batches:
+        """Yield the batches of all tasks, in task order."""
+
+    def run_each(self, tasks: Sequence[Task], *, description: str = "") -> NumberedBatches:
+        """Yield the same batches, each with the index of its task."""
+
+    def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:
+        """Run the tasks, deal their rows out by a hash of `key`, return a task for each part.
+
+        Part i of one call and part i of another hold the same keys, on every engine
+        (`engine.partition`). The parts live until the engine is closed.
+        """
+
+    def close(self) -> None:
+        """Stop what runs and remove what was spilled; may be called again."""
+
+    def __enter__(self) -> Self:
+        """Return the engine."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the engine."""
+
+
+def checked_batches(task: Task) -> Batches:
+    """Yield the batches of a task; an exception that is no `HavasuError` becomes one."""
+    try:
+        yield from run_task(task)
+    except HavasuError:
+        raise
+    except Exception as cause:
+        raise EngineError(f"task {task.kernel} failed: {one_line(cause)}") from cause
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception as one line: its class and the first line of its text."""
+    text = str(error).strip()
+    name = type(error).__name__
+    return f"{name}: {text.splitlines()[0]}" if text else name
