@@ -1,0 +1,1 @@
+"""Geometry bytes: codecs, bounds, equality, order along a curve, reference systems."""

@@ -1,0 +1,193 @@
+"""Arrow binary and string columns as plain numpy arrays, and back.
+
+A `ByteColumn` is the bytes of a column's values where they lie in its Arrow
+buffer: a start and a length for each value that is not null. Offsets, slices,
+32- and 64-bit offsets and null slots that own bytes are dealt with here and
+nowhere else. Nothing is copied on the way in.
+
+Reading numbers at any byte position uses overlapping views (stride one), so
+that fields of values of different lengths are gathered by one indexing step.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.errors import GeometryError
+
+__all__ = [
+    "Bools",
+    "ByteColumn",
+    "Bytes",
+    "Column",
+    "Floats",
+    "Ints",
+    "binary_column",
+    "byte_column",
+    "merge_rows",
+    "overlapping",
+    "pack",
+    "ranges",
+    "row_error",
+    "simple_column",
+]
+
+Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_MAX_BINARY = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ByteColumn:
+    """The values of a column that are not null, where their bytes lie."""
+
+    data: Bytes
+    """The whole data buffer."""
+    starts: Ints
+    """Where each value begins in `data`."""
+    lengths: Ints
+    """How many bytes each value has."""
+    rows: Ints
+    """Which row of the column each value is."""
+    size: int
+    """How many rows the column has, nulls included."""
+
+    @property
+    def ends(self) -> Ints:
+        """Where each value ends in `data`."""
+        return self.starts + self.lengths
+
+
+def simple_column(column: Column) -> "pa.Array[Any]":
+    """Return the column as one array of binary or string type (or their large forms)."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+        kind = column.type
+    if pa.types.is_null(kind) or pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.binary())
+    if kind == pa.binary_view():
+        return column.cast(pa.binary())
+    if kind == pa.string_view():
+        return column.cast(pa.string())
+    if not (_is_large(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        raise TypeError(f"a geometry column is binary or string, not {kind}")
+    return column
+
+
+def byte_column(column: "pa.Array[Any]") -> ByteColumn:
+    """View a binary or string array without copying its bytes.
+
+    >>> byte_column(pa.array([b"ab", None, b"c"])).lengths.tolist()
+    [2, 1]
+    """
+    size = len(column)
+    _, offset_buffer, data_buffer = column.buffers()
+    if offset_buffer is None or size == 0:
+        nothing = np.empty(0, np.int64)
+        return ByteColumn(np.empty(0, np.uint8), nothing, nothing, nothing, size)
+    width = np.int64 if _is_large(column.type) else np.int32
+    raw = np.frombuffer(offset_buffer, width)[column.offset : column.offset + size + 1]
+    offsets: Ints = raw.astype(np.int64)
+    data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
+    if column.null_count == 0:
+        return ByteColumn(data, starts, lengths, np.arange(size), size)
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    return ByteColumn(data, starts[rows], lengths[rows], rows, size)
+
+
+def binary_column(data: Bytes, lengths: Ints, rows: Ints, size: int) -> "pa.Array[Any]":
+    """Make a binary array of `size` rows from the packed bytes of those in `rows`.
+
+    The others are null. It is large_binary when the bytes need it.
+    """
+    all_lengths = np.zeros(size, np.int64)
+    all_lengths[rows] = lengths
+    large = data.size > _MAX_BINARY
+    offsets = np.zeros(size + 1, np.int64 if large else np.int32)
+    np.cumsum(all_lengths, out=offsets[1:])
+    validity = None
+    if len(rows) < size:
+        valid = np.zeros(size, np.bool_)
+        valid[rows] = True
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(
+        pa.large_binary() if large else pa.binary(),
+        size,
+        [validity, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))],
+        size - len(rows),
+    )
+
+
+def pack(column: ByteColumn) -> ByteColumn:
+    """Return the column with nothing before, between and after its values' bytes."""
+    if not len(column.starts):
+        return ByteColumn(column.data[:0], column.starts, column.lengths, column.rows, column.size)
+    base, last = int(column.starts[0]), int(column.ends[-1])
+    data = column.data[base:last]
+    total = int(column.lengths.sum())
+    if total < data.size:
+        filled = column.lengths > 0
+        edges = np.zeros(data.size + 1, np.int8)
+        edges[column.starts[filled] - base] += 1
+        edges[column.ends[filled] - base] -= 1
+        data = data[np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_)]
+    starts = np.cumsum(column.lengths) - column.lengths
+    return ByteColumn(data, starts, column.lengths, column.rows, column.size)
+
+
+def merge_rows(
+    column: "pa.Array[Any]", rows: Ints, replacement: "pa.Array[Any]"
+) -> "pa.Array[Any]":
+    """Return `column` with the values of `rows` replaced, in that order."""
+    choice = np.arange(len(column))
+    choice[rows] = len(column) + np.arange(len(rows))
+    if replacement.type != column.type:
+        large = _is_large(column.type) or _is_large(replacement.type)
+        kind = pa.large_binary() if large else pa.binary()
+        column, replacement = column.cast(kind), replacement.cast(kind)
+    return pa.chunked_array([column, replacement]).take(pa.array(choice)).combine_chunks()
+
+
+def overlapping(data: Bytes, kind: str) -> npt.NDArray[Any]:
+    """View `data` as one number of dtype `kind` beginning at every byte.
+
+    >>> int(overlapping(np.arange(6, dtype=np.uint8), "<u2")[3])
+    1027
+    """
+    count = data.size - np.dtype(kind).itemsize + 1
+    return np.ndarray((max(count, 0),), kind, data, strides=(1,))
+
+
+def ranges(starts: Ints, counts: Ints, step: int | Ints) -> Ints:
+    """Return start, start + step, … (`count` of them) for every start, one after another.
+
+    >>> ranges(np.array([0, 100]), np.array([2, 3]), 8).tolist()
+    [0, 8, 100, 108, 116]
+    """
+    total = int(counts.sum())
+    before = np.cumsum(counts) - counts
+    inside = np.arange(total) - np.repeat(before, counts)
+    strides = step if isinstance(step, int) else np.repeat(step, counts)
+    return np.repeat(starts, counts) + inside * strides
+
+
+def row_error(row: int, reason: str) -> GeometryError:
+    """Return the error that says what is wrong with the geometry of one row."""
+    return GeometryError(f"the geometry in row {row} cannot be used: {reason}")
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,181 @@
+"""Coordinate reference systems: from whatever people and files write to one form.
+
+`parse_crs` takes authority codes (`EPSG:2193`, `OGC:CRS84`, URNs), WKT1, WKT2,
+ESRI's WKT, PROJJSON and PROJ strings. A definition that names its authority keeps
+its own words; the others are written as GDAL's WKT1 where that can say it, else
+as WKT2:2019. `format_wkt_definition` lays WKT out as Kart does, so that equal
+definitions are equal files.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from havasu_vc.errors import CrsError
+from havasu_vc.model.crs import Crs
+
+if TYPE_CHECKING:
+    import pyproj
+
+__all__ = ["format_wkt_definition", "parse_crs", "projection"]
+
+_MAX_TEXT: Final = 1 << 20
+_CUSTOM_FIRST, _CUSTOM_COUNT = 200_000, 700_000
+_WKT: Final = re.compile(r"\s*[A-Za-z_]+\s*[\[(]")
+_TOKEN: Final = re.compile(r'\s*("(?:[^"]|"")*"|[\[\](),]|[^\s\[\](),"]+)')
+_SAFE_CODE: Final = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def parse_crs(text: str) -> Crs:
+    """Return the CRS that a code or a definition in any common form means."""
+    return _parse(text.strip())
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str) -> Crs:
+    import pyproj
+
+    found = _read(text)
+    declared = _declared(found)
+    if declared is not None and _WKT.match(text):
+        return Crs(_joined(declared), format_wkt_definition(text), _srid(*declared))
+    authority = declared or _identified(found)
+    if authority is not None and declared is None:
+        found = pyproj.CRS.from_authority(*authority)
+    wkt = format_wkt_definition(_definition(found))
+    if authority is not None:
+        return Crs(_joined(authority), wkt, _srid(*authority))
+    number = _hashed(wkt)
+    return Crs(f"CUSTOM:{number}", wkt, number)
+
+
+@lru_cache(maxsize=64)
+def projection(crs: Crs) -> "pyproj.CRS":
+    """Return pyproj's form of a CRS.
+
+    The authority's own definition, which knows more ways to transform, if the
+    CRS's is the same in all but the order of axes.
+    """
+    import pyproj
+
+    defined = _read(crs.wkt)
+    if crs.identifier.startswith("CUSTOM:"):
+        return defined
+    try:
+        known = pyproj.CRS.from_user_input(crs.identifier)
+    except pyproj.exceptions.CRSError:
+        return defined
+    return known if known.equals(defined, ignore_axis_order=True) else defined
+
+
+def format_wkt_definition(text: str) -> str:
+    """Lay WKT out: a line for each part, indented by four spaces, a newline at the end.
+
+    >>> print(format_wkt_definition('UNIT["metre",1,AUTHORITY["EPSG","9001"]]'), end="")
+    UNIT["metre", 1,
+        AUTHORITY["EPSG", "9001"]]
+    """
+    tokens = list(_tokens(text))
+    written: list[str] = []
+    depth = 0
+    for index, token in enumerate(tokens):
+        if token == "[":
+            depth += 1
+            written.append("[")
+        elif token == "]":
+            depth -= 1
+            written.append("]")
+        elif token == ",":
+            opens = tokens[index + 2 : index + 3] == ["["]
+            written.append(",\n" + "    " * depth if opens else ", ")
+        else:
+            written.append(token)
+    if depth != 0:
+        raise CrsError("a CRS definition has brackets that do not match")
+    return "".join(written) + "\n"
+
+
+def _tokens(text: str) -> Iterator[str]:
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise CrsError(f"a CRS definition cannot be read: {text[position : position + 40]!r}")
+        position = match.end()
+        yield {"(": "[", ")": "]"}.get(match[1], match[1])
+
+
+def _read(text: str) -> "pyproj.CRS":
+    import pyproj
+
+    if not text:
+        raise CrsError("an empty text is no CRS")
+    if len(text) > _MAX_TEXT:
+        raise CrsError(f"a CRS definition of {len(text):,} characters is too long")
+    # Parquet's convention; and initialisation files are not for others to name.
+    wanted = re.sub(r"^srid:(?=\d+$)", "EPSG:", text, flags=re.IGNORECASE)
+    if re.search(r"\+?\binit=", wanted) and not re.fullmatch(r"\+?init=epsg:\d+", wanted):
+        raise _unknown(text)
+    try:
+        return pyproj.CRS.from_user_input(wanted)
+    except (pyproj.exceptions.ProjError, ValueError, TypeError) as error:
+        raise _unknown(text) from error
+
+
+def _unknown(text: str) -> CrsError:
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return CrsError(
+        f"{short!r} is not a coordinate reference system that is known",
+        hints=("give a code such as EPSG:2193, or a definition as WKT, PROJJSON or a PROJ string",),
+    )
+
+
+def _declared(crs: "pyproj.CRS") -> tuple[str, str] | None:
+    """Return the authority and code that a definition itself states."""
+    described = crs.to_json_dict()
+    if "source_crs" in described and "id" not in described:
+        described = described["source_crs"]
+    stated = described.get("id")
+    return None if stated is None else _safe(str(stated["authority"]), str(stated["code"]))
+
+
+def _identified(crs: "pyproj.CRS") -> tuple[str, str] | None:
+    """Return the authority and code of an equal definition, where there is no doubt."""
+    found = crs.to_authority(min_confidence=90)
+    if found is None and crs.datum is not None and not crs.datum.name.startswith("Unknown"):
+        # Differs in name alone; without a known datum it would be a guess.
+        found = crs.to_authority(min_confidence=70)
+    return None if found is None else _safe(*found)
+
+
+def _safe(authority: str, code: str) -> tuple[str, str] | None:
+    sound = all(_SAFE_CODE.fullmatch(word) and len(word) <= 40 for word in (authority, code))
+    return (authority, code) if sound and authority[0].isalnum() else None
+
+
+def _definition(crs: "pyproj.CRS") -> str:
+    import pyproj
+
+    try:
+        return crs.to_wkt("WKT1_GDAL", pretty=True)
+    except pyproj.exceptions.CRSError:
+        return crs.to_wkt("WKT2_2019", pretty=True)
+
+
+def _joined(authority: tuple[str, str]) -> str:
+    return ":".join(authority)
+
+
+def _srid(authority: str, code: str) -> int:
+    if authority == "OGC" and code == "CRS84":
+        return 4326
+    if code.isdecimal() and len(code) <= 9:
+        return int(code)
+    return _hashed(f"{authority}:{code}")
+
+
+def _hashed(text: str) -> int:
+    digest = hashlib.sha256(text.encode()).digest()
+    return _CUSTOM_FIRST + int.from_bytes(digest[:8], "big") % _CUSTOM_COUNT

@@ -1,0 +1,106 @@
+"""Geometries as text for people and for Kart's JSON, from the bytes alone."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.geo.buffers import Column, byte_column, pack, simple_column
+from havasu_vc.geo.extent import extents
+from havasu_vc.geo.kinds import KINDS
+from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.wkb import Encoding, layout_column
+
+__all__ = ["common_type_name", "geometry_types", "hex_wkb", "short_text", "type_code", "type_name"]
+
+_DIMENSIONS: Final = ("", " Z", " M", " ZM")
+_HEX: Final = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.dtype("<u2"))
+
+
+def hex_wkb(wkb: Column) -> "pa.Array[Any]":
+    """Return canonical WKB as upper-case hexadecimal text.
+
+    >>> hex_wkb(pa.array([bytes([1, 171]), None])).to_pylist()
+    ['01AB', None]
+    """
+    array = simple_column(wkb)
+    column = byte_column(array)
+    large = pa.types.is_large_binary(array.type) or 2 * int(column.lengths.sum()) >= 2**31
+    offsets = np.zeros(len(array) + 1, np.int64 if large else np.int32)
+    lengths = np.zeros(len(array), np.int64)
+    lengths[column.rows] = 2 * column.lengths
+    np.cumsum(lengths, out=offsets[1:])
+    digits = _HEX[pack(column).data]
+    validity = None
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(
+        pa.large_string() if large else pa.string(),
+        len(array),
+        [validity, pa.py_buffer(offsets), pa.py_buffer(digits)],
+        array.null_count,
+    )
+
+
+def short_text(column: Column, encoding: Encoding = "wkb") -> "pa.Array[Any]":
+    """Return what kind of geometry each row is: `POINT(...)`, `MULTIPOLYGON Z EMPTY`."""
+    view = layout_column(column, encoding)
+    layout = scan(view)
+    codes = _top_codes(layout)
+    empty = extents(layout).empty
+    found, places = np.unique(codes * 2 + empty, return_inverse=True)
+    words = [type_name(code // 2) + (" EMPTY" if code & 1 else "(...)") for code in found.tolist()]
+    chosen = np.full(view.size, -1)
+    chosen[view.rows] = places
+    return pa.array(words, pa.string()).take(pa.array(chosen, mask=chosen < 0))
+
+
+def geometry_types(column: Column, encoding: Encoding = "wkb") -> list[int]:
+    """Return the ISO type codes of a column's geometries, sorted, each once."""
+    codes: list[int] = np.unique(_top_codes(scan(layout_column(column, encoding)))).tolist()
+    return codes
+
+
+def type_name(code: int) -> str:
+    """Return the name of an ISO type code.
+
+    >>> type_name(1003)
+    'POLYGON Z'
+    """
+    dimensions, kind = divmod(code, 1000)
+    return KINDS[kind] + _DIMENSIONS[dimensions]
+
+
+def type_code(name: str) -> int:
+    """Return the ISO type code of a name such as `MULTIPOINT ZM`; 0 for `GEOMETRY`.
+
+    >>> type_code("polygon z")
+    1003
+    """
+    words = name.upper().split()
+    numbers = {"GEOMETRY": 0} | {word: number for number, word in KINDS.items()}
+    suffix = f" {words[1]}" if len(words) > 1 else ""
+    if not words or len(words) > 2 or words[0] not in numbers or suffix not in _DIMENSIONS:
+        raise ValueError(f"{name!r} is no geometry type")
+    return numbers[words[0]] + 1000 * _DIMENSIONS.index(suffix)
+
+
+def common_type_name(codes: Iterable[int]) -> str:
+    """Return the narrowest type that all codes fit, as column metadata names it."""
+    listed = list(codes)
+    if not listed:
+        return "GEOMETRY"
+    dimensions = 0
+    for code in listed:
+        dimensions |= code // 1000
+    kinds = {code % 1000 for code in listed}
+    name = KINDS[kinds.pop()] if len(kinds) == 1 else "GEOMETRY"
+    return name + _DIMENSIONS[dimensions]
+
+
+def _top_codes(layout: Layout) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    top = layout.is_top
+    codes: np.ndarray[Any, np.dtype[np.int64]] = (layout.kind + 1000 * layout.dimensions)[top]
+    return codes

@@ -1,0 +1,308 @@
+"""Geometry columns of any encoding to and from one canonical form.
+
+Canonical is little-endian ISO WKB plus an SRID per row. It is what the rest of
+havasu-vc computes with, hashes and compares, so it is unique: two columns hold
+the same geometries exactly when their canonical forms are the same bytes.
+
+What is checked when: a value whose header and length alone prove it canonical
+(points, lines, polygons of one ring, empties; little-endian, no flags) passes
+through untouched, and a column of such values is returned as it came. All other
+values go through `layout.scan`, which checks every count and part; of those only
+the ones that are not canonical are rewritten. Coordinates are never touched,
+save that the NaNs of an empty point, which differ between makers, become one.
+"""
+
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.errors import GeometryError
+from havasu_vc.geo.buffers import (
+    ByteColumn,
+    Bytes,
+    Column,
+    Ints,
+    binary_column,
+    byte_column,
+    merge_rows,
+    overlapping,
+    pack,
+    simple_column,
+)
+from havasu_vc.geo.kinds import SRID_FLAG
+from havasu_vc.geo.layout import scan
+from havasu_vc.geo.rewrite import rewrite, shallow
+
+__all__ = [
+    "Encoding",
+    "Srids",
+    "from_canonical",
+    "layout_column",
+    "plain_points",
+    "point_records",
+    "to_canonical",
+]
+
+Encoding: TypeAlias = Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
+Srids: TypeAlias = npt.NDArray[np.int32]
+Records: TypeAlias = npt.NDArray[np.void]
+
+_POINT: Final = np.dtype([("order", "u1"), ("type", "<u4"), ("x", "<f8"), ("y", "<f8")])
+_SRID_POINT: Final = np.dtype(
+    [("order", "u1"), ("type", "<u4"), ("srid", "<i4"), ("x", "<f8"), ("y", "<f8")]
+)
+_NAN: Final = np.uint64(0x7FF8000000000000)
+_NO_SRID: Final = "drop the SRIDs, or keep them in a column of encoding ewkb"
+
+
+def to_canonical(column: Column, encoding: Encoding) -> "tuple[pa.Array[Any], Srids | None]":
+    """Return a column as canonical WKB, and its SRIDs unless all are 0.
+
+    `wkb` and `ewkb` are read alike. GeoPackage's srs_id is not an SRID but a
+    number of the file it comes from, and is left behind.
+    """
+    _check_encoding(encoding)
+    array = simple_column(column)
+    match encoding:
+        case "wkb" | "ewkb":
+            return _canonical(array)
+        case "gpkg":
+            from havasu_vc.geo.gpkg import gpkg_bodies
+
+            bodies = pack(gpkg_bodies(byte_column(array)))
+            return _canonical(_from_packed(bodies))[0], None
+        case "wkt":
+            from havasu_vc.geo.wkt import parse_wkt
+
+            return parse_wkt(array), None
+        case "geojson":
+            from havasu_vc.geo.geojson import parse_geojson
+
+            return parse_geojson(array), None
+
+
+def from_canonical(
+    wkb: Column, srids: Srids | None, encoding: Encoding, *, drop_srids: bool = False
+) -> "pa.Array[Any]":
+    """Return canonical WKB in another encoding.
+
+    Only `ewkb` holds SRIDs. In the others an SRID is an error, unless
+    `drop_srids` says to leave it out or it is the 4326 that GeoJSON means anyway.
+    """
+    _check_encoding(encoding)
+    array = simple_column(wkb)
+    if srids is not None and encoding != "ewkb" and not drop_srids:
+        _refuse_srids(srids, encoding)
+    match encoding:
+        case "wkb":
+            return array
+        case "ewkb":
+            return _extended(array, srids)
+        case "gpkg":
+            from havasu_vc.geo.gpkg import format_gpkg
+
+            return format_gpkg(array)
+        case "wkt":
+            from havasu_vc.geo.wkt import format_wkt
+
+            return format_wkt(array)
+        case "geojson":
+            from havasu_vc.geo.geojson import format_geojson
+
+            return format_geojson(array)
+
+
+def layout_column(column: Column, encoding: Encoding) -> ByteColumn:
+    """Return a view on the WKB of a column that `scan` can read, converting only text."""
+    _check_encoding(encoding)
+    array = simple_column(column)
+    if encoding in ("wkb", "ewkb"):
+        return byte_column(array)
+    if encoding == "gpkg":
+        from havasu_vc.geo.gpkg import gpkg_bodies
+
+        return gpkg_bodies(byte_column(array))
+    return byte_column(to_canonical(array, encoding)[0])
+
+
+def plain_points(column: ByteColumn) -> Records | None:
+    """Return the values as records of x and y if all are little-endian 2D points."""
+    return _points(column, _POINT, 1)
+
+
+def point_records(column: ByteColumn) -> Records | None:
+    """Return the values as records of x and y, as `plain_points` or with an SRID each."""
+    points = plain_points(column)
+    return _points(column, _SRID_POINT, 1 | SRID_FLAG) if points is None else points
+
+
+def _points(column: ByteColumn, kind: "np.dtype[np.void]", word: int) -> Records | None:
+    count, size = len(column.starts), kind.itemsize
+    if not count or not (column.lengths == size).all():
+        return None
+    base = int(column.starts[0])
+    if int(column.starts[-1]) - base != (count - 1) * size:
+        return None
+    points = np.frombuffer(column.data, kind, count, base)
+    if (points["order"] == 1).all() and (points["type"] == word).all():
+        return points
+    return None
+
+
+def _canonical(array: "pa.Array[Any]") -> "tuple[pa.Array[Any], Srids | None]":
+    column = byte_column(array)
+    points = _points(column, _SRID_POINT, 1 | SRID_FLAG)
+    if points is not None and not np.isnan(points["x"]).any():
+        return _without_srids(column, points)
+    open_values = _unproven(column)
+    if not open_values.size:
+        return _as_binary(array), None
+    rows = column.rows[open_values]
+    whole = open_values.size == len(array)
+    part = array if whole else array.take(pa.array(rows))
+    view = pack(byte_column(part))
+    layout = scan(ByteColumn(view.data, view.starts, view.lengths, rows, len(array)))
+    odd = np.zeros(len(rows), np.bool_)
+    odd[layout.value[~layout.canonical]] = True
+    points = layout.is_top & (layout.kind == 1)
+    odd[layout.value[points]] = True
+    if not odd.any():
+        return _as_binary(array), None
+    found = layout.srids()
+    data, lengths = rewrite(layout)
+    data = _one_empty(data, lengths)
+    rewritten = binary_column(data, lengths, np.arange(len(rows)), len(rows))
+    srids = None
+    if found.any():
+        srids = np.zeros(len(array), np.int32)
+        srids[rows] = found
+    return (rewritten if whole else merge_rows(_as_binary(array), rows, rewritten)), srids
+
+
+def _without_srids(column: ByteColumn, points: Records) -> "tuple[pa.Array[Any], Srids | None]":
+    """Return points that all have an SRID as canonical WKB."""
+    plain = np.ones(len(points), _POINT)
+    plain["x"], plain["y"] = points["x"], points["y"]
+    lengths = np.full(len(points), _POINT.itemsize)
+    srids = np.zeros(column.size, np.int32)
+    srids[column.rows] = points["srid"]
+    array = binary_column(plain.view(np.uint8), lengths, column.rows, column.size)
+    return array, srids if srids.any() else None
+
+
+def _with_srids(column: ByteColumn, points: Records, srids: Srids) -> "pa.Array[Any]":
+    """Return canonical points that all have an SRID as EWKB."""
+    extended = np.empty(len(points), _SRID_POINT)
+    extended["order"], extended["type"], extended["srid"] = 1, 1 | SRID_FLAG, srids
+    extended["x"], extended["y"] = points["x"], points["y"]
+    lengths = np.full(len(points), _SRID_POINT.itemsize)
+    return binary_column(extended.view(np.uint8), lengths, column.rows, column.size)
+
+
+def _unproven(column: ByteColumn) -> Ints:
+    """Return which values their header and length alone do not prove canonical."""
+    if not len(column.starts):
+        return np.empty(0, np.int64)
+    points = plain_points(column)
+    if points is not None:
+        empty = np.flatnonzero(np.isnan(points["x"]) & np.isnan(points["y"]))
+        return empty[_odd_nan(column.data, column.starts[empty] + 5, 2)]
+    long_enough = column.lengths >= 13
+    starts = np.where(long_enough, column.starts, 0)
+    if column.data.size < 13:
+        return np.arange(len(column.starts))
+    words = overlapping(column.data, "<u4")
+    word = words[starts + 1].astype(np.int64)
+    count = words[starts + 5].astype(np.int64)
+    dimensions, kind = np.divmod(word, 1000)
+    known = (column.data[starts] == 1) & (dimensions < 4) & long_enough
+    size = 8 * (2 + (dimensions & 1) + (dimensions >> 1 & 1))
+    ring = words[starts + 9].astype(np.int64)
+    proven = (kind == 1) & (column.lengths == 5 + size)
+    proven |= (kind == 2) & (column.lengths == 9 + count * size)
+    proven |= (kind == 3) & (count == 1) & (column.lengths == 13 + ring * size)
+    proven &= known
+    at_point = np.flatnonzero(proven & (kind == 1))
+    if at_point.size:
+        numbers = overlapping(column.data, "<f8")
+        begin = column.starts[at_point] + 5
+        empty = np.isnan(numbers[begin]) & np.isnan(numbers[begin + 8])
+        proven[at_point[empty]] = False
+    return np.flatnonzero(~proven)
+
+
+def _odd_nan(data: Bytes, starts: Ints, ordinates: int) -> Ints:
+    bits = overlapping(data, "<u8")
+    odd = np.zeros(len(starts), np.bool_)
+    for axis in range(ordinates):
+        odd |= bits[starts + 8 * axis] != _NAN
+    return np.flatnonzero(odd)
+
+
+def _one_empty(data: Bytes, lengths: Ints) -> Bytes:
+    """Give every empty point in packed canonical WKB the same NaN."""
+    if not data.size:
+        return data
+    starts = np.cumsum(lengths) - lengths
+    words = overlapping(data, "<u4")[starts + 1].astype(np.int64)
+    dimensions, kind = np.divmod(words, 1000)
+    at = np.flatnonzero(kind == 1)
+    numbers, bits = overlapping(data, "<f8"), overlapping(data, "<u8")
+    begin = starts[at] + 5
+    empty = np.isnan(numbers[begin]) & np.isnan(numbers[begin + 8])
+    begin, dimensions = begin[empty], dimensions[at[empty]]
+    count = 2 + (dimensions & 1) + (dimensions >> 1)
+    for axis in range(4):
+        here = begin[count > axis] + 8 * axis
+        bits[here[np.isnan(numbers[here])]] = _NAN
+    return data
+
+
+def _extended(array: "pa.Array[Any]", srids: Srids | None) -> "pa.Array[Any]":
+    """Return canonical WKB with PostGIS's flags for Z, M and SRID."""
+    column = byte_column(array)
+    if not len(column.starts):
+        return _as_binary(array)
+    words = overlapping(column.data, "<u4")[column.starts + 1].astype(np.int64)
+    dimensions, kind = np.divmod(words, 1000)
+    plain = ((dimensions == 0) & (kind != 7)).all()
+    if plain and (srids is None or not srids.any()):
+        return _as_binary(array)
+    own = None if srids is None else srids[column.rows]
+    points = plain_points(column)
+    if points is not None and own is not None and own.all():
+        return _with_srids(column, points, own)
+    column = pack(column)
+    # Without Z and M in parts, only outermost headers change.
+    outer = ((kind < 4) | ((dimensions == 0) & (kind != 7))).all()
+    layout = shallow(column) if outer else scan(column)
+    data, lengths = rewrite(layout, extended=True, srids=own)
+    return binary_column(data, lengths, column.rows, column.size)
+
+
+def _from_packed(column: ByteColumn) -> "pa.Array[Any]":
+    return binary_column(column.data, column.lengths, column.rows, column.size)
+
+
+def _as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
+    if pa.types.is_string(array.type):
+        return array.cast(pa.binary())
+    return array.cast(pa.large_binary()) if pa.types.is_large_string(array.type) else array
+
+
+def _refuse_srids(srids: Srids, encoding: Encoding) -> None:
+    allowed = (0, 4326) if encoding == "geojson" else (0,)
+    foreign = np.flatnonzero(~np.isin(srids, allowed))
+    if foreign.size:
+        row = int(foreign[0])
+        raise GeometryError(
+            f"the geometry in row {row} has SRID {int(srids[row])}, which {encoding} cannot hold",
+            hints=(_NO_SRID,),
+        )
+
+
+def _check_encoding(encoding: str) -> None:
+    if encoding not in get_args(Encoding):
+        raise ValueError(f"{encoding!r} is no geometry encoding")
