@@ -1,0 +1,1 @@
+"""Tables from and to elsewhere: one foreign format per file."""

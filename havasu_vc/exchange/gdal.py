@@ -1,0 +1,132 @@
+"""The one door to GDAL: streams of record batches in and out, errors in one line.
+
+GDAL writes its warnings through Python's and its errors in several lines with the
+path in them. Neither reaches a user from here: a warning is dropped (what matters is
+checked by who reads or writes), an error becomes one of ours with its cause in short.
+Formats are told by their first bytes before GDAL sees a file, because GDAL opens
+whatever it recognises, and some formats it knows read other files.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError, StorageError
+
+__all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
+
+_NOISE = (
+    (re.compile(r"; ?It might help to specify the correct driver.*", re.S), ""),
+    (re.compile(r"sqlite3_\w+\(.*?\) failed: ", re.S), ""),
+    (re.compile(r"'[^']*' not recognized as being in a supported file format\.?"), "not readable"),
+)
+
+
+def _pyogrio() -> Any:
+    """Import pyogrio with GDAL's warnings off."""
+    try:
+        import pyogrio
+        import pyogrio.raw
+    except ImportError as error:
+        raise MissingProgramError(
+            "pyogrio is not installed, which reads and writes this format",
+            hints=("pip install pyogrio",),
+        ) from error
+    # Not `catch_warnings`, which is not safe among threads. Warnings that GDAL raises in
+    # a stream are said to come from whoever asks for the next batch.
+    for module in (r"pyogrio\b", r"havasu_vc\.exchange\b", r"pyarrow\b"):
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=module)
+        warnings.filterwarnings("ignore", category=UserWarning, module=module)
+    return pyogrio
+
+
+def one_line(error: BaseException, path: str = "") -> str:
+    """Return the cause in an error of GDAL's, in one short line.
+
+    >>> one_line(ValueError("sqlite3_step() failed: database disk image is malformed; a; a"))
+    'database disk image is malformed'
+    """
+    text = str(error)
+    for pattern, better in _NOISE:
+        text = pattern.sub(better, text)
+    # GDAL's chain of causes ends with the first thing that went wrong.
+    parts = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
+    line = parts[0] if parts else type(error).__name__
+    if path:
+        line = line.replace(path, Path(path).name)
+    return line[:300].rstrip(". ")
+
+
+@contextmanager
+def gdal_errors(path: str, *, writing: bool = False) -> Iterator[None]:
+    """Turn whatever pyogrio, GDAL or Arrow raise into an error of ours."""
+    try:
+        yield
+    except HavasuError:
+        raise
+    except (RuntimeError, ValueError, OSError, IndexError, pa.ArrowException) as error:
+        if writing:
+            raise StorageError(f"{path} cannot be written: {one_line(error, path)}") from error
+        raise InvalidFileError(
+            path,
+            f"damaged or cut short: {one_line(error, path)}",
+            hints=("get the file again from where it came",),
+        ) from error
+
+
+def list_layers(path: str) -> list[str]:
+    """Return the names of a file's layers."""
+    module = _pyogrio()
+    with gdal_errors(path):
+        return [str(name) for name in module.list_layers(path)[:, 0]]
+
+
+def read_info(path: str, layer: str) -> dict[str, Any]:
+    """Return what pyogrio knows of a layer without reading its rows."""
+    module = _pyogrio()
+    with gdal_errors(path):
+        info: dict[str, Any] = module.read_info(path, layer=layer)
+        return info
+
+
+@contextmanager
+def open_stream(path: str, layer: str, **how: Any) -> Iterator[pa.RecordBatchReader]:
+    """Open a layer as a stream of record batches; `how` as in `pyogrio.raw.open_arrow`."""
+    module = _pyogrio()
+    with (
+        gdal_errors(path),
+        module.raw.open_arrow(path, layer=layer, use_pyarrow=True, **how) as (_, reader),
+    ):
+        yield reader
+
+
+def write_stream(
+    path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], how: Mapping[str, Any]
+) -> None:
+    """Write a layer from a stream of record batches; `how` as in `pyogrio.raw.write_arrow`."""
+    module = _pyogrio()
+    failed: list[HavasuError] = []
+
+    def kept() -> Iterator[pa.RecordBatch]:
+        # An exception that crosses Arrow's C interface keeps its text only.
+        try:
+            yield from batches
+        except HavasuError as error:
+            failed.append(error)
+            raise
+
+    reader = pa.RecordBatchReader.from_batches(schema, kept())
+    try:
+        with gdal_errors(path, writing=True):
+            module.raw.write_arrow(reader, path, **how)
+    except HavasuError as error:
+        if failed:
+            raise failed[0] from error
+        raise

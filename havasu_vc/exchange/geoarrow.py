@@ -1,0 +1,189 @@
+"""GeoArrow's native geometry columns as WKB.
+
+A native column is a nest of Arrow lists around a struct of coordinates, so all
+coordinates lie together. Its WKB is the same coordinates with small headers between
+them. Where each header and each vertex goes follows from the list offsets alone;
+both are put in place with numpy, level by level, never row by row.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import UnsupportedTypeError
+
+__all__ = ["NATIVE_ENCODINGS", "to_wkb"]
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One level of the nest: what stands before its items in WKB."""
+
+    code: int | None
+    """The WKB geometry type; None for a ring, which has a count alone."""
+    counted: bool
+    """Whether the number of its parts follows; a point has none."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its header."""
+        return (0 if self.code is None else 5) + (4 if self.counted else 0)
+
+
+_POINT, _RING = _Level(1, False), _Level(None, True)
+_LINE, _POLYGON = _Level(2, True), _Level(3, True)
+NATIVE_ENCODINGS: dict[str, tuple[_Level, ...]] = {
+    "point": (_POINT,),
+    "linestring": (_LINE,),
+    "polygon": (_POLYGON, _RING),
+    "multipoint": (_Level(4, True), _POINT),
+    "multilinestring": (_Level(5, True), _LINE),
+    "multipolygon": (_Level(6, True), _POLYGON, _RING),
+}
+"""GeoParquet's names of the native encodings."""
+
+
+def to_wkb(column: pa.Array, encoding: str, name: str) -> pa.Array:
+    """Return a native geometry column as little-endian ISO WKB.
+
+    Raises `UnsupportedTypeError` if the column is not of the shape that `encoding` says.
+    """
+    levels = NATIVE_ENCODINGS[encoding]
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    valid = column.is_valid()
+    rows = np.asarray(pc.indices_nonzero(valid)).astype(np.int64)
+    parts, counts = column.filter(valid) if column.null_count else column, []
+    for level in levels:
+        if not level.counted:
+            continue
+        if not (pa.types.is_list(parts.type) or pa.types.is_large_list(parts.type)):
+            raise _misshapen(name, encoding)
+        counts.append(np.asarray(pc.list_value_length(parts).fill_null(0)).astype(np.int64))
+        parts = parts.flatten()
+    vertices, dimension_code = _vertices(parts, name, encoding)
+    wkb, lengths = _assemble(levels, counts, vertices, dimension_code, len(rows))
+    every = np.zeros(len(column) + 1, np.int64)
+    every[rows + 1] = lengths
+    offsets = np.cumsum(every)
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise UnsupportedTypeError(name, "a batch of its geometries is larger than 2 GiB")
+    buffers = [_validity(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(wkb)]
+    return pa.Array.from_buffers(pa.binary(), len(column), buffers)
+
+
+def _misshapen(name: str, encoding: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(name, f"its values are not of the GeoArrow type {encoding!r}")
+
+
+def _validity(valid: pa.BooleanArray) -> pa.Buffer:
+    bits = np.packbits(np.asarray(valid.to_numpy(zero_copy_only=False)), bitorder="little")
+    return pa.py_buffer(bits)
+
+
+def _vertices(parts: pa.Array, name: str, encoding: str) -> tuple[Bytes, int]:
+    """Return coordinates as rows of bytes, and what their dimensions add to a type code."""
+    if pa.types.is_struct(parts.type):
+        axes = [parts.type.field(index).name for index in range(parts.type.num_fields)]
+        ordinates = parts.flatten()
+    elif pa.types.is_fixed_size_list(parts.type):
+        count = parts.type.list_size
+        said = parts.type.value_field.name
+        axes = list(said) if len(said) == count else list("xyzm")[:count]
+        flat = parts.flatten()
+        ordinates = [flat.take(pa.array(range(i, len(flat), count))) for i in range(count)]
+    else:
+        raise _misshapen(name, encoding)
+    codes = {("x", "y"): 0, ("x", "y", "z"): 1000, ("x", "y", "m"): 2000}
+    codes["x", "y", "z", "m"] = 3000
+    order = tuple(axis for axis in "xyzm" if axis in axes)
+    if order not in codes or len(order) != len(axes):
+        raise _misshapen(name, encoding)
+    try:
+        columns = [ordinates[axes.index(axis)].cast(pa.float64()) for axis in order]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _misshapen(name, encoding) from error
+    table = np.column_stack(
+        [np.asarray(column.fill_null(np.nan), dtype="<f8") for column in columns]
+    )
+    return np.ascontiguousarray(table).view(np.uint8).reshape(len(table), -1), codes[order]
+
+
+def _assemble(
+    levels: tuple[_Level, ...],
+    counts: list[Ints],
+    vertices: Bytes,
+    dimension_code: int,
+    rows: int,
+) -> tuple[Bytes, Ints]:
+    """Return the bytes of all rows one after another, and how many each row has."""
+    vertex = vertices.shape[1]
+    # Bottom up: how long the items of each level are.
+    inner = np.full(len(vertices), vertex, np.int64)
+    lengths: list[Ints] = []
+    remaining = list(counts)
+    for level in reversed(levels):
+        if level.counted:
+            inner = _sums(inner, remaining.pop()) + level.size
+        else:
+            inner = inner + level.size
+        lengths.append(inner)
+    lengths.reverse()
+    total = lengths[0] if levels else inner
+    if len(total) != rows:
+        raise ValueError("rows and geometries do not go together")
+    out = np.zeros(int(total.sum()), np.uint8)
+    # Top down: where the items of each level begin.
+    starts = _starts(total)
+    left = list(counts)
+    for depth, level in enumerate(levels):
+        head = b"" if level.code is None else struct.pack("<BI", 1, level.code + dimension_code)
+        _put(out, starts, np.frombuffer(head, np.uint8)[None, :])
+        starts = starts + len(head)
+        if level.counted:
+            count = left.pop(0)
+            _put(out, starts, count.astype("<u4").view(np.uint8).reshape(-1, 4))
+            deeper = depth + 1 < len(levels)
+            sizes = lengths[depth + 1] if deeper else np.full(len(vertices), vertex, np.int64)
+            starts = _inner_starts(starts + 4, count, sizes)
+    _put(out, starts, vertices)
+    return out, total
+
+
+def _sums(values: Ints, counts: Ints) -> Ints:
+    """Return the sum of each run of `counts[i]` values."""
+    running = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+    ends = np.cumsum(counts)
+    return np.asarray(running[ends] - running[ends - counts], np.int64)
+
+
+def _starts(sizes: Ints) -> Ints:
+    return np.cumsum(sizes) - sizes
+
+
+def _inner_starts(starts: Ints, counts: Ints, sizes: Ints) -> Ints:
+    """Return where parts begin that lie one after another from each of `starts`."""
+    if not len(sizes):
+        return np.zeros(0, np.int64)
+    position = _starts(sizes)
+    first = np.minimum(np.cumsum(counts) - counts, len(sizes) - 1)
+    return np.asarray(position + np.repeat(starts - position[first], counts), np.int64)
+
+
+def _put(out: Bytes, starts: Ints, rows: Bytes) -> None:
+    width = rows.shape[1]
+    if not width:
+        return
+    # In pieces, since the index of each byte takes eight times its room.
+    for start in range(0, len(starts), 65_536):
+        piece = rows if len(rows) == 1 else rows[start : start + 65_536]
+        out[starts[start : start + 65_536, None] + np.arange(width)] = piece

@@ -1,0 +1,187 @@
+"""From the columns that a file has to the schema that a dataset gets, and its rows likewise.
+
+Every format finds out two things about a column: its Arrow type and, if it holds
+geometries, how and in which coordinate reference system. The rest is the same for
+all of them and is done here: which columns are kept, which are the key, what the
+stored types are, and how a batch read becomes a batch in those types.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
+from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, SourceOptions
+from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.model.arrow import arrow_type, bounded, schema_from_arrow, to_stored
+from havasu_vc.model.schema import Schema, can_identify
+from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
+
+__all__ = ["GeometryColumn", "Layout", "lay_out", "stored_batches"]
+
+
+@dataclass(frozen=True, slots=True)
+class GeometryColumn:
+    """What a file says of one of its geometry columns."""
+
+    encoding: Encoding = Encoding.WKB
+    """How values stand in the file, once read."""
+    crs: str | None = None
+    """The identifier of its coordinate reference system; None when unknown."""
+    shape: str | None = None
+    """The geometry type that it announces; None for any."""
+    edges: str | None = None
+    """How points are joined, where the file says so: `spherical` for a geography."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows of a file become rows of a dataset; a plain value that tasks carry."""
+
+    schema: Schema
+    """What they become."""
+    encodings: tuple[tuple[str, Encoding], ...] = ()
+    """Geometry columns, and how they stand in the file."""
+
+    def select(self, columns: Sequence[str] | None) -> Layout:
+        """Return the layout of some columns."""
+        if columns is None:
+            return self
+        kept = tuple((name, encoding) for name, encoding in self.encodings if name in columns)
+        return Layout(self.schema.select(tuple(columns)), kept)
+
+    def store(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch that was read, in stored types and the schema's geometry encoding."""
+        for name, encoding in self.encodings:
+            wanted = self.schema.by_name[name]
+            index = batch.schema.get_field_index(name)
+            values = _stored_geometry(batch.column(index), encoding, wanted)
+            batch = batch.set_column(index, pa.field(name, values.type), values)
+        return to_stored(batch, self.schema)
+
+
+def lay_out(
+    source: pa.Schema,
+    geometries: Mapping[str, GeometryColumn],
+    options: SourceOptions,
+    *,
+    key_hint: tuple[str, ...] = (),
+) -> Layout:
+    """Return how the columns of a file are stored.
+
+    Raises `InvalidArgumentError` for a column named that is not there, and
+    `UnsupportedTypeError` for one whose type cannot be kept.
+    """
+    names = _kept_names(source.names, options)
+    key = options.primary_key
+    if key is None:
+        key = key_hint if set(key_hint) <= set(names) else ()
+    require_names(key, names, "key column")
+    if len(set(key)) != len(key):
+        raise InvalidArgumentError(f"the key names a column twice: {', '.join(key)}")
+    plain = pa.schema(
+        [
+            pa.field(name, arrow_type(_GEOMETRY_TYPE)) if name in geometries else source.field(name)
+            for name in names
+        ]
+    )
+    fields = []
+    for field in schema_from_arrow(plain).fields:
+        given = geometries.get(field.name)
+        if given is not None:
+            field = _geometry_field(field, given, options.geometry_encoding)
+        else:
+            field = _json_field(field, source.field(field.name))
+        fields.append(_key_field(field) if field.name in key else field)
+    ids = tuple(field.id for field in fields if field.name in key)
+    schema = Schema(tuple(fields), ids)
+    encodings = tuple((name, geometries[name].encoding) for name in names if name in geometries)
+    return Layout(schema, encodings)
+
+
+def stored_batches(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
+    """Yield batches in stored types, cut to the size that sources promise."""
+    for batch in bounded(batches, MOST_BATCH_BYTES, MOST_BATCH_ROWS):
+        if batch.num_rows:
+            yield layout.store(batch)
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return names for a message, the first few of many."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+_GEOMETRY_TYPE = Primitive.BINARY
+JSON = "json"
+"""The source type of text that is JSON."""
+
+
+def _kept_names(names: Sequence[str], options: SourceOptions) -> list[str]:
+    if options.columns is not None:
+        require_names(options.columns, names, "column")
+    require_names(options.leave_out, names, "column")
+    wanted = set(names if options.columns is None else options.columns)
+    kept = [name for name in names if name in wanted and name not in options.leave_out]
+    if not kept:
+        raise InvalidArgumentError(
+            "no column is left to import", hints=(f"the columns are {listed(names)}",)
+        )
+    return kept
+
+
+def require_names(wanted: Sequence[str], names: Sequence[str], what: str) -> None:
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            raise InvalidArgumentError(
+                f"there is no {what} {name!r}", hints=(f"{meant}the columns are {listed(names)}",)
+            )
+
+
+def _geometry_field(field: Field, given: GeometryColumn, encoding: Encoding) -> Field:
+    return replace(
+        field,
+        type=Primitive.BINARY if encoding.is_binary else Primitive.STRING,
+        geometry=Geometry(encoding, given.crs, given.shape),
+        extra=(("edges", given.edges),) if given.edges else (),
+    )
+
+
+def _json_field(field: Field, source: pa.Field) -> Field:
+    """Remember that a text is JSON, for the formats that tell the two apart."""
+    if getattr(source.type, "extension_name", None) != "arrow.json":
+        return field
+    return replace(field, source_type=JSON)
+
+
+def _key_field(field: Field) -> Field:
+    required = replace(field, required=True)
+    if not can_identify(required):
+        held = "geometries" if field.geometry is not None else str(field.type)
+        raise InvalidArgumentError(
+            f"column {field.name!r} cannot be a key: it holds {held}",
+            hints=("name another column with --primary-key",),
+        )
+    return required
+
+
+def _stored_geometry(column: pa.Array, encoding: Encoding, wanted: Field) -> pa.Array:
+    if wanted.geometry is None:
+        raise ValueError(f"{wanted.name!r} is no geometry column")
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    binary = pa.binary() if encoding.is_binary else pa.string()
+    try:
+        column = column.cast(binary)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnsupportedTypeError(wanted.name, f"{column.type} holds no geometries") from error
+    # WKB from elsewhere may be of either byte order and either way to write Z and M.
+    said = Encoding.EWKB if encoding.is_binary else encoding
+    wkb, srids = geometry_bytes.to_canonical(column, said.value)
+    return geometry_bytes.from_canonical(wkb, srids, wanted.geometry.encoding.value)

@@ -1,0 +1,258 @@
+"""GeoPackage, Shapefile, GeoJSON and FlatGeobuf layers as sources, read by GDAL.
+
+Rows come as GDAL's Arrow stream. Columns stand in the order key, geometry, rest.
+A GeoPackage's feature id is a column and the key unless another is named; it is cut
+into ranges of ids that are read side by side. The feature ids that GeoJSON may have
+become a column `id`; other formats only number their rows, which is not kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from havasu_vc.errors import InvalidFileError
+from havasu_vc.exchange.crs_names import CrsNames
+from havasu_vc.exchange.gdal import open_stream, read_info
+from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, stored_batches
+from havasu_vc.exchange.ogr_formats import VectorFile, has_feature_ids
+from havasu_vc.exchange.ogr_times import TimeColumns, judge_times
+from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, task_of
+
+__all__ = ["OgrSource", "open_layer"]
+
+_UNDEFINED = ("Undefined Cartesian SRS", "Undefined geographic SRS", "Undefined SRS")
+_MOST_TASKS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a task needs to know to read a layer."""
+
+    path: str
+    shown_path: str
+    layer: str
+    names: tuple[tuple[str, str], ...]
+    """Columns in the order of the stream: GDAL's name and ours."""
+    fields: tuple[str, ...]
+    fids: bool
+    geometry: bool
+    times: TimeColumns
+    layout: Layout
+    batch_rows: int
+
+
+@dataclass(frozen=True)
+class OgrSource:
+    """One layer of a file that GDAL reads."""
+
+    name: str
+    schema: Schema
+    crs: Mapping[str, str]
+    title: str | None
+    description: str | None
+    rows: int | None
+    input_bytes: int
+    key_hint: tuple[str, ...]
+    notes: tuple[str, ...]
+    reading: _Reading
+    ranges: tuple[str | None, ...]
+    """Conditions that cut the layer into parts, in file order; None for the whole."""
+
+    def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
+        """Return one task for each range of feature ids, or one for the layer."""
+        reading = _narrowed(self.reading, self.reading.layout.select(columns))
+        return [task_of(read_layer, reading, where) for where in self.ranges]
+
+
+def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
+    """Open one layer of a file whose format is known."""
+    info = read_info(file.path, layer)
+    if info["driver"] != file.driver:
+        raise InvalidFileError(
+            file.shown_path,
+            f"it holds {info['driver']} and not {file.driver}",
+            hints=("give the file the extension of what it is",),
+        )
+    with open_stream(file.path, layer, return_fids=True, batch_size=1) as reader:
+        arrow = reader.schema
+    fid, geometry, names = _column_names(file, info, arrow)
+    fields = tuple(str(name) for name in info["fields"])
+    times = judge_times(file, layer, arrow, fields)
+    crs = CrsNames(options.crs)
+    geometries = {}
+    if geometry is not None:
+        said = info["crs"]
+        known = said if said and not any(word in said for word in _UNDEFINED) else None
+        identifier = crs.name(known, file.shown_path)
+        geometries[names[geometry]] = GeometryColumn(crs=identifier, shape=_shape(file, info))
+    ordered = [name for name in (fid, geometry) if name is not None] + list(fields)
+    plain = pa.schema([times.field(arrow.field(name)).with_name(names[name]) for name in ordered])
+    hint = (names[fid],) if fid is not None else ()
+    layout = lay_out(plain, geometries, options, key_hint=hint)
+    kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
+    rows = int(info["features"]) if int(info["features"]) >= 0 else None
+    reading = _Reading(
+        file.path,
+        file.shown_path,
+        layer,
+        tuple(names.items()),
+        fields,
+        fid is not None,
+        geometry is not None,
+        times,
+        layout,
+        _batch_rows(file.input_bytes, rows),
+    )
+    metadata = info.get("layer_metadata") or {}
+    title = metadata.get("IDENTIFIER") or None
+    return OgrSource(
+        name=layer,
+        schema=layout.schema,
+        crs={name: wkt for name, wkt in crs.wkt.items() if name in kept},
+        title=title if title != layer else None,
+        description=metadata.get("DESCRIPTION") or None,
+        rows=rows,
+        input_bytes=file.input_bytes,
+        key_hint=hint if set(hint) <= set(layout.schema.names) else (),
+        notes=times.notes,
+        reading=_narrowed(reading, layout),
+        ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
+    )
+
+
+@kernel
+def read_layer(reading: _Reading, where: str | None) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of a layer, or of a range of its feature ids, in stored types."""
+    yield from stored_batches(_read(reading, where), reading.layout)
+
+
+def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
+    renamed = dict(reading.names)
+    how: dict[str, Any] = {
+        "columns": list(reading.fields),
+        "read_geometry": reading.geometry,
+        "return_fids": reading.fids,
+        "where": where,
+        "batch_size": reading.batch_rows,
+        "datetime_as_string": reading.times.as_text,
+    }
+    wanted = reading.layout.schema.names
+    with open_stream(reading.path, reading.layer, **how) as reader:
+        for batch in reader:
+            columns = {
+                renamed[name]: reading.times.convert(name, column)
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            }
+            yield pa.RecordBatch.from_arrays([columns[name] for name in wanted], list(wanted))
+
+
+def _narrowed(reading: _Reading, layout: Layout) -> _Reading:
+    """Return the reading of the columns that a layout has, and no others."""
+    kept = set(layout.schema.names)
+    renamed = dict(reading.names)
+    fields = tuple(name for name in reading.fields if renamed[name] in kept)
+    special = {ours for theirs, ours in reading.names if theirs not in reading.fields}
+    geometries = {name for name, _ in layout.encodings}
+    return replace(
+        reading,
+        layout=layout,
+        fields=fields,
+        fids=reading.fids and bool((special - geometries) & kept),
+        geometry=reading.geometry and bool(geometries),
+    )
+
+
+def _column_names(
+    file: VectorFile, info: Mapping[str, Any], arrow: pa.Schema
+) -> tuple[str | None, str | None, dict[str, str]]:
+    """Return GDAL's names of the feature id and the geometry, and ours for all columns."""
+    fields = [str(name) for name in info["fields"]]
+    others = [name for name in arrow.names if name not in fields]
+    geometry = next((name for name in others if _is_geometry(arrow.field(name))), None)
+    fid = next((name for name in others if name != geometry), None)
+    names = {name: name for name in fields}
+    if fid is not None:
+        if info["fid_column"]:
+            names[fid] = str(info["fid_column"])
+        elif has_feature_ids(file):
+            names[fid] = _free_name(("id", "fid", "feature_id"), names.values())
+        else:
+            fid = None
+    if geometry is not None:
+        said = str(info["geometry_name"] or "")
+        names[geometry] = said or _free_name(("geom", "geometry", "wkb_geometry"), names.values())
+    return fid, geometry, names
+
+
+def _is_geometry(field: pa.Field) -> bool:
+    annotations = field.metadata or {}
+    name = getattr(field.type, "extension_name", None)
+    said = name or annotations.get(b"ARROW:extension:name", b"").decode()
+    return said in ("geoarrow.wkb", "ogc.wkb")
+
+
+def _free_name(wanted: Sequence[str], taken: Any) -> str:
+    lower = {name.lower() for name in taken}
+    return next(name for name in wanted if name.lower() not in lower)
+
+
+def _shape(file: VectorFile, info: Mapping[str, Any]) -> str | None:
+    """Return the geometry type that a layer announces, if its values are all of it."""
+    said = str(info["geometry_type"] or "Unknown")
+    words = said.replace("2.5D ", "").replace("Measured 3D ", "").replace("Measured ", "").split()
+    dimensions = "Z" if said.startswith("2.5D") else ""
+    dimensions = "M" if said.startswith("Measured ") else dimensions
+    dimensions = "ZM" if said.startswith("Measured 3D") else dimensions
+    kind = words[0].upper()
+    dimensions = dimensions or (words[1].upper() if len(words) > 1 else "")
+    if kind in ("UNKNOWN", "GEOMETRY", "NONE"):
+        return None
+    if file.driver == "ESRI Shapefile" and kind in ("POLYGON", "LINESTRING"):
+        return None  # a shapefile calls one part and several by one name
+    return f"{kind} {dimensions}".strip()
+
+
+def _batch_rows(size: int, rows: int | None) -> int:
+    """Return how many rows to ask of GDAL at once, so that a batch stays small."""
+    if not rows:
+        return 4096
+    return max(16, min(MOST_BATCH_ROWS, 16 * 1024 * 1024 * rows // max(size, 1)))
+
+
+def _fid_ranges(file: VectorFile, layer: str, fid: str, rows: int | None) -> tuple[str | None, ...]:
+    """Return conditions that cut a GeoPackage table at its feature ids."""
+    if file.driver != "GPKG" or not rows:
+        return (None,)
+    parts = min(-(-file.input_bytes // TASK_BYTES), -(-rows // MOST_BATCH_ROWS), _MOST_TASKS)
+    if parts <= 1:
+        return (None,)
+    column, table = _quoted(fid), _quoted(layer)
+    try:
+        uri = f"{Path(file.path).absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            query = f"SELECT min({column}), max({column}) FROM {table}"
+            lowest, highest = database.execute(query).fetchone()
+    except sqlite3.Error:
+        return (None,)
+    if not isinstance(lowest, int) or not isinstance(highest, int):
+        return (None,)
+    cuts = [lowest + (highest - lowest) * index // parts for index in range(1, parts)]
+    cuts = sorted({cut for cut in cuts if lowest < cut <= highest})
+    if not cuts:
+        return (None,)
+    inner = [f"{column} >= {low} AND {column} < {high}" for low, high in itertools.pairwise(cuts)]
+    return (f"{column} < {cuts[0]}", *inner, f"{column} >= {cuts[-1]}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,167 @@
+"""The formats that GDAL reads for us, told by extension and first bytes.
+
+A file is handed to GDAL only when both agree: GDAL by itself would open a file as
+whatever it recognises, such as a virtual format that reads other files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from havasu_vc.errors import InvalidFileError, StorageError
+
+__all__ = ["EXTENSIONS", "VectorFile", "find_vector_files", "has_feature_ids"]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFile:
+    """A file to be opened with GDAL, and what it must turn out to be."""
+
+    path: str
+    """As GDAL opens it."""
+    shown_path: str
+    """As the user gave it."""
+    driver: str
+    """GDAL's name of the format."""
+    input_bytes: int
+    """Its size, with the files that belong to it."""
+
+
+EXTENSIONS = {
+    ".gpkg": "GPKG",
+    ".shp": "ESRI Shapefile",
+    ".geojson": "GeoJSON",
+    ".json": "GeoJSON",
+    ".geojsonl": "GeoJSONSeq",
+    ".geojsons": "GeoJSONSeq",
+    ".geojsonseq": "GeoJSONSeq",
+    ".ndjson": "GeoJSONSeq",
+    ".jsonl": "GeoJSONSeq",
+    ".fgb": "FlatGeobuf",
+}
+"""The format that an extension stands for."""
+_FIRST_BYTES = {
+    "GPKG": re.compile(rb"SQLite format 3\x00"),
+    "ESRI Shapefile": re.compile(rb"\x00\x00\x27\x0a"),
+    "GeoJSON": re.compile(rb"(?:\xef\xbb\xbf)?\s*\{"),
+    "GeoJSONSeq": re.compile(rb"(?:\xef\xbb\xbf)?[\s\x1e]*\{"),
+    "FlatGeobuf": re.compile(rb"fgb"),
+}
+_TITLES = {"GPKG": "GeoPackage", "ESRI Shapefile": "shapefile", "GeoJSONSeq": "sequence of GeoJSON"}
+_FIRST_LENGTH = 4096
+
+
+def find_vector_files(path: Path) -> list[VectorFile]:
+    """Return what GDAL is to open for a path: itself, or the shapefiles in an archive.
+
+    Raises `InvalidFileError` for a file that is empty or not of the format it is named for.
+    """
+    try:
+        if path.suffix.lower() == ".zip":
+            return _archived(path)
+        driver = EXTENSIONS[path.suffix.lower()]
+        with path.open("rb") as file:
+            _check_first(file.read(_FIRST_LENGTH), driver, str(path))
+        return [VectorFile(str(path), str(path), driver, _size(path, driver))]
+    except PermissionError as error:
+        raise StorageError(f"{path} cannot be read: permission denied") from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _check_first(first: bytes, driver: str, shown: str) -> None:
+    title = _TITLES.get(driver, driver)
+    if not first:
+        raise InvalidFileError(
+            shown, "the file is empty", hints=("get the file again from where it came",)
+        )
+    if not _FIRST_BYTES[driver].match(first):
+        other = next((name for name, pattern in _FIRST_BYTES.items() if pattern.match(first)), None)
+        known = f"; it looks like {_TITLES.get(other, other)}" if other else ""
+        raise InvalidFileError(
+            shown,
+            f"not a {title} file as its name says{known}",
+            hints=("give the file the extension of what it is",),
+        )
+
+
+def _size(path: Path, driver: str) -> int:
+    if driver != "ESRI Shapefile":
+        return path.stat().st_size
+    return sum(
+        part.stat().st_size
+        for part in (path, path.with_suffix(".dbf"), path.with_suffix(".DBF"))
+        if part.exists()
+    )
+
+
+def _archived(path: Path) -> list[VectorFile]:
+    """Return the shapefiles in a zip archive."""
+    if not path.stat().st_size:
+        raise InvalidFileError(str(path), "the file is empty")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {
+                info.filename: info.file_size for info in archive.infolist() if not info.is_dir()
+            }
+            shapes = sorted(name for name in names if name.lower().endswith(".shp"))
+            for name in shapes:
+                with archive.open(name) as member:
+                    _check_first(member.read(_FIRST_LENGTH), "ESRI Shapefile", f"{path}/{name}")
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+        cause = str(error).splitlines()[0] if str(error) else "damaged"
+        raise InvalidFileError(
+            str(path),
+            f"not a readable zip archive: {cause}",
+            hints=("get the file again from where it came",),
+        ) from error
+    if not shapes:
+        raise InvalidFileError(
+            str(path),
+            "there is no shapefile in this archive",
+            hints=("unpack it and import what is inside",),
+        )
+    return [
+        VectorFile(
+            f"/vsizip/{path.absolute()}/{name}",
+            f"{path}/{name}",
+            "ESRI Shapefile",
+            sum(size for other, size in names.items() if other[:-4] == name[:-4]),
+        )
+        for name in shapes
+    ]
+
+
+def has_feature_ids(file: VectorFile) -> bool:
+    """Whether a GeoJSON file's features have whole numbers as ids, by its first feature.
+
+    GDAL numbers features that have none, and does not say which it did.
+    """
+    if file.driver not in ("GeoJSON", "GeoJSONSeq"):
+        return False
+    with open(file.path, encoding="utf-8-sig", errors="replace") as text:
+        for size in (1 << 16, 1 << 20, 1 << 24):
+            text.seek(0)
+            feature = _first_feature(text.read(size), file.driver)
+            if feature is not None:
+                identifier = feature.get("id")
+                return isinstance(identifier, int) and not isinstance(identifier, bool)
+    return False
+
+
+def _first_feature(text: str, driver: str) -> dict[str, object] | None:
+    start = 0
+    if driver == "GeoJSON":
+        match = re.search(r'"features"\s*:\s*\[\s*', text)
+        start = match.end() if match else len(text) - len(text.lstrip())
+    else:
+        start = len(text) - len(text.lstrip("\x1e \t\r\n"))
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

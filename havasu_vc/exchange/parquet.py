@@ -1,0 +1,309 @@
+"""GeoParquet and Parquet files as sources: one file, a folder of them, or a pattern.
+
+The files of a folder are one table and must have the same columns; folders named
+`column=value` are columns too. A geometry column is one that the `geo` document, a
+GEOMETRY or GEOGRAPHY logical type, or a GeoArrow extension type says is one. Every
+other column is kept in its own type. Only footers are read to open a source; tasks
+are runs of row groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from havasu_vc.errors import InvalidFileError, StorageError, UnsupportedTypeError
+from havasu_vc.exchange.crs_names import CrsNames
+from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS, to_wkb
+from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, listed, stored_batches
+from havasu_vc.exchange.parquet_geometry import FoundGeometry, find_geometries
+from havasu_vc.exchange.source import (
+    MOST_BATCH_BYTES,
+    MOST_BATCH_ROWS,
+    TASK_BYTES,
+    SourceOptions,
+)
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, task_of
+
+__all__ = ["ParquetSource", "open_parquet"]
+
+_LARGE_GROUP = 256 * 1024 * 1024
+"""Column chunks of row groups above this are streamed rather than read at once."""
+_PARTITION = re.compile(r"([^=/]+)=(.*)")
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file: what of its footer is needed later."""
+
+    path: str
+    schema: pa.Schema
+    found: Mapping[str, FoundGeometry]
+    covering: frozenset[str]
+    groups: tuple[tuple[int, int], ...]
+    """Rows and uncompressed bytes of each row group."""
+    partition: tuple[tuple[str, str | None], ...]
+    """Columns that the folders' names give, with their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a task needs to know to read one file."""
+
+    path: str
+    columns: tuple[str, ...]
+    layout: Layout
+    natives: tuple[tuple[str, str], ...]
+    """Geometry columns in a native encoding, and which."""
+    constants: tuple[tuple[str, object, str], ...]
+    """Columns that are not in the file: name, value, Arrow type."""
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A table of Parquet files."""
+
+    name: str
+    schema: Schema
+    crs: Mapping[str, str]
+    rows: int | None
+    input_bytes: int
+    layout: Layout
+    files: tuple[_File, ...]
+    partition_types: Mapping[str, pa.DataType]
+    notes: tuple[str, ...] = ()
+    title: str | None = None
+    description: str | None = None
+    key_hint: tuple[str, ...] = ()
+
+    def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
+        """Return one task for each run of row groups of about 64 MiB."""
+        layout = self.layout.select(columns)
+        tasks = []
+        for file in self.files:
+            reading = self._reading(file, layout)
+            for run in _runs(file.groups):
+                largest = max(file.groups[index][1] for index in run)
+                tasks.append(
+                    task_of(
+                        read_row_groups,
+                        reading,
+                        run,
+                        _batch_rows(file.groups, run),
+                        largest > _LARGE_GROUP,
+                    )
+                )
+        return tasks
+
+    def _reading(self, file: _File, layout: Layout) -> _Reading:
+        constants = tuple(
+            (
+                name,
+                _partition_value(value, self.partition_types[name]),
+                str(self.partition_types[name]),
+            )
+            for name, value in file.partition
+            if name in layout.schema.by_name
+        )
+        given = {name for name, _, _ in constants}
+        columns = tuple(name for name in layout.schema.names if name not in given)
+        natives = tuple(
+            (name, found.encoding)
+            for name, found in file.found.items()
+            if found.encoding in NATIVE_ENCODINGS and name in columns
+        )
+        return _Reading(file.path, columns, layout, natives, constants)
+
+
+def open_parquet(
+    paths: Sequence[Path], name: str, options: SourceOptions, *, root: Path | None = None
+) -> ParquetSource:
+    """Open files as one table; `root` is the folder below which names may be partitions."""
+    files = [_read_footer(path, root) for path in paths]
+    first = files[0]
+    for file in files[1:]:
+        _require_same(first, file)
+    types = _partition_types(files)
+    arrow = first.schema
+    for column, type_ in types.items():
+        arrow = arrow.append(pa.field(column, type_))
+    covering = first.covering - set(options.columns or ())
+    arrow = pa.schema([field for field in arrow if field.name not in covering])
+    crs = CrsNames(options.crs)
+    geometries = {
+        column: GeometryColumn(
+            found.stored_encoding,
+            crs.name(found.crs, first.path),
+            _common_shape([file.found[column].shape for file in files]),
+            found.edges,
+        )
+        for column, found in first.found.items()
+    }
+    layout = lay_out(arrow, geometries, options)
+    kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
+    return ParquetSource(
+        name=name,
+        schema=layout.schema,
+        crs={identifier: wkt for identifier, wkt in crs.wkt.items() if identifier in kept},
+        rows=sum(rows for file in files for rows, _ in file.groups),
+        input_bytes=sum(path.stat().st_size for path in paths),
+        layout=layout,
+        files=tuple(files),
+        partition_types=types,
+        notes=tuple(
+            f"column {column!r} is left out: it repeats the bounds of the geometries"
+            for column in sorted(covering)
+        ),
+    )
+
+
+@kernel
+def read_row_groups(
+    reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of some row groups in stored types."""
+    yield from stored_batches(_read(reading, groups, batch_rows, streamed), reading.layout)
+
+
+def _read(
+    reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool
+) -> Iterator[pa.RecordBatch]:
+    try:
+        with pq.ParquetFile(
+            reading.path, pre_buffer=False, buffer_size=1 << 20 if streamed else 0
+        ) as file:
+            batches = file.iter_batches(
+                batch_rows,
+                row_groups=list(groups),
+                columns=list(reading.columns),
+                use_threads=False,
+            )
+            for batch in batches:
+                yield _completed(batch, reading)
+    except (pa.ArrowException, OSError) as error:
+        raise _invalid(reading.path, error) from error
+
+
+def _completed(batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
+    columns = {name: batch.column(name) for name in reading.columns}
+    for name, encoding in reading.natives:
+        columns[name] = to_wkb(columns[name], encoding, name)
+    for name, value, type_ in reading.constants:
+        scalar = pa.scalar(value, pa.int64() if type_ == "int64" else pa.string())
+        columns[name] = pa.repeat(scalar, batch.num_rows)
+    names = reading.layout.schema.names
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], list(names))
+
+
+def _read_footer(path: Path, root: Path | None) -> _File:
+    try:
+        with pq.ParquetFile(path) as file:
+            arrow, metadata = file.schema_arrow, file.metadata
+            twice = sorted({name for name in arrow.names if arrow.names.count(name) > 1})
+            if twice:
+                raise InvalidFileError(str(path), f"two columns are called {twice[0]!r}")
+            found, covering = find_geometries(file, str(path))
+            groups = tuple(
+                (metadata.row_group(index).num_rows, metadata.row_group(index).total_byte_size)
+                for index in range(metadata.num_row_groups)
+            )
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedTypeError("?", str(error).splitlines()[0]) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _invalid(str(path), error) from error
+    return _File(str(path), arrow, found, covering, groups, _partition_of(path, root))
+
+
+def _invalid(path: str, error: Exception) -> InvalidFileError | StorageError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if isinstance(error, PermissionError):
+        return StorageError(f"{path} cannot be read: permission denied")
+    if "magic bytes" in reason:
+        reason = "not a Parquet file, or cut short"
+    elif "file size is 0 bytes" in reason:
+        reason = "the file is empty"
+    else:
+        reason = f"not a readable Parquet file: {reason}"
+    return InvalidFileError(path, reason, hints=("get the file again from where it came",))
+
+
+def _require_same(first: _File, other: _File) -> None:
+    """Refuse a folder whose files are not one table."""
+    here = {field.name: field.type for field in first.schema}
+    there = {field.name: field.type for field in other.schema}
+    hints = ("import the files one by one",)
+    if set(here) != set(there):
+        different = sorted(set(here) ^ set(there))
+        raise InvalidFileError(
+            other.path, f"its columns differ from {first.path}: {listed(different)}", hints=hints
+        )
+    for name, type_ in here.items():
+        if there[name] != type_:
+            reason = f"column {name!r} is {there[name]} but {type_} in {first.path}"
+            raise InvalidFileError(other.path, reason, hints=hints)
+    alike = {name: replace(found, shape=None) for name, found in first.found.items()}
+    if {name: replace(found, shape=None) for name, found in other.found.items()} != alike:
+        reason = f"its geometry columns are not described as in {first.path}"
+        raise InvalidFileError(other.path, reason, hints=hints)
+    if [name for name, _ in first.partition] != [name for name, _ in other.partition]:
+        reason = f"its folders name other columns than those of {first.path}"
+        raise InvalidFileError(other.path, reason, hints=hints)
+
+
+def _common_shape(shapes: Sequence[str | None]) -> str | None:
+    return shapes[0] if len(set(shapes)) == 1 else None
+
+
+def _runs(groups: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+    run: list[int] = []
+    size = 0
+    for index, (rows, uncompressed) in enumerate(groups):
+        if run and size + uncompressed > TASK_BYTES:
+            yield tuple(run)
+            run, size = [], 0
+        if rows:
+            run.append(index)
+            size += uncompressed
+    if run:
+        yield tuple(run)
+
+
+def _batch_rows(groups: Sequence[tuple[int, int]], run: Sequence[int]) -> int:
+    rows = sum(groups[index][0] for index in run)
+    size = sum(groups[index][1] for index in run)
+    return max(1, min(MOST_BATCH_ROWS, MOST_BATCH_BYTES * rows // max(size, 1)))
+
+
+def _partition_of(path: Path, root: Path | None) -> tuple[tuple[str, str | None], ...]:
+    if root is None:
+        return ()
+    found: dict[str, str | None] = {}
+    for part in path.relative_to(root).parts[:-1]:
+        if match := _PARTITION.fullmatch(part):
+            value = None if match[2] == _NULL_PARTITION else unquote(match[2])
+            found[unquote(match[1])] = value
+    return tuple(found.items())
+
+
+def _partition_types(files: Sequence[_File]) -> dict[str, pa.DataType]:
+    types: dict[str, pa.DataType] = {}
+    present = set(files[0].schema.names)
+    for name, _ in files[0].partition:
+        if name in present:
+            continue  # the file says it itself
+        values = [dict(file.partition)[name] for file in files]
+        whole = all(value is None or re.fullmatch(r"0|-?[1-9]\d{0,17}", value) for value in values)
+        types[name] = pa.int64() if whole and any(values) else pa.string()
+    return types
+
+
+def _partition_value(value: str | None, type_: pa.DataType) -> object:
+    return int(value) if value is not None and pa.types.is_integer(type_) else value

@@ -1,0 +1,163 @@
+"""From a location that a user names to sources: which format it is, and which layers.
+
+The format follows from the extension. A folder, or a pattern such as `parts/*.parquet`,
+is one table of Parquet files, or several shapefiles.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
+from havasu_vc.exchange.csv import open_csv
+from havasu_vc.exchange.gdal import list_layers
+from havasu_vc.exchange.layout import listed
+from havasu_vc.exchange.ogr import open_layer
+from havasu_vc.exchange.ogr_formats import EXTENSIONS, VectorFile, find_vector_files
+from havasu_vc.exchange.parquet import open_parquet
+from havasu_vc.exchange.source import Source, SourceOptions
+
+__all__ = ["IMPORT_EXTENSIONS", "list_source_layers", "open_sources"]
+
+_PARQUET = (".parquet", ".geoparquet", ".pq", ".parq")
+_CSV = (".csv", ".tsv", ".tab", ".txt")
+IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV)
+"""Extensions of files that can be imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a location stands for."""
+
+    name: str
+    parquet: tuple[Path, ...] = ()
+    root: Path | None = None
+    csv: Path | None = None
+    vector: tuple[VectorFile, ...] = ()
+
+
+def open_sources(
+    location: str, layers: Sequence[str] = (), *, options: SourceOptions | None = None
+) -> list[Source]:
+    """Open the layers of a location; with `layers`, those, in the order named.
+
+    Raises `SourceNotFoundError` for a location or layer that is not there, and what
+    is wrong with a file as `InvalidFileError`, before a row is handed out.
+    """
+    options = options or SourceOptions()
+    found = _find(location)
+    if found.parquet or found.csv:
+        if layers and list(layers) != [found.name]:
+            raise _no_layer(location, layers[0], [found.name])
+        if found.csv:
+            return [open_csv(found.csv, options)]
+        return [open_parquet(found.parquet, found.name, options, root=found.root)]
+    places = _layers_of(found)
+    if not places:
+        raise InvalidFileError(location, "there is no layer in it")
+    wanted = layers or list(places)
+    missing = next((layer for layer in wanted if layer not in places), None)
+    if missing is not None:
+        raise _no_layer(location, missing, list(places))
+    return [open_layer(places[layer], layer, options) for layer in wanted]
+
+
+def list_source_layers(location: str) -> list[str]:
+    """Return the names of the layers at a location."""
+    found = _find(location)
+    return list(_layers_of(found)) if found.vector else [found.name]
+
+
+def _layers_of(found: _Found) -> dict[str, VectorFile]:
+    return {layer: file for file in found.vector for layer in list_layers(file.path)}
+
+
+def _no_layer(location: str, layer: str, layers: Sequence[str]) -> SourceNotFoundError:
+    return SourceNotFoundError(
+        f"there is no layer {layer!r} in {location}", hints=(f"the layers are {listed(layers)}",)
+    )
+
+
+def _find(location: str) -> _Found:
+    path = Path(location)
+    if path.is_dir():
+        return _folder(path, location)
+    if not path.exists():
+        if glob.has_magic(location):
+            return _pattern(location)
+        raise SourceNotFoundError(f"there is no file {location}")
+    if not path.is_file():
+        raise InvalidFileError(location, "neither a file nor a folder")
+    return _file(path, location)
+
+
+def _file(path: Path, location: str) -> _Found:
+    extension = path.suffix.lower()
+    if extension in _PARQUET:
+        _require_content(path)
+        return _Found(path.stem, parquet=(path,))
+    if extension in _CSV:
+        _require_content(path)
+        return _Found(path.stem, csv=path)
+    if extension == ".zip" or extension in EXTENSIONS:
+        return _Found(path.stem, vector=tuple(find_vector_files(path)))
+    said = f"files of type {extension} cannot be imported" if extension else "it has no extension"
+    raise InvalidFileError(
+        location, said, hints=(f"what can be imported: {', '.join(IMPORT_EXTENSIONS)}",)
+    )
+
+
+def _require_content(path: Path) -> None:
+    if not path.stat().st_size:
+        raise InvalidFileError(
+            str(path), "the file is empty", hints=("get the file again from where it came",)
+        )
+
+
+def _folder(path: Path, location: str) -> _Found:
+    """Return a folder of Parquet files, at any depth, or of shapefiles."""
+    parquet, shapes = [], []
+    for folder, folders, names in os.walk(path):
+        # Engines keep their own files under names with these marks.
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+        for name in sorted(names):
+            if not name.startswith(("_", ".")):
+                extension = Path(name).suffix.lower()
+                if extension in _PARQUET:
+                    parquet.append(Path(folder, name))
+                elif extension == ".shp":
+                    shapes.append(Path(folder, name))
+    name = path.resolve().name
+    if parquet and shapes:
+        raise InvalidArgumentError(
+            f"{location} holds Parquet files and shapefiles", hints=("name one of the files",)
+        )
+    if parquet:
+        return _Found(Path(name).stem or name, parquet=tuple(parquet), root=path)
+    if shapes:
+        return _Found(
+            name, vector=tuple(file for each in shapes for file in find_vector_files(each))
+        )
+    raise SourceNotFoundError(f"there is no Parquet file and no shapefile in {location}")
+
+
+def _pattern(location: str) -> _Found:
+    paths = [Path(path) for path in sorted(glob.glob(location, recursive=True))]
+    paths = [path for path in paths if path.is_file()]
+    if not paths:
+        raise SourceNotFoundError(f"no file matches {location}")
+    if len(paths) == 1:
+        return _file(paths[0], location)
+    if not all(path.suffix.lower() in _PARQUET for path in paths):
+        raise InvalidArgumentError(
+            f"{location} matches files that are not all Parquet",
+            hints=("import the files one by one",),
+        )
+    for path in paths:
+        _require_content(path)
+    root = Path(os.path.commonpath([path.parent for path in paths]))
+    return _Found(root.name or paths[0].stem, parquet=tuple(paths), root=root)
