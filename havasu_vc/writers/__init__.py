@@ -1,0 +1,27 @@
+"""A change stream as text, JSON, JSON lines, GeoJSON, a patch or counts; commits as text and JSON.
+
+`writer_named` gives the writer of a format; its module is imported only then.
+"""
+
+from havasu_vc.writers.protocol import (
+    ChangeSummary,
+    DatasetSummary,
+    DiffWriter,
+    JsonStyle,
+    Labels,
+    Reproject,
+    WriterOptions,
+)
+from havasu_vc.writers.registry import WRITERS, writer_named
+
+__all__ = [
+    "WRITERS",
+    "ChangeSummary",
+    "DatasetSummary",
+    "DiffWriter",
+    "JsonStyle",
+    "Labels",
+    "Reproject",
+    "WriterOptions",
+    "writer_named",
+]

@@ -1,0 +1,54 @@
+"""How many rows changed in each dataset, as `diff --only-feature-count` prints it.
+
+Values are never looked at; batches are counted and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from havasu_vc.model.changes import count_changes
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.writers.json_style import LAYOUTS
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions, meta_counts
+from havasu_vc.writers.terminal import printable, styled
+
+__all__ = ["write_feature_count", "write_feature_count_json"]
+
+
+def write_feature_count(
+    diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
+) -> ChangeSummary:
+    """Print the counts for a person."""
+    summary = _count(diffs)
+    if not summary.total:
+        out.write("0 features changed\n")
+    for path, counts in summary.datasets.items():
+        if counts.features.total:
+            out.write(styled(f"{printable(path)}:", "bold", options.color))
+            out.write(f"\n\t{counts.features.total} features changed\n")
+    return summary
+
+
+def write_feature_count_json(
+    diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
+) -> ChangeSummary:
+    """Print one JSON object of counts by dataset."""
+    summary = _count(diffs)
+    counts = {
+        path: counts.features.total
+        for path, counts in summary.datasets.items()
+        if counts.features.total
+    }
+    out.write(LAYOUTS[options.json_style].dumps(counts) + "\n")
+    return summary
+
+
+def _count(diffs: Iterable[DatasetDiff]) -> ChangeSummary:
+    datasets = {}
+    for diff in diffs:
+        summary = DatasetSummary(meta_counts(diff), count_changes(diff.changes))
+        if summary.has_changes:
+            datasets[diff.path] = summary
+    return ChangeSummary(datasets)

@@ -1,0 +1,228 @@
+"""Changed rows as GeoJSON: a FeatureCollection per dataset.
+
+A feature's id says what it is: `<dataset>:feature:<key>:` and `I` inserted, `D`
+deleted, `U-` and `U+` before and after an update. The first geometry column is the
+geometry, others are properties. Meta items have no place here. GeoJSON is JSON to
+the letter, so NaN and infinity are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.writers.geojson_geometry import geometry_tokens
+from havasu_vc.writers.json_style import STRICT_LAYOUTS, Layout
+from havasu_vc.writers.protocol import (
+    ChangeSummary,
+    DatasetSummary,
+    WriterOptions,
+    meta_counts,
+)
+from havasu_vc.writers.rows import joined, nonempty, side_of
+from havasu_vc.writers.values import json_strings, json_tokens, key_labels, side_columns, slices
+
+__all__ = ["write_geojson"]
+
+_DEPTH = 2
+"""Features stand in a list in an object."""
+_SIDES = ((False, ("-", "--"), ("U-", "D")), (True, ("+", "++"), ("U+", "I")))
+"""Whether new, the halves for `delta_filter`, how ids end; in updates and alone."""
+
+
+def write_geojson(
+    diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
+) -> ChangeSummary:
+    """Print one collection, or write one file per dataset into `options.directory`.
+
+    Two datasets with changed rows do not fit one collection: an error, before
+    anything is printed.
+    """
+    if options.directory is not None:
+        return _write_files(diffs, options.directory, options)
+    datasets: dict[str, DatasetSummary] = {}
+    chosen: DatasetDiff | None = None
+    for diff in diffs:
+        ahead = nonempty(diff)
+        first = next(ahead, None)
+        if diff.meta:
+            datasets[diff.path] = DatasetSummary(meta_counts(diff))
+        if first is not None:
+            _refuse_second(chosen, diff)
+            chosen = replace(diff, changes=chain([first], ahead))
+            datasets.setdefault(diff.path, DatasetSummary())
+    features = _write_collection(chosen, out, options)
+    if chosen is not None:
+        meta = datasets[chosen.path].meta
+        datasets[chosen.path] = DatasetSummary(meta, features)
+    return ChangeSummary(datasets)
+
+
+def _refuse_second(chosen: DatasetDiff | None, diff: DatasetDiff) -> None:
+    if chosen is not None:
+        raise InvalidArgumentError(
+            f"GeoJSON holds one dataset, and rows of {chosen.path!r} and {diff.path!r} changed",
+            hints=("write a file for each with --output DIRECTORY, or name one dataset",),
+        )
+
+
+def _write_files(
+    diffs: Iterable[DatasetDiff], directory: Path, options: WriterOptions
+) -> ChangeSummary:
+    if directory.exists() and not directory.is_dir():
+        raise InvalidArgumentError(f"{directory} is a file; GeoJSON is written to a directory")
+    datasets: dict[str, DatasetSummary] = {}
+    for diff in diffs:
+        ahead = nonempty(diff)
+        first = next(ahead, None)
+        features = ChangeCounts()
+        if first is not None:
+            chosen = replace(diff, changes=chain([first], ahead))
+            path = directory / f"{diff.path.replace('/', '__')}.geojson"
+            try:
+                directory.mkdir(exist_ok=True)
+                with path.open("w", encoding="utf-8") as out:
+                    features = _write_collection(chosen, out, options)
+            except OSError as error:
+                if isinstance(error, StorageError):
+                    raise
+                raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+        summary = DatasetSummary(meta_counts(diff), features)
+        if summary.has_changes:
+            datasets[diff.path] = summary
+    return ChangeSummary(datasets)
+
+
+def _write_collection(
+    diff: DatasetDiff | None, out: TextIO, options: WriterOptions
+) -> ChangeCounts:
+    layout, counts = STRICT_LAYOUTS[options.json_style], ChangeCounts()
+    out.write("{" + layout.line(1) + layout.key("type") + '"FeatureCollection"')
+    out.write(layout.between(1) + layout.key("features") + "[")
+    separator = layout.between(_DEPTH)
+    begun = False
+    for text, piece_counts in _pieces(diff, separator, options) if diff is not None else ():
+        if text:
+            out.write(text if begun else layout.line(_DEPTH) + text[len(separator) :])
+            begun = True
+        counts += piece_counts
+    out.write((layout.line(1) if begun else "") + "]" + layout.line(0) + "}\n")
+    return counts
+
+
+def _pieces(
+    diff: DatasetDiff, separator: str, options: WriterOptions
+) -> Iterator[tuple[str, ChangeCounts]]:
+    """Yield the features of some changes at a time, with how many changes they are."""
+    layout = STRICT_LAYOUTS[options.json_style]
+    for batch in nonempty(diff):
+        for piece in slices(batch):
+            yield joined(_features(piece, diff, separator, layout, options)), piece.counts
+
+
+def _features(
+    batch: ChangeBatch,
+    diff: DatasetDiff,
+    separator: str,
+    layout: Layout,
+    options: WriterOptions,
+) -> pa.StringArray:
+    both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
+    sides = []
+    for new, halves, endings in _SIDES:
+        side = batch.new if new else batch.old
+        shown = side.is_valid()
+        if options.delta_filter is not None:
+            wanted = [half in options.delta_filter for half in halves]
+            shown = pc.and_(shown, pc.if_else(both, *wanted))
+        if shown.true_count:
+            ids = pc.if_else(both, *endings)
+            objects = _side_features(side, diff, ids, layout, options, new=new)
+            text = pc.binary_join_element_wise(separator, objects, "")
+            sides.append(pc.if_else(shown, text, None))
+    if not sides:
+        return pa.array([], pa.string())
+    return pc.binary_join_element_wise(*sides, "", null_handling="replace", null_replacement="")
+
+
+def _side_features(
+    side: pa.StructArray,
+    diff: DatasetDiff,
+    endings: pa.StringArray,
+    layout: Layout,
+    options: WriterOptions,
+    *,
+    new: bool,
+) -> pa.StringArray:
+    """Return each row of one side as a Feature."""
+    header = side_of(diff, new=new)
+    columns = side_columns(side, header.schema)
+    shape = next((field for field, _ in columns if field.geometry is not None), None)
+    geometry: pa.StringArray = pa.nulls(len(side), pa.string())
+    properties: list[tuple[str, pa.StringArray]] = []
+    for field, column in columns:
+        if field.geometry is None:
+            values = json_tokens(column, field, layout, _DEPTH + 2)
+        else:
+            if options.reproject is not None:
+                column = options.reproject(column, field, header)
+            values = geometry_tokens(column, field, layout, _DEPTH + (1 if field is shape else 2))
+        if field is shape:
+            geometry = values
+        properties.append((field.name, values))
+    label = (options.labels or key_labels)(side, header.schema)
+    ids = pc.binary_join_element_wise(f"{diff.path}:feature:", label, ":", endings, "")
+    start, *between, end = layout.object_pieces(("type", "geometry", "properties", "id"), _DEPTH)
+    return pc.binary_join_element_wise(
+        start + '"Feature"' + between[0],
+        geometry,
+        between[1],
+        _properties(properties, None if shape is None else shape.name, layout),
+        between[2],
+        json_strings(ids, ascii_only=layout.ascii),
+        end,
+        "",
+        null_handling="replace",
+        null_replacement="null",
+    )
+
+
+def _properties(
+    columns: list[tuple[str, pa.StringArray]], geometry: str | None, layout: Layout
+) -> pa.StringArray:
+    """Return the properties of each row; the geometry is among them where it is null, as in Kart.
+
+    That column comes and goes. It has its comma behind it when it stands before the
+    first column that is always there.
+    """
+    depth = _DEPTH + 1
+    comma = layout.between(depth + 1)
+    parts: list[pa.StringArray | str] = ["{" + layout.line(depth + 1)]
+    begun = False
+    for name, values in columns:
+        key = layout.key(name)
+        if name != geometry:
+            parts += [comma + key if begun else key, pc.fill_null(values, "null")]
+            begun = True
+        elif begun:
+            parts.append(pc.if_else(values.is_null(), f"{comma}{key}null", ""))
+        else:
+            parts.append(pc.if_else(values.is_null(), f"{key}null{comma}", ""))
+    if begun:
+        return pc.binary_join_element_wise(*parts, layout.line(depth) + "}", "")
+    nothing = pa.repeat("{}", len(columns[0][1])) if columns else pa.scalar("{}")
+    if geometry is None:
+        return nothing
+    alone = (
+        "".join(layout.object_pieces((geometry,), depth)[:1]) + "null" + layout.line(depth) + "}"
+    )
+    return pc.if_else(columns[0][1].is_null(), alone, nothing)

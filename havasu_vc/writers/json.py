@@ -1,0 +1,145 @@
+"""A diff as one JSON object in Kart's form: `kart.diff/v1+hexwkb`.
+
+    {"kart.show/v1": {…},                                   the commit, for `show`
+     "kart.diff/v1+hexwkb": {
+       "<dataset>": {"meta": {"<item>": {"-": …, "+": …}},
+                     "feature": [{"-": {…}, "+": {…}}, …]}}}
+
+A patch is the same with `kart.patch/v1` in front; inserts and deletes are labelled
+`++` and `--` in it, so that it cannot be misread, and geometries keep their SRIDs.
+Datasets come in the order given, and so do meta items (producers sort both by
+name); all is printed as it comes, so the output is never held as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+import pyarrow.compute as pc
+
+from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, MetaChange
+from havasu_vc.writers.commits import commit_object, patch_header
+from havasu_vc.writers.json_style import LAYOUTS, PATCH_LAYOUTS
+from havasu_vc.writers.protocol import (
+    ChangeSummary,
+    DatasetSummary,
+    WriterOptions,
+    meta_counts,
+)
+from havasu_vc.writers.rows import ChangeForm, change_objects, joined, nonempty
+from havasu_vc.writers.values import slices
+
+__all__ = ["DIFF_KEY", "meta_object", "write_json", "write_patch"]
+
+DIFF_KEY = "kart.diff/v1+hexwkb"
+"""The key of the diff itself."""
+
+
+def write_json(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
+    """Print a diff, after its commit if there is one."""
+    layout = LAYOUTS[options.json_style]
+    header = {}
+    if options.commit is not None:
+        header["kart.show/v1"] = commit_object(options.commit)
+    form = ChangeForm(
+        layout,
+        4,
+        labelled=options.delta_filter is not None,
+        only=options.delta_filter,
+        reproject=options.reproject,
+    )
+    return _write(diffs, out, form, header)
+
+
+def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
+    """Print the diff of a commit as a patch that `apply` takes.
+
+    In a patch with another CRS updates have no old half: its geometries would not
+    come back the same.
+    """
+    header = {}
+    if options.commit is not None:
+        header["kart.patch/v1"] = patch_header(options.commit, options.crs_name)
+    form = ChangeForm(
+        PATCH_LAYOUTS[options.json_style],
+        4,
+        labelled=True,
+        reproject=options.reproject,
+        new_half_only=options.reproject is not None,
+    )
+    return _write(diffs, out, form, header, labelled_meta=False)
+
+
+def _write(
+    diffs: Iterable[DatasetDiff],
+    out: TextIO,
+    form: ChangeForm,
+    header: dict[str, Any],
+    *,
+    labelled_meta: bool = True,
+) -> ChangeSummary:
+    layout = form.layout
+    out.write("{" + layout.line(1))
+    for key, value in header.items():
+        out.write(layout.key(key) + layout.dumps(value, 1) + layout.between(1))
+    out.write(layout.key(DIFF_KEY) + "{")
+    datasets: dict[str, DatasetSummary] = {}
+    for diff in diffs:
+        batches = nonempty(diff)
+        first = next(batches, None)
+        if first is None and not diff.meta:
+            continue
+        out.write(layout.between(2) if datasets else layout.line(2))
+        out.write(layout.key(diff.path) + "{" + layout.line(3))
+        if diff.meta:
+            out.write(layout.key("meta"))
+            meta = {
+                change.name: meta_object(change, form if labelled_meta else None)
+                for change in diff.meta
+            }
+            out.write(layout.dumps(meta, 3))
+        features = ChangeCounts()
+        if first is not None:
+            out.write((layout.between(3) if diff.meta else "") + layout.key("feature"))
+            features = _write_features(diff, _chain(first, batches), out, form)
+        out.write(layout.line(2) + "}")
+        datasets[diff.path] = DatasetSummary(meta_counts(diff), features)
+    out.write((layout.line(1) if datasets else "") + "}" + layout.line(0) + "}\n")
+    return ChangeSummary(datasets)
+
+
+def _chain(first: ChangeBatch, others: Iterator[ChangeBatch]) -> Iterator[ChangeBatch]:
+    yield first
+    yield from others
+
+
+def _write_features(
+    diff: DatasetDiff, batches: Iterator[ChangeBatch], out: TextIO, form: ChangeForm
+) -> ChangeCounts:
+    layout, counts = form.layout, ChangeCounts()
+    separator = layout.between(form.depth)
+    out.write("[" + layout.line(form.depth))
+    for batch in batches:
+        for piece in slices(batch):
+            objects = change_objects(piece, diff, form)
+            text = joined(pc.binary_join_element_wise(separator, objects, ""))
+            out.write(text if counts.total else text[len(separator) :])
+            counts += piece.counts
+    out.write(layout.line(form.depth - 1) + "]")
+    return counts
+
+
+def meta_object(change: MetaChange, form: ChangeForm | None = None) -> dict[str, Any]:
+    """Return the change of a meta item as an object; labelled as `form` says."""
+    old, new = change.old, change.new
+    labelled = form is not None and form.labelled
+    alone = labelled and (old is None or new is None)
+    result: dict[str, Any] = {}
+    for label, value in (("-", old), ("+", new)):
+        if value is not None:
+            key = label * 2 if alone else label
+            hidden = form is not None and form.only is not None and key not in form.only
+            result[key] = None if hidden else value
+    return result

@@ -1,0 +1,102 @@
+"""A diff as JSON lines in Kart's form, `kart.diff/v2`: one message per line.
+
+    version       first
+    commit        the commit, for `show`
+    dataset       a dataset that is added (`+`) or removed (`-`)
+    datasetInfo   any other dataset that has changes
+    metaInfo      its schema, where that did not change
+    meta          a meta item that changed
+    feature       a row that changed
+
+Readers of JSON lines take JSON at its word, so NaN and infinity are null here, as
+in Kart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import pyarrow.compute as pc
+
+from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.columns import columns_of
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.writers.commits import commit_object
+from havasu_vc.writers.json import meta_object
+from havasu_vc.writers.json_style import LINES
+from havasu_vc.writers.protocol import (
+    ChangeSummary,
+    DatasetSummary,
+    WriterOptions,
+    meta_counts,
+)
+from havasu_vc.writers.rows import ChangeForm, change_objects, joined, nonempty
+from havasu_vc.writers.values import slices
+
+__all__ = ["write_json_lines"]
+
+_SCHEMA = "schema.json"
+DATASET_KINDS = {
+    "kart": {"type": "table", "version": 3},
+    "havasu": {"type": "table", "version": 1, "format": "havasu"},
+}
+"""What the kinds of dataset are to a reader; all hold rows."""
+
+
+def write_json_lines(
+    diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
+) -> ChangeSummary:
+    """Print a diff message by message."""
+    _line(out, type="version", version="kart.diff/v2", outputFormat="JSONL+hexwkb")
+    if options.commit is not None:
+        _line(out, type="commit", value=commit_object(options.commit))
+    form = ChangeForm(
+        LINES,
+        0,
+        labelled=options.delta_filter is not None,
+        only=options.delta_filter,
+        reproject=options.reproject,
+    )
+    datasets = {}
+    for diff in diffs:
+        summary = _write_dataset(diff, out, form)
+        if summary.has_changes:
+            datasets[diff.path] = summary
+    return ChangeSummary(datasets)
+
+
+def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetSummary:
+    features = ChangeCounts()
+    begun = bool(diff.meta)
+    if begun:
+        _write_head(diff, out)
+    start = LINES.dumps({"type": "feature", "dataset": diff.path})[:-1] + ',"change":'
+    for batch in nonempty(diff):
+        if not begun:
+            _write_head(diff, out)
+            begun = True
+        for piece in slices(batch):
+            objects = change_objects(piece, diff, form)
+            out.write(joined(pc.binary_join_element_wise(start, objects, "}\n", "")))
+        features += batch.counts
+    return DatasetSummary(meta_counts(diff), features)
+
+
+def _write_head(diff: DatasetDiff, out: TextIO) -> None:
+    kind = DATASET_KINDS[diff.header.kind]
+    if diff.old is None:
+        _line(out, type="dataset", path=diff.path, **{"+": kind})
+    elif diff.new is None:
+        _line(out, type="dataset", path=diff.path, **{"-": kind})
+    else:
+        _line(out, type="datasetInfo", path=diff.path, value=kind)
+    if not any(change.name == _SCHEMA for change in diff.meta):
+        columns = diff.header.meta.get(_SCHEMA) or columns_of(diff.header.schema)
+        _line(out, type="metaInfo", dataset=diff.path, key=_SCHEMA, value=columns)
+    for change in diff.meta:
+        _line(out, type="meta", dataset=diff.path, key=change.name, change=meta_object(change))
+
+
+def _line(out: TextIO, **message: Any) -> None:
+    out.write(LINES.dumps(message) + "\n")

@@ -1,0 +1,118 @@
+"""Layouts of JSON: where line breaks, spaces and escapes go.
+
+Kart's three styles are those of Python's `json.dumps`: `pretty` indents by two,
+`compact` puts a space after commas and colons, `extracompact` none. A layout also
+writes the literal pieces between values, so that a whole column of objects can be
+put together in Arrow and still be byte for byte what `json.dumps` would give.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from havasu_vc.writers.protocol import JsonStyle
+
+__all__ = ["LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "Layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    r"""One way to lay JSON out.
+
+    >>> LAYOUTS[JsonStyle.PRETTY].dumps({"a": [1]}, depth=1)
+    '{\n    "a": [\n      1\n    ]\n  }'
+    """
+
+    indent: int | None
+    """Spaces per level; None for everything on one line."""
+    comma: str
+    """Between items."""
+    colon: str
+    """Between a key and its value."""
+    ascii: bool = True
+    """Whether other characters are escaped."""
+    strict: bool = False
+    """Whether NaN and infinity, which JSON lacks, become null."""
+    srids: bool = False
+    """Whether geometries that have an SRID keep it, as EWKB; without, all are ISO WKB."""
+
+    def dumps(self, value: Any, depth: int = 0) -> str:
+        """Return a value as JSON that continues a line at some depth."""
+        if self.strict:
+            value = finite(value)
+        text = json.dumps(
+            value,
+            indent=self.indent,
+            separators=(self.comma, self.colon),
+            ensure_ascii=self.ascii,
+        )
+        return text.replace("\n", self.line(depth)) if depth and self.indent else text
+
+    def line(self, depth: int) -> str:
+        """Return what begins a new line at some depth."""
+        return "" if self.indent is None else "\n" + " " * (self.indent * depth)
+
+    def between(self, depth: int) -> str:
+        """Return what stands between two items at some depth."""
+        return self.comma + self.line(depth)
+
+    def key(self, name: str) -> str:
+        """Return a key with its colon."""
+        return json.dumps(name, ensure_ascii=self.ascii) + self.colon
+
+    def object_pieces(self, names: Sequence[str], depth: int) -> list[str]:
+        """Return what stands before, between and after the values of an object.
+
+        >>> LAYOUTS[JsonStyle.COMPACT].object_pieces(["a", "b"], 0)
+        ['{"a": ', ', "b": ', '}']
+        """
+        if not names:
+            return ["{}"]
+        first, *others = names
+        separator = self.between(depth + 1)
+        return [
+            "{" + self.line(depth + 1) + self.key(first),
+            *(separator + self.key(name) for name in others),
+            self.line(depth) + "}",
+        ]
+
+
+def finite(value: Any) -> Any:
+    """Return a value with null for every number that JSON lacks."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {name: finite(part) for name, part in value.items()}
+        case list() | tuple():
+            return [finite(part) for part in value]
+        case _:
+            return value
+
+
+LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
+    {
+        JsonStyle.PRETTY: Layout(2, ",", ": "),
+        JsonStyle.COMPACT: Layout(None, ", ", ": "),
+        JsonStyle.EXTRACOMPACT: Layout(None, ",", ":"),
+    }
+)
+"""Kart's styles; NaN and infinity stay as Python writes them, so that nothing is lost."""
+
+STRICT_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
+    {style: replace(layout, strict=True) for style, layout in LAYOUTS.items()}
+)
+"""The same for readers that take JSON at its word, as those of GeoJSON do."""
+
+PATCH_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
+    {style: replace(layout, srids=True) for style, layout in LAYOUTS.items()}
+)
+"""The same for patches, which must give back what was committed."""
+
+LINES = Layout(None, ",", ":", ascii=False, strict=True)
+"""One line of JSON lines."""

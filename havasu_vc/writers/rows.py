@@ -1,0 +1,129 @@
+"""Change batches as JSON text, put together in Arrow: one string per change.
+
+Every writer of JSON prints the same object per change (`-` and `+`, or by the
+labels that tell kinds apart); they differ in layout and in what stands around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.writers.json_style import Layout
+from havasu_vc.writers.protocol import Reproject
+from havasu_vc.writers.values import json_tokens, side_columns
+
+__all__ = ["ChangeForm", "change_objects", "joined", "nonempty", "side_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeForm:
+    """How one change is written as an object."""
+
+    layout: Layout
+    """Where spaces and lines go."""
+    depth: int
+    """How deep the object stands."""
+    labelled: bool = False
+    """Whether inserts and deletes have labels of their own, `++` and `--`."""
+    only: frozenset[str] | None = None
+    """The halves whose rows are printed, by label; the others are null. None prints all."""
+    reproject: Reproject | None = None
+    """Brings geometries into another CRS."""
+    new_half_only: bool = False
+    """Whether an update leaves its old half out."""
+
+
+def nonempty(diff: DatasetDiff) -> Iterator[ChangeBatch]:
+    """Yield the batches that have changes."""
+    return (batch for batch in diff.changes if len(batch))
+
+
+def side_of(diff: DatasetDiff, *, new: bool) -> DatasetHeader:
+    """Return the header of one side; of the other where that side is not there."""
+    header = diff.new if new else diff.old
+    return header or diff.header
+
+
+def change_objects(batch: ChangeBatch, diff: DatasetDiff, form: ChangeForm) -> pa.StringArray:
+    """Return each change as one JSON object."""
+    layout, depth = form.layout, form.depth
+    has_old, has_new = batch.old.is_valid(), batch.new.is_valid()
+    both = pc.and_(has_old, has_new)
+    show_old = pc.and_not(has_old, both) if form.new_half_only else has_old
+    start, end = "{" + layout.line(depth + 1), layout.line(depth) + "}"
+    between = pc.if_else(pc.and_(show_old, has_new), layout.between(depth + 1), "")
+    return pc.binary_join_element_wise(
+        start,
+        _half(batch.old, side_of(diff, new=False), ("-", "--"), show_old, both, form),
+        between,
+        _half(batch.new, side_of(diff, new=True), ("+", "++"), has_new, both, form),
+        end,
+        "",
+        null_handling="replace",
+        null_replacement="",
+    )
+
+
+def _half(
+    side: pa.StructArray,
+    header: DatasetHeader,
+    labels: tuple[str, str],
+    shown: pa.BooleanArray,
+    both: pa.BooleanArray,
+    form: ChangeForm,
+) -> pa.StringArray:
+    """Return one half of each change, key and all; null where it is not shown."""
+    if not shown.true_count:
+        return pa.nulls(len(side), pa.string())
+    in_update, alone = labels
+    if not form.labelled:
+        alone = in_update
+    keys = pc.if_else(both, form.layout.key(in_update), form.layout.key(alone))
+    if form.only is None or form.only.issuperset(labels):
+        rows = row_objects(side, header, form)
+    elif form.only.isdisjoint(labels):
+        rows = pa.repeat("null", len(side))
+    else:
+        wanted = both if in_update in form.only else pc.invert(both)
+        rows = pc.if_else(wanted, row_objects(side, header, form), "null")
+    return pc.if_else(shown, pc.binary_join_element_wise(keys, rows, ""), None)
+
+
+def row_objects(side: pa.StructArray, header: DatasetHeader, form: ChangeForm) -> pa.StringArray:
+    """Return each row of one side as a JSON object."""
+    depth = form.depth + 1
+    columns = []
+    for field, column in side_columns(side, header.schema):
+        if form.reproject is not None and field.geometry is not None:
+            column = form.reproject(column, field, header)
+        columns.append((field, json_tokens(column, field, form.layout, depth + 1)))
+    pieces = form.layout.object_pieces([field.name for field, _ in columns], depth)
+    if len(pieces) == 1:
+        return pa.repeat(pieces[0], len(side))
+    parts: list[pa.StringArray | str] = []
+    for piece, (_, tokens) in zip(pieces, columns, strict=False):
+        parts += [piece, tokens]
+    return pc.binary_join_element_wise(
+        *parts, pieces[-1], "", null_handling="replace", null_replacement="null"
+    )
+
+
+def joined(texts: pa.StringArray) -> str:
+    """Return all values one after another; bytes that are not UTF-8 are replaced."""
+    _, offset_buffer, data = texts.buffers()
+    if data is None or not len(texts):
+        return ""
+    whole = pa.Array.from_buffers(
+        pa.int64() if pa.types.is_large_string(texts.type) else pa.int32(),
+        len(texts) + 1,
+        [None, offset_buffer],
+        offset=texts.offset,
+    )
+    start, end = whole[0].as_py(), whole[-1].as_py()
+    return str(memoryview(data)[start:end], "utf-8", "replace")

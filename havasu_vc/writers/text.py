@@ -1,0 +1,167 @@
+"""A diff for people, in Kart's form.
+
+    --- roads:feature:7
+    +++ roads:feature:7
+    -                                     name = Old Road
+    +                                     name = New Road
+
+Updates show only the columns that changed, inserts and deletes all of them; a
+geometry shows its type alone. Changes of a schema show the columns side by side,
+other meta items their whole text. Nothing from the data can control the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.geo.text import short_text
+from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.types import Field, Fixed, List, Map, Primitive, Struct
+from havasu_vc.writers.commits import format_commit
+from havasu_vc.writers.json_style import LAYOUTS
+from havasu_vc.writers.meta_text import format_meta_change
+from havasu_vc.writers.protocol import (
+    ChangeSummary,
+    DatasetSummary,
+    JsonStyle,
+    Labels,
+    WriterOptions,
+    meta_counts,
+)
+from havasu_vc.writers.rows import joined, nonempty, side_of
+from havasu_vc.writers.terminal import codes, printable
+from havasu_vc.writers.values import (
+    canonical_wkb,
+    json_tokens,
+    key_labels,
+    map_flagged,
+    plain_text,
+    side_columns,
+    slices,
+)
+
+__all__ = ["write_text"]
+
+_NULL = "\N{SYMBOL FOR NULL}"
+_COMPACT = replace(LAYOUTS[JsonStyle.COMPACT], ascii=False)
+_PERHAPS_UNSAFE = np.array(
+    [byte < 0x20 or byte == 0x7F or byte in b"\xc2\xd8\xe2\xef" for byte in range(256)]
+)
+"""Bytes that are, or begin, a character that `printable` escapes."""
+
+
+def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
+    """Print a diff, after its commit if there is one."""
+    if options.commit is not None:
+        out.write(format_commit(options.commit, color=options.color))
+    datasets = {}
+    for diff in diffs:
+        for change in diff.meta:
+            out.write(format_meta_change(diff.path, change, color=options.color))
+        features = ChangeCounts()
+        for batch in nonempty(diff):
+            for piece in slices(batch):
+                out.write(_format_changes(piece, diff, options))
+            features += batch.counts
+        summary = DatasetSummary(meta_counts(diff), features)
+        if summary.has_changes:
+            datasets[diff.path] = summary
+    return ChangeSummary(datasets)
+
+
+def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOptions) -> str:
+    labels = options.labels or key_labels
+    has_old, has_new = batch.old.is_valid(), batch.new.is_valid()
+    bold = codes("bold", options.color)
+    prefix = f"{printable(diff.path)}:feature:"
+    parts = [
+        _heading(batch.old, "--- " + prefix, bold, diff, labels),
+        _heading(batch.new, "+++ " + prefix, bold, diff, labels),
+    ]
+    both = pc.and_(has_old, has_new)
+    old = {f.name: (f, c) for f, c in _columns(batch, diff, new=False)}
+    new = {f.name: (f, c) for f, c in _columns(batch, diff, new=True)}
+    for name in {**old, **new}:
+        same = None
+        if name in old and name in new:
+            same = pc.and_(both, _equal(old[name], new[name]))
+        for sign, style, columns, present in (
+            ("-", "red", old, has_old),
+            ("+", "green", new, has_new),
+        ):
+            if name in columns:
+                shown = present if same is None else pc.and_not(present, same)
+                start, end = codes(style, options.color)
+                values = pc.fill_null(shown_text(columns[name][1], columns[name][0]), _NULL)
+                start += f"{sign} {printable(name):>40} = "
+                lines = pc.binary_join_element_wise(start, values, end + "\n", "")
+                parts.append(pc.if_else(shown, lines, None))
+    return joined(
+        pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")
+    )
+
+
+def _columns(batch: ChangeBatch, diff: DatasetDiff, *, new: bool) -> list[tuple[Field, pa.Array]]:
+    side = batch.new if new else batch.old
+    return side_columns(side, side_of(diff, new=new).schema)
+
+
+def _heading(
+    side: pa.StructArray,
+    prefix: str,
+    bold: tuple[str, str],
+    diff: DatasetDiff,
+    labels: Labels,
+) -> pa.StringArray:
+    if side.null_count == len(side):
+        return pa.nulls(len(side), pa.string())
+    schema = side_of(diff, new=prefix.startswith("+")).schema
+    names = printable_column(labels(side, schema))
+    text = pc.binary_join_element_wise(bold[0] + prefix, names, bold[1] + "\n", "")
+    return pc.if_else(side.is_valid(), text, None)
+
+
+def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
+    """Return each value as people see it in a diff; null stays null."""
+    if field.geometry is not None:
+        return short_text(canonical_wkb(column, field))
+    if field.raster is not None:
+        return pc.if_else(column.is_valid(), "RASTER(...)", None)
+    match field.type:
+        case Primitive.BOOLEAN:
+            return pc.if_else(column, "True", "False")
+        case Primitive.BINARY | Fixed():
+            return pc.if_else(column.is_valid(), "BLOB(...)", None)
+        case _:
+            return printable_column(_spelled(column, field))
+
+
+def printable_column(column: pa.StringArray) -> pa.StringArray:
+    """Return a column of text that cannot control the terminal."""
+    return map_flagged(column, _PERHAPS_UNSAFE, printable)
+
+
+def _spelled(column: pa.Array, field: Field) -> pa.StringArray:
+    if isinstance(field.type, Struct | List | Map):
+        return json_tokens(column, field, _COMPACT, 0)
+    return plain_text(column, field)
+
+
+def _equal(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.BooleanArray:
+    """Return where both values are the same, null equal to null and NaN to NaN."""
+    left, right = _identity(*old), _identity(*new)
+    same = pc.fill_null(pc.equal(left, right), False)
+    return pc.or_(same, pc.and_(left.is_null(), right.is_null()))
+
+
+def _identity(field: Field, column: pa.Array) -> pa.Array:
+    if field.geometry is not None:
+        return canonical_wkb(column, field, srids=True).cast(pa.large_binary())
+    return _spelled(column, field).cast(pa.large_binary())
