@@ -15,6 +15,7 @@ import mmap
 import os
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -49,9 +50,11 @@ class SpillFile:
         self._schema: pa.Schema | None = None
         self._start = 0
         self._extents: list[Extent] = []
+        self._failure: StorageError | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add a batch to the segment at hand, or to a new one."""
+        self._insist_sound()
         try:
             if self._stream is not None and (
                 self.size - self._start >= SEGMENT_BYTES or self._schema != batch.schema
@@ -66,6 +69,7 @@ class SpillFile:
 
     def cut(self) -> tuple[Extent, ...]:
         """End the segment at hand and return the segments since the last cut."""
+        self._insist_sound()
         try:
             self._end_segment()
         except OSError as error:
@@ -78,6 +82,7 @@ class SpillFile:
         """Give the complete file its name and return it; None if nothing was written."""
         if self._sink is None:
             return None
+        self._insist_sound()
         try:
             self._end_segment()
             self._sink.close()
@@ -98,7 +103,8 @@ class SpillFile:
     ) -> None:
         """Remove the file unless it was finished."""
         if self._sink is not None:
-            self._sink.close()
+            with suppress(OSError):
+                self._sink.close()
             self._sink = None
             self._unfinished.unlink(missing_ok=True)
 
@@ -118,11 +124,17 @@ class SpillFile:
         self.size = self._sink.tell()
         self._extents.append((self._start, self.size - self._start))
 
+    def _insist_sound(self) -> None:
+        # After a failure the end of the file is anyone's guess.
+        if self._failure is not None:
+            raise self._failure
+
     def _cannot_write(self, error: OSError) -> StorageError:
-        return StorageError(
+        self._failure = StorageError(
             f"cannot write temporary file {self.path}: {error.strerror or error}",
             hints=("free some space, or name another folder with TMPDIR or the scratch setting",),
         )
+        return self._failure
 
 
 def read_segment(path: str, offset: int, length: int) -> Batches:

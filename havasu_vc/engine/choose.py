@@ -1,0 +1,73 @@
+"""Which engine a piece of work gets: the one that is named, or by size.
+
+Spark costs seconds to start, so `auto` takes it only for inputs above a threshold, and
+only where it can start; elsewhere the local engine does all the work, with a note.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.engine.local import BUDGET, LocalEngine
+from havasu_vc.engine.protocol import Engine, Progress
+from havasu_vc.errors import InvalidArgumentError, MissingProgramError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ENGINES", "THRESHOLD", "EngineSettings", "choose_engine"]
+
+ENGINES = ("auto", "local", "spark")
+THRESHOLD = 2 << 30
+"""Bytes of input above which `auto` means Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How engines are set up, whichever is chosen."""
+
+    threads: int | None = None
+    """Of the local engine; None for one per core."""
+    budget: int = BUDGET
+    """Bytes of finished batches that may wait in memory, in the local engine."""
+    session: "SparkSession | None" = None
+    """A running Spark session to use."""
+    master: str | None = None
+    """Where Spark runs if there is no session; None for `local[*]`."""
+    scratch: Path | None = None
+    """Where to spill; a folder that all machines share if Spark's are several."""
+
+
+def choose_engine(
+    name: str,
+    *,
+    input_bytes: int,
+    threshold: int = THRESHOLD,
+    settings: EngineSettings | None = None,
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Engine:
+    """Return the engine called `name`; `auto` decides by the size of the input."""
+    if name not in ENGINES:
+        raise InvalidArgumentError(
+            f"there is no engine {name!r}", hints=(f"engines are {', '.join(ENGINES)}",)
+        )
+    chosen = settings or EngineSettings()
+    if name == "spark" or (name == "auto" and input_bytes > threshold):
+        try:
+            return _spark_engine(chosen, progress)
+        except MissingProgramError as error:
+            if name == "spark":
+                raise
+            if note is not None:
+                note(f"{error}; the local engine does the work")
+    return LocalEngine(
+        threads=chosen.threads, budget=chosen.budget, scratch=chosen.scratch, progress=progress
+    )
+
+
+def _spark_engine(settings: EngineSettings, progress: Progress | None) -> Engine:
+    from havasu_vc.engine.spark import SparkEngine
+
+    return SparkEngine(settings.session, settings.master, settings.scratch, progress=progress)

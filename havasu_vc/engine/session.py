@@ -1,0 +1,174 @@
+"""Spark sessions for the engine: started quietly, with executors that find this package.
+
+Nothing of Spark or its JVM reaches the terminal: what the JVM prints goes to a file
+that has no name, and is read only if Spark does not start. Ctrl-C stays Python's own.
+"""
+
+import atexit
+import hashlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import havasu_vc
+from havasu_vc.engine.java import require_java
+from havasu_vc.engine.protocol import one_line
+from havasu_vc.errors import EngineError, MissingProgramError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["is_local_master", "require_spark", "ship_package", "start_session"]
+
+_PACKAGE = Path(havasu_vc.__file__).parent
+_SETTINGS = {
+    "spark.app.name": "havasu-vc",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL_SETTINGS = {
+    # Nothing here is for other machines to reach, and no name need resolve.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
+}
+
+
+def is_local_master(master: str) -> bool:
+    """Return whether a master runs its executors in the driver's own process."""
+    return master == "local" or master.startswith("local[")
+
+
+def require_spark() -> None:
+    """Raise unless PySpark is installed and there is a Java for it."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise MissingProgramError(
+            "the Spark engine needs PySpark, which is not installed",
+            hints=("`pip install 'pyspark>=4.0,<4.2'`", "or use `--engine local`"),
+        ) from error
+    require_java()
+
+
+def start_session(
+    master: str, settings: Mapping[str, str], scratch: Path
+) -> tuple["SparkSession", bool]:
+    """Return a session, and whether it was started here rather than found running."""
+    require_spark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession() if SparkContext._active_spark_context else None
+    if running is not None:
+        return running, False
+    every = dict(_SETTINGS)
+    if is_local_master(master):
+        every |= {**_LOCAL_SETTINGS, "spark.local.dir": str(scratch)}
+    every |= {"spark.master": master, **settings}
+    with tempfile.TemporaryFile() as log, _own_interrupts(), _this_python(master):
+        try:
+            return _start(every, log), True
+        except Exception as error:
+            raise _not_started(master, error, log) from error
+
+
+def _start(settings: Mapping[str, str], log: IO[bytes]) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._gateway is None:
+        # A process has one JVM, which outlives its sessions.
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
+    return SparkSession.builder.config(map=dict(settings)).getOrCreate()
+
+
+def _not_started(master: str, error: Exception, log: IO[bytes]) -> EngineError:
+    log.seek(0)
+    said = log.read(1 << 20).decode(errors="replace").splitlines()
+    java = getattr(error, "java_exception", None)
+    cause = str(java.toString()).splitlines()[0] if java is not None else one_line(error)
+    for line in said:
+        # The JVM's own reason is better than "the gateway exited".
+        if line.startswith(("Error:", "Exception in thread", "Error occurred")):
+            cause = line
+            break
+    return EngineError(
+        f"Spark could not be started on {master}: {cause}",
+        hints=(
+            "check the master and JAVA_HOME (a full JDK 17, not a JRE)",
+            "or use `--engine local`",
+        ),
+    )
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the handler of Ctrl-C, which Spark replaces by one that leaves jobs running."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler if handler is not None else signal.default_int_handler)
+
+
+@contextmanager
+def _this_python(master: str) -> Iterator[None]:
+    """Let workers run the Python that runs this; on a cluster only if nobody chose another."""
+    before = os.environ.get("PYSPARK_PYTHON")
+    if before is None or is_local_master(master):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("PYSPARK_PYTHON", None)
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
+
+
+_shipped: dict[str, Path] = {}
+
+
+def ship_package(session: "SparkSession") -> None:
+    """Send this package to the session's executors, once."""
+    context = session.sparkContext
+    if context.applicationId in _shipped:
+        return
+    content = _zipped_package()
+    folder = Path(tempfile.mkdtemp(prefix="havasu-vc-code-"))
+    # The driver serves the file for as long as the session lives: it stays to the end.
+    atexit.register(shutil.rmtree, folder, True)
+    archive = folder / f"havasu_vc-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    archive.write_bytes(content)
+    path = list(sys.path)
+    context.addPyFile(str(archive))
+    sys.path[:] = path  # the driver has the package already
+    _shipped[context.applicationId] = archive
+
+
+def _zipped_package() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(_PACKAGE.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                name = file.relative_to(_PACKAGE.parent).as_posix()
+                archive.writestr(zipfile.ZipInfo(name), file.read_bytes())
+    return content.getvalue()
