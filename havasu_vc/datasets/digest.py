@@ -1,0 +1,137 @@
+"""Hashes of rows, and digests of columns: sums that do not care for order.
+
+A row is hashed cell by cell (`model.hashing`): the key's hash, the field id and the
+value of each cell that is not null make a number. Their sum over one row stands for
+the row; their sum over all live rows of a column, in two lanes, is its digest. So a
+commit updates digests from its changes alone, a new column of nulls changes nothing,
+and two tables with equal digests hold equal rows however they are stored.
+
+Geometries count by coordinates and SRID, whatever their bytes say (`geo.wkb`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+
+__all__ = ["Digests", "HashedRows", "hash_keys", "hash_rows"]
+
+_LANE = np.uint64(0xC2B2AE3D27D4EB4F)
+_ALL = (1 << 64) - 1
+_WKB = Field(1, "wkb", Primitive.BINARY)
+
+
+@dataclass(frozen=True, slots=True)
+class HashedRows:
+    """What the hashes of some rows are."""
+
+    keys: Hashes
+    """Of each row's key; of the whole row when there is no key."""
+    rows: Hashes
+    """Of each row: the sum of its cells."""
+    digests: Mapping[int, Digest]
+    """Of each column over these rows."""
+
+
+@dataclass(slots=True)
+class Digests:
+    """Column digests while rows come and go."""
+
+    sums: dict[int, Digest] = field(default_factory=dict)
+    """By field id."""
+
+    def add(self, digests: Mapping[int, Digest]) -> None:
+        """Count rows that come."""
+        for number, (first, second) in digests.items():
+            mine = self.sums.get(number, (0, 0))
+            self.sums[number] = ((mine[0] + first) & _ALL, (mine[1] + second) & _ALL)
+
+    def subtract(self, digests: Mapping[int, Digest]) -> None:
+        """Count rows that go."""
+        for number, (first, second) in digests.items():
+            mine = self.sums.get(number, (0, 0))
+            self.sums[number] = ((mine[0] - first) & _ALL, (mine[1] - second) & _ALL)
+
+    def of(self, ids: Iterable[int]) -> dict[int, Digest]:
+        """Return the digests of some columns."""
+        return {number: self.sums.get(number, (0, 0)) for number in ids}
+
+
+def hash_rows(rows: pa.RecordBatch, schema: Schema) -> HashedRows:
+    """Return the hashes of rows that are in the stored types of `schema`."""
+    values = [
+        _column_hashes(column, field)
+        for field, column in zip(schema.fields, rows.columns, strict=True)
+    ]
+    present = [
+        column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        for column in rows.columns
+    ]
+    keys = _key_hashes(values, present, schema, rows.num_rows)
+    total = np.zeros(rows.num_rows, np.uint64)
+    digests: dict[int, Digest] = {}
+    for field, hashes, valid in zip(schema.fields, values, present, strict=True):
+        cells = cell_hashes(keys, field.id, hashes)
+        second = mix(cells ^ _LANE)
+        if valid is not None:
+            cells[~valid] = 0
+            second[~valid] = 0
+        total += cells
+        digests[field.id] = (int(cells.sum(dtype=np.uint64)), int(second.sum(dtype=np.uint64)))
+    return HashedRows(keys, total, digests)
+
+
+def hash_keys(rows: pa.RecordBatch, schema: Schema) -> Hashes:
+    """Return the hash of each key of a batch that has at least the key columns."""
+    fields = schema.key.fields
+    values = [_column_hashes(rows.column(field.name), field) for field in fields]
+    return _combined(values, fields, rows.num_rows)
+
+
+def _key_hashes(
+    values: list[Hashes], present: list[np.ndarray | None], schema: Schema, count: int
+) -> Hashes:
+    if schema.key:
+        ids = {field.id for field in schema.key.fields}
+        chosen = [
+            hashes for field, hashes in zip(schema.fields, values, strict=True) if field.id in ids
+        ]
+        return _combined(chosen, schema.key.fields, count)
+    total = np.zeros(count, np.uint64)
+    for field, hashes, valid in zip(schema.fields, values, present, strict=True):
+        part = mix(hashes + np.uint64(field.id * int(FIELD) & _ALL))
+        if valid is not None:
+            part[~valid] = 0
+        total += part
+    return mix(total)
+
+
+def _combined(values: list[Hashes], fields: tuple[Field, ...], count: int) -> Hashes:
+    # Ordered by field id, so that reordering columns changes no key.
+    order = np.argsort([field.id for field in fields], kind="stable")
+    combined = np.zeros(count, np.uint64)
+    for index in order:
+        shift = np.uint64(fields[index].id * int(FIELD) & _ALL)
+        combined = mix(combined + mix(values[index] + shift))
+    return combined
+
+
+def _column_hashes(column: pa.Array, field: Field) -> Hashes:
+    if field.geometry is None:
+        return hash_values(column, field)
+    wkb, srids = to_canonical(column, field.geometry.encoding)
+    hashes = hash_values(wkb, _WKB)
+    if srids is not None:
+        known = srids != 0
+        hashes[known] = mix(hashes[known] + srids[known].astype(np.int64).view(np.uint64))
+    return hashes
+

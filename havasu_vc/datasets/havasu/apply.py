@@ -1,0 +1,263 @@
+"""Applying changes: checking what they say was there, and collecting what a commit writes.
+
+Every `old` row must be live with just these values, every inserted key must be new.
+Key caches answer both without opening a data file; what they object to is read and
+compared before anything is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.digest import HashedRows, hash_rows
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.locate import locate
+from havasu_vc.datasets.havasu.parquet import read_rows
+from havasu_vc.datasets.pairing import nth_equal
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import KeyViolationError, PatchError, SchemaViolationError
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.hashing import Hashes
+from havasu_vc.model.schema import Schema
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["apply_changes", "collect_changes"]
+
+
+def apply_changes(dataset: HavasuDataset, changes: Iterator[ChangeBatch]) -> TreeEdit:
+    """Return the edit that makes the changes."""
+    with Edit(dataset) as edit:
+        collect_changes(edit, changes)
+        return edit.finish()
+
+
+def collect_changes(edit: Edit, changes: Iterator[ChangeBatch]) -> None:
+    """Check changes against the dataset and hand them to an edit."""
+    last: tuple[object, ...] | None = None
+    for batch in changes:
+        if not len(batch):
+            continue
+        last = _check_order(edit.schema, batch, last)
+        _collect(edit, batch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    """Live rows of all files whose keys were looked up."""
+
+    entries: list[Entry]
+    files: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+    keys: Hashes
+    rows: Hashes
+
+
+def _collect(edit: Edit, batch: ChangeBatch) -> None:
+    dataset = edit.dataset
+    old_rows = conform(batch.old_rows(), dataset.schema)
+    new_rows = conform(batch.new_rows(), edit.schema)
+    old, new = hash_rows(old_rows, dataset.schema), hash_rows(new_rows, edit.schema)
+    _check_updates(batch, old, new, edit.schema)
+    inserted = pc.filter(
+        pa.array(np.arange(new_rows.num_rows)), pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new))
+    ).to_numpy()
+    needles, rows = old.keys, old_rows
+    if edit.schema.key:
+        needles = np.concatenate([old.keys, new.keys[inserted]])
+        names = list(dataset.key.names)
+        rows = pa.concat_batches(
+            [
+                old_rows.select(names),
+                _renamed(new_rows.take(pa.array(inserted)), edit.schema, dataset.schema),
+            ]
+        )
+    hits = _look_up(edit, needles, rows if edit.schema.key else None)
+    partner = nth_equal(hits.keys, needles)
+    _check_old(edit, old_rows, old, partner[: len(old.keys)], hits)
+    if edit.schema.key:
+        _check_inserts(edit, new_rows, inserted, partner[len(old.keys) :], hits)
+    partner = partner[: len(old.keys)]
+    for index, entry in enumerate(hits.entries):
+        chosen = np.flatnonzero(hits.files[partner] == index)
+        if len(chosen):
+            positions = hits.positions[partner[chosen]]
+            order = np.argsort(positions, kind="stable")
+            edit.delete(entry, positions[order], old_rows.take(pa.array(chosen[order])))
+    edit.insert(new_rows)
+    edit.count(batch.counts, old, new)
+
+
+def _look_up(edit: Edit, needles: Hashes, keys: pa.RecordBatch | None) -> _Hits:
+    entries: list[Entry] = []
+    files, positions, found_keys, rows = [], [], [], []
+    for hits in locate(edit.dataset, needles, keys):
+        taken = edit.taken(hits.entry)
+        free = ~np.isin(hits.found.positions, taken)
+        # A needle looked up twice hits twice; each row of a file counts once.
+        _, once = np.unique(hits.found.positions[free], return_index=True)
+        files.append(np.full(len(once), len(entries)))
+        entries.append(hits.entry)
+        positions.append(hits.found.positions[free][once])
+        found_keys.append(needles[hits.found.needles[free][once]])
+        rows.append(hits.found.rows[free][once])
+    if not entries:
+        nothing = np.empty(0, np.int64)
+        return _Hits([], nothing, nothing, np.empty(0, np.uint64), np.empty(0, np.uint64))
+    return _Hits(
+        entries,
+        np.concatenate(files),
+        np.concatenate(positions),
+        np.concatenate(found_keys),
+        np.concatenate(rows),
+    )
+
+
+def conform(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Return rows in the columns of a schema, matched by name; required ones must be there."""
+    target = arrow_schema(schema)
+    if rows.schema.names != list(schema.names):
+        missing = [name for name in schema.names if name not in rows.schema.names]
+        if missing or rows.num_columns != len(schema.names):
+            raise SchemaViolationError(
+                f"rows have the columns {', '.join(rows.schema.names)}, "
+                f"the dataset has {', '.join(schema.names)}"
+            )
+        rows = rows.select(list(schema.names))
+    try:
+        rows = pa.RecordBatch.from_arrays(
+            [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(rows.columns, target, strict=True)
+            ],
+            schema=target,
+        )
+    except pa.ArrowException as error:
+        raise SchemaViolationError(f"a value does not fit its column: {error}") from error
+    keys = set(schema.identifier_ids)
+    for field, column in zip(schema.fields, rows.columns, strict=True):
+        if field.required and column.null_count:
+            if field.id in keys:
+                raise KeyViolationError(f"a row has no value in its key column {field.name!r}")
+            raise SchemaViolationError(f"a row has no value in the required column {field.name!r}")
+    return rows
+
+
+def _renamed(rows: pa.RecordBatch, schema: Schema, wanted: Schema) -> pa.RecordBatch:
+    """Return the key columns of rows under the names of another version of the schema."""
+    target = arrow_schema(wanted.select(wanted.key.names))
+    columns = [
+        rows.column(schema.by_id[field.id].name).cast(target.field(field.name).type)
+        for field in wanted.key.fields
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _check_order(
+    schema: Schema, batch: ChangeBatch, last: tuple[object, ...] | None
+) -> tuple[object, ...] | None:
+    """Raise unless each key of the stream comes once, in order; return the last one."""
+    if not schema.key:
+        return None
+    names = schema.key.names
+    columns = []
+    for name in names:
+        old_name = name if name in batch.old.type.names else None
+        new = pc.struct_field(batch.new, name)
+        old = pc.struct_field(batch.old, old_name) if old_name is not None else pa.nulls(len(batch), new.type)
+        columns.append(pc.coalesce(new, old.cast(new.type)))
+    if any(column.null_count for column in columns):
+        raise KeyViolationError(f"a row has no value in its key columns {', '.join(names)}")
+    keys = pa.RecordBatch.from_arrays(columns, list(names))
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
+    if not order.equals(pa.array(np.arange(len(batch)), order.type)):
+        raise ValueError("changes are not in key order")
+    repeated = np.ones(max(len(batch) - 1, 0), bool)
+    for column in columns:
+        same = pc.equal(column.slice(1), column.slice(0, len(column) - 1))
+        repeated &= same.to_numpy(zero_copy_only=False)
+    first = tuple(column[0].as_py() for column in columns)
+    if repeated.any() or first == last:
+        where = int(np.flatnonzero(repeated)[0]) if repeated.any() else 0
+        key = tuple(column[where].as_py() for column in columns)
+        raise KeyViolationError(f"the key {describe_key(key)} comes twice")
+    return tuple(column[-1].as_py() for column in columns)
+
+
+def describe_key(key: tuple[object, ...]) -> str:
+    """Return a key as people write it in a filter."""
+    return ",".join(str(value) for value in key)
+
+
+def _check_updates(
+    batch: ChangeBatch, old: HashedRows, new: HashedRows, schema: Schema
+) -> None:
+    if not schema.key:
+        return
+    both = pc.and_(pc.is_valid(batch.old), pc.is_valid(batch.new))
+    before = old.keys[pc.filter(both, pc.is_valid(batch.old)).to_numpy(zero_copy_only=False)]
+    after = new.keys[pc.filter(both, pc.is_valid(batch.new)).to_numpy(zero_copy_only=False)]
+    if not np.array_equal(before, after):
+        raise PatchError(
+            "a change gives a row another key",
+            hints=("a row whose key changes is a delete and an insert",),
+        )
+
+
+def _check_old(
+    edit: Edit, rows: pa.RecordBatch, old: HashedRows, partner: npt.NDArray[np.int64], hits: _Hits
+) -> None:
+    """Raise unless every row that goes is live and what the change says it was."""
+    absent = np.flatnonzero(partner < 0)
+    if len(absent):
+        raise PatchError(
+            f"{edit.dataset.path} has no row {_label(edit, rows, int(absent[0]))}"
+            + (f", nor {len(absent) - 1:,} others that change" if len(absent) > 1 else "")
+        )
+    different = np.flatnonzero(hits.rows[partner] != old.rows)
+    if len(different):
+        more = f" (and {len(different) - 1:,} more)" if len(different) > 1 else ""
+        raise PatchError(
+            f"row {_label(edit, rows, int(different[0]))} of {edit.dataset.path} "
+            f"is not what the change says it was{more}",
+            hints=("make the patch from the version that it is applied to",),
+        )
+
+
+def _check_inserts(
+    edit: Edit,
+    rows: pa.RecordBatch,
+    inserted: npt.NDArray[np.int64],
+    partner: npt.NDArray[np.int64],
+    hits: _Hits,
+) -> None:
+    """Raise if a key that is inserted is live already."""
+    for number in np.flatnonzero(partner >= 0):
+        hit = int(partner[number])
+        entry = hits.entries[int(hits.files[hit])]
+        dataset = edit.dataset
+        there = read_rows(
+            dataset.file_path(entry), dataset.schema.select(dataset.key.names), hits.positions[[hit]]
+        )
+        row = int(inserted[number])
+        key = [rows.column(edit.schema.by_id[f.id].name)[row].as_py() for f in dataset.key.fields]
+        if [column[0].as_py() for column in there.columns] == key:
+            raise PatchError(
+                f"{dataset.path} already has a row {describe_key(tuple(key))}",
+                hints=("an insert needs a key that is not there",),
+            )
+
+
+def _label(edit: Edit, rows: pa.RecordBatch, index: int) -> str:
+    names = edit.dataset.key.names or edit.dataset.schema.names[:3]
+    return describe_key(tuple(rows.column(name)[index].as_py() for name in names))

@@ -1,0 +1,211 @@
+"""Planning a diff of two views: from entries alone, what must be read, and how to pair it.
+
+Rows that may differ are those of data files on one side only, and those at positions
+that delete files take away on one side only. Nothing else is opened. A small diff is
+one task. A large one is cut into intervals of keys, each a task that reads the row
+groups whose range meets it, so that no rows are shuffled. Files that are not in key
+order are dealt out by key hash first (`DiffPlan.halves`), which takes an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.havasu.intervals import Interval, cut_intervals
+from havasu_vc.datasets.havasu.locate import locate
+from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.parquet import Positions
+from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Piece
+from havasu_vc.datasets.havasu.verify import verify_deletes
+from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.layout import parse_sort_order
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["DiffPlan", "plan_diff", "plan_rows"]
+
+PAIR = "havasu_vc.datasets.havasu.pieces:pair"
+ROWS = "havasu_vc.datasets.havasu.pieces:rows"
+ROWS_AT = "havasu_vc.datasets.havasu.kernels:rows_at"
+SMALL_ROWS = 1 << 18
+SMALL_BYTES = 24 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPlan:
+    """What to read and how to pair it."""
+
+    old: tuple[Piece, ...]
+    """Rows of the old side that may differ."""
+    new: tuple[Piece, ...]
+    """Rows of the new side that may differ."""
+    old_schema: Schema
+    """The old side's columns."""
+    new_schema: Schema
+    """The new side's columns."""
+    intervals: tuple[Interval | None, ...] = (None,)
+    """Intervals of keys that are one task each; one None for all in one task."""
+    dealt: bool = False
+    """Whether rows must be dealt out by key hash before they can be paired."""
+    unverified: tuple[str, ...] = ()
+    """Delete files whose rows could not be compared with the data they delete."""
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that pair rows in place, in key order."""
+        if not self.old and not self.new:
+            return []
+        return [
+            Task(PAIR, (self.old, self.new, self.old_schema, self.new_schema, interval))
+            for interval in self.intervals
+        ]
+
+    def halves(self) -> tuple[list[Task], list[Task]]:
+        """Return the tasks that yield the rows of each side, to be dealt out by `_key`."""
+        return (
+            [Task(ROWS, (piece, self.old_schema)) for piece in self.old],
+            [Task(ROWS, (piece, self.new_schema)) for piece in self.new],
+        )
+
+
+def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
+    """Return how to find the changes from one view to another."""
+    gone, come = _differing_entries(old, new)
+    old_positions, new_positions = _differing_positions(old, new, gone, come)
+    unverified = verify_deletes(old, _deletes(gone), old_positions)
+    unverified += verify_deletes(new, _deletes(come), new_positions)
+    old_pieces = (*_file_pieces(old, gone), *_deleted_pieces(new, come, new_positions))
+    new_pieces = (*_file_pieces(new, come), *_deleted_pieces(old, gone, old_positions))
+    plan = DiffPlan(
+        old_pieces, new_pieces, old.schema, new.schema, unverified=tuple(unverified)
+    )
+    pieces = (*old_pieces, *new_pieces)
+    rows, size = sum(piece.count for piece in pieces), sum(piece.size for piece in pieces)
+    if rows <= SMALL_ROWS and size <= SMALL_BYTES:
+        return plan
+    ordered = all(_in_key_order(view, entries) for view, entries in ((old, gone), (new, come)))
+    if not new.key or not old.key or old.key.fields[0].id != new.key.fields[0].id or not ordered:
+        return DiffPlan(
+            old_pieces, new_pieces, old.schema, new.schema, dealt=True, unverified=plan.unverified
+        )
+    intervals = cut_intervals(pieces, new.key.fields[0].id)
+    return DiffPlan(
+        old_pieces,
+        new_pieces,
+        old.schema,
+        new.schema,
+        intervals=intervals,
+        unverified=plan.unverified,
+    )
+
+
+def _differing_entries(
+    old: HavasuDataset, new: HavasuDataset
+) -> tuple[list[Entry], list[Entry]]:
+    gone, come = [], []
+    for name, before, after in old.folder.difference(new.folder, "files"):
+        if before is not None:
+            gone.append(old.entry_of(name, before))
+        if after is not None:
+            come.append(new.entry_of(name, after))
+    # The same file under another entry (statistics recomputed) is the same rows.
+    both = {entry.file for entry in gone} & {entry.file for entry in come}
+    return (
+        [entry for entry in gone if entry.file not in both],
+        [entry for entry in come if entry.file not in both],
+    )
+
+
+def _deletes(entries: Iterable[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry.content is Content.DELETES]
+
+
+def _differing_positions(
+    old: HavasuDataset, new: HavasuDataset, gone: list[Entry], come: list[Entry]
+) -> tuple[dict[str, Positions], dict[str, Positions]]:
+    """Return, by data file on both sides, the positions deleted on the old, on the new side only."""
+    one_sided = {entry.file for entry in (*gone, *come)}
+    before, after = _positions(old, _deletes(gone)), _positions(new, _deletes(come))
+    shared = (before.keys() | after.keys()) - one_sided
+    nothing = np.empty(0, np.int64)
+    only_old, only_new = {}, {}
+    for file in sorted(shared):
+        first, second = before.get(file, nothing), after.get(file, nothing)
+        only_first = np.setdiff1d(first, second, assume_unique=True)
+        only_second = np.setdiff1d(second, first, assume_unique=True)
+        if len(only_first):
+            only_old[file] = only_first
+        if len(only_second):
+            only_new[file] = only_second
+    return only_old, only_new
+
+
+def _positions(view: HavasuDataset, deletes: list[Entry]) -> dict[str, Positions]:
+    paths = tuple(view.file_path(entry) for entry in deletes)
+    files = {target for entry in deletes for target in entry.targets}
+    found = {file: deleted_positions(file, paths) for file in files}
+    return {file: positions for file, positions in found.items() if positions is not None}
+
+
+def _file_pieces(view: HavasuDataset, entries: list[Entry]) -> Iterator[FilePiece]:
+    deletes = _deletes(entries)
+    for entry in sorted(entries, key=lambda entry: entry.file):
+        if entry.content is Content.DATA:
+            paths = tuple(view.file_path(d) for d in deletes if entry.file in d.targets)
+            yield FilePiece(view.file_path(entry), paths, entry.rows, entry.size)
+
+
+def _deleted_pieces(
+    view: HavasuDataset, entries: list[Entry], wanted: dict[str, Positions]
+) -> Iterator[DeletedPiece]:
+    for entry in sorted(_deletes(entries), key=lambda entry: entry.file):
+        chosen = {file: wanted[file] for file in sorted(entry.targets) if file in wanted}
+        if chosen:
+            data = {file: str(view.storage.location(file)) for file in chosen}
+            count = sum(len(positions) for positions in chosen.values())
+            size = entry.size * count // max(entry.rows, 1)
+            yield DeletedPiece(view.file_path(entry), chosen, data, count, size)
+
+
+def _in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
+    """Whether all large data files of one side are sorted by key."""
+    key = tuple(field.id for field in view.key.fields)
+    for entry in entries:
+        if entry.content is not Content.DATA or entry.rows <= SMALL_ROWS // 4:
+            continue
+        name = f"meta/past/{entry.sort_order}.json"
+        order = parse_sort_order(view.folder.read(name) or b"", name)
+        sorted_by = tuple(f.source_id for f in order.fields if f.transform == "identity")
+        if sorted_by[: len(key)] != key or order.is_hilbert:
+            return False
+    return True
+
+
+def plan_rows(
+    view: HavasuDataset, keys: tuple[tuple[Any, ...], ...], columns: Sequence[str] | None
+) -> list[Task]:
+    """Return tasks that yield the rows with some keys."""
+    wanted = arrow_schema(view.schema.select(view.key.names))
+    rows = [dict(zip(view.key.names, key, strict=True)) for key in keys]
+    needles = pa.RecordBatch.from_pylist(rows, schema=wanted)
+    schema = view.schema if columns is None else view.schema.select(tuple(columns))
+    return [
+        Task(
+            ROWS_AT,
+            (
+                view.file_path(hits.entry),
+                schema,
+                tuple(np.unique(hits.found.positions).tolist()),
+            ),
+        )
+        for hits in locate(view, hash_keys(needles, view.schema), needles)
+    ]

@@ -1,0 +1,279 @@
+"""An edit of a dataset while it is put together: what goes, what comes, which files that means.
+
+A few changed rows make one small data file and one delete file. Where that would leave
+litter, files are rewritten instead: all of a small table; a file that would be mostly
+deleted; small files of earlier edits once there are many (folding). A data file that
+leaves takes its deletes with it, so every target of a live delete file is live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import Digests, HashedRows
+from havasu_vc.datasets.havasu.deletes import (
+    Deletion,
+    read_deleted_rows,
+    read_positions,
+    write_delete_file,
+)
+from havasu_vc.datasets.havasu.documents import past_documents
+from havasu_vc.datasets.havasu.folding import files_to_fold, is_small
+from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
+from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.datasets.havasu.verify import mark_verified
+from havasu_vc.datasets.havasu.writing import Layout, WrittenFile, write_data_files
+from havasu_vc.datasets.pairing import sort_by_key
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.spool import Spool
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
+from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.formats.lfs import Pointer, format_pointer
+from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.schema import Schema
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["Edit", "file_blobs"]
+
+BatchSource = Callable[[], Iterator[pa.RecordBatch]]
+"""Gives the same rows each time it is called."""
+
+SMALL_TABLE = 256 * 1024
+"""A table below this many bytes is one file, rewritten with each edit."""
+MOSTLY_DELETED = 0.3
+"""A file is rewritten rather than left with this share of deleted rows."""
+
+
+class Edit:
+    """Collects deletions and new rows, then writes files. Use it as a context manager."""
+
+    def __init__(
+        self,
+        dataset: HavasuDataset,
+        *,
+        layout: Layout | None = None,
+        documents: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.layout = layout or dataset.layout
+        self._documents = dict(documents or {})
+        self._digests = Digests(dict(dataset.snapshot.digests))
+        self._counts = ChangeCounts()
+        self._rows = dataset.snapshot.rows
+        self._positions: dict[str, list[Positions]] = {}
+        self._gone: dict[str, Spool] = {}
+        self._stack = ExitStack()
+        self._come = self._spool()
+
+    @property
+    def schema(self) -> Schema:
+        """The columns after the edit."""
+        return self.layout.schema
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _spool(self) -> Spool:
+        return self._stack.enter_context(Spool(self.dataset.storage.staging.temporary_folder))
+
+    # Collecting
+
+    def taken(self, entry: Entry) -> Positions:
+        """Return the positions of a file that are deleted by this edit so far."""
+        pieces = self._positions.get(entry.file)
+        return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+
+    def delete(self, entry: Entry, positions: Positions, rows: pa.RecordBatch) -> None:
+        """Take rows away."""
+        self._positions.setdefault(entry.file, []).append(positions)
+        if entry.file not in self._gone:
+            self._gone[entry.file] = self._spool()
+        self._gone[entry.file].add(rows)
+
+    def insert(self, rows: pa.RecordBatch) -> None:
+        """Bring rows."""
+        self._come.add(rows)
+
+    def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
+        """Count changes into the sums."""
+        self._counts += counts
+        self._rows += counts.inserts - counts.deletes
+        self._digests.subtract(old.digests)
+        self._digests.add(new.digests)
+
+    # Writing
+
+    def finish(self, *, fold: bool = True) -> TreeEdit:
+        """Write the files and return what changes in the tree."""
+        data = {entry.file: entry for entry in self.dataset.data_entries}
+        merged, rewritten = self._files_that_leave(data, fold=fold)
+        leaving = merged | rewritten
+        deletes = self._deletes_that_leave(leaving, folding=bool(merged))
+        files = list(self._write_rows(data, merged))
+        for file in sorted(rewritten):
+            files.extend(self._rewrite(data[file]))
+        deleted = write_delete_file(
+            self._deletions(leaving, deletes),
+            self.layout,
+            self.dataset.storage.staging,
+            origin=Origin.EDIT,
+        )
+        if deleted is not None:
+            mark_verified(self.dataset.storage.keys, deleted.entry.file)
+            files.append(deleted)
+        return self._tree_edit(leaving | {entry.file for entry in deletes}, files)
+
+    def _deleted(self, file: str) -> Positions:
+        """Return all positions of a file that are deleted after this edit."""
+        paths = tuple(self.dataset.file_path(d) for d in self.dataset.deletes.get(file, ()))
+        before = deleted_positions(file, paths)
+        pieces = [*self._positions.get(file, []), *([before] if before is not None else [])]
+        return np.unique(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+
+    def _files_that_leave(
+        self, data: Mapping[str, Entry], *, fold: bool
+    ) -> tuple[set[str], set[str]]:
+        """Return the files to merge with the new rows, and those to rewrite on their own."""
+        touched = {file: len(self._deleted(file)) for file in self._positions}
+        if self._counts.total and sum(entry.size for entry in data.values()) < SMALL_TABLE:
+            return set(data), set()
+        rewritten = {
+            file for file, count in touched.items() if count >= MOSTLY_DELETED * data[file].rows
+        }
+        merged = files_to_fold(data.values(), coming=int(self._come.rows > 0)) if fold else set()
+        # What is small or empty joins the new rows; a large file is rewritten by itself.
+        merged |= {
+            file
+            for file in rewritten
+            if is_small(data[file]) or touched[file] == data[file].rows
+        }
+        return merged, rewritten - merged
+
+    def _deletes_that_leave(self, leaving: set[str], *, folding: bool) -> list[Entry]:
+        """Return the delete files that name a file that leaves, and with folding all small ones."""
+        chosen = {
+            entry.file: entry
+            for target, entries in self.dataset.deletes.items()
+            for entry in entries
+            if target in leaving or (folding and is_small(entry))
+        }
+        return [chosen[file] for file in sorted(chosen)]
+
+    def _write_rows(self, data: Mapping[str, Entry], merged: set[str]) -> Iterator[WrittenFile]:
+        if not merged:
+            yield from self._unique(self._come.batches, Origin.EDIT, replaced=merged)
+            return
+        batches = [
+            batch for file in sorted(merged) for batch in self._live_rows(data[file])
+        ] + list(self._come.batches())
+        if not batches:
+            return
+        rows = sort_by_key(pa.concat_batches(batches), self.schema)
+        fold = any(data[file].origin is not Origin.IMPORT for file in merged)
+        origin = Origin.FOLD if fold else Origin.EDIT
+        yield from self._unique(lambda: iter([rows]), origin, replaced=merged)
+
+    def _rewrite(self, entry: Entry) -> Iterator[WrittenFile]:
+        yield from self._unique(
+            lambda: self._live_rows(entry), entry.origin, replaced={entry.file}
+        )
+
+    def _live_rows(self, entry: Entry) -> Iterator[pa.RecordBatch]:
+        deleted = self._deleted(entry.file)
+        return read_row_groups(self.dataset.file_path(entry), self.schema, deleted=deleted)
+
+    def _unique(
+        self, batches: BatchSource, origin: Origin, *, replaced: set[str]
+    ) -> Iterator[WrittenFile]:
+        """Write rows; where that makes a file which stays live, write it under another copy number."""
+        storage = self.dataset.storage
+        staying = self.dataset.entries.keys() - replaced
+        for copy in range(len(staying) + 1):
+            written = list(
+                write_data_files(
+                    batches(), self.layout, storage.staging, storage.keys, origin=origin, copy=copy
+                )
+            )
+            if not any(file.entry.file in staying for file in written):
+                yield from written
+                return
+
+    def _deletions(self, leaving: set[str], replaced: list[Entry]) -> Iterator[Deletion]:
+        """Yield all deletions that a new delete file holds, in order of data file."""
+        carried = self._carried(leaving, replaced)
+        for file in sorted(set(carried) | (self._gone.keys() - leaving)):
+            parts = list(carried.get(file, ()))
+            if file in self._gone:
+                rows = pa.concat_batches(list(self._gone[file].batches()))
+                parts.append(Deletion(file, np.concatenate(self._positions[file]), rows))
+            positions = np.concatenate([part.positions for part in parts])
+            rows = pa.concat_batches([self._in_schema(part.rows) for part in parts])
+            order = np.argsort(positions, kind="stable")
+            yield Deletion(file, positions[order], rows.take(pa.array(order)))
+
+    def _in_schema(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return plan_projection(rows.schema, self.schema, self.dataset.path).apply(rows)
+
+    def _carried(self, leaving: set[str], replaced: list[Entry]) -> dict[str, list[Deletion]]:
+        """Return what delete files that are replaced say of data files that stay."""
+        carried: dict[str, list[Deletion]] = {}
+        for entry in replaced:
+            path = self.dataset.file_path(entry)
+            kept = {
+                file: positions
+                for file, positions in read_positions(path).items()
+                if file not in leaving
+            }
+            data = {file: str(self.dataset.storage.location(file)) for file in kept}
+            for deletion in read_deleted_rows(path, self.schema, kept, data) if kept else ():
+                carried.setdefault(deletion.file, []).append(deletion)
+        return carried
+
+    def _tree_edit(self, leaving: set[str], files: list[WrittenFile]) -> TreeEdit:
+        blobs: dict[str, bytes | None] = {**past_documents(self.dataset.folder, self.layout, self._documents)}
+        entries = dict(self.dataset.entries)
+        for file in leaving:
+            entry = entries.pop(file)
+            blobs[entry.path] = blobs[entry.pointer_path] = None
+        for written in files:
+            entries[written.entry.file] = written.entry
+            blobs.update(file_blobs(written.entry))
+        live = entries.values()
+        snapshot = Snapshot(
+            self._rows,
+            sum(sum(entry.targets.values()) for entry in live),
+            sum(entry.size for entry in live),
+            self._digests.of(self.schema.by_id),
+        )
+        total = sum(e.rows for e in live if e.content is Content.DATA) - snapshot.deleted_rows
+        if total != self._rows:
+            raise CorruptDatasetError(
+                self.dataset.path, f"its files hold {total} rows where {self._rows} were counted"
+            )
+        return TreeEdit(self.dataset.path, blobs, snapshot, counts=self._counts)
+
+
+def file_blobs(entry: Entry) -> dict[str, bytes]:
+    """Return the documents that make a file part of a dataset."""
+    return {
+        entry.path: format_entry(entry),
+        entry.pointer_path: format_pointer(Pointer(entry.file, entry.size)),
+    }

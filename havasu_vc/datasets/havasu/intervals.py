@@ -1,0 +1,89 @@
+"""Intervals of keys: how a large diff is cut so that each task reads its own row groups.
+
+Cuts are drawn from the least keys of row groups, at about equal amounts of data. Only
+the first key column counts; rows that agree in it stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.havasu.parquet import key_ranges
+from havasu_vc.model.schema import Schema
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.pieces import Piece
+
+__all__ = ["Interval", "cut_intervals", "groups_in"]
+
+ROWS_A_TASK = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Keys from `low` on and below `high`, by their first column."""
+
+    field_id: int
+    """The first key column."""
+    low: Any | None
+    """The least key, None for no limit."""
+    high: Any | None
+    """The first key beyond, None for no limit."""
+
+    def only(self, batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+        """Return the rows in the interval."""
+        column = batch.column(schema.by_id[self.field_id].name)
+        keep = None
+        if self.low is not None:
+            keep = pc.greater_equal(column, pa.scalar(self.low, column.type))
+        if self.high is not None:
+            below = pc.less(column, pa.scalar(self.high, column.type))
+            keep = below if keep is None else pc.and_(keep, below)
+        if keep is None or pc.all(keep).as_py():
+            return batch
+        return batch.filter(keep)
+
+
+def groups_in(path: str, interval: Interval) -> tuple[int, ...]:
+    """Return the row groups of a file that may hold keys of an interval."""
+    chosen = []
+    for group, found in enumerate(key_ranges(path, interval.field_id)):
+        if found is not None:
+            least, greatest = found
+            if interval.high is not None and least >= interval.high:
+                continue
+            if interval.low is not None and greatest < interval.low:
+                continue
+        chosen.append(group)
+    return tuple(chosen)
+
+
+def cut_intervals(pieces: Sequence[Piece], field_id: int) -> tuple[Interval | None, ...]:
+    """Return intervals that together hold all keys, each of about the same amount of rows."""
+    from havasu_vc.datasets.havasu.pieces import FilePiece
+
+    minima: list[tuple[Any, int]] = []
+    for piece in pieces:
+        if isinstance(piece, FilePiece):
+            ranges = key_ranges(piece.path, field_id)
+            rows = piece.count // max(len(ranges), 1)
+            minima.extend((found[0], rows) for found in ranges if found is not None)
+    minima.sort(key=lambda item: item[0])
+    cuts: list[Any] = []
+    waiting = 0
+    for least, rows in minima:
+        if waiting >= ROWS_A_TASK and (not cuts or least > cuts[-1]):
+            cuts.append(least)
+            waiting = 0
+        waiting += rows
+    if not cuts:
+        return (None,)
+    edges = [None, *cuts, None]
+    return tuple(
+        Interval(field_id, low, high) for low, high in zip(edges[:-1], edges[1:], strict=True)
+    )

@@ -1,0 +1,40 @@
+"""Kernels over Havasu files: functions that tasks name, which run wherever an engine says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.deletes import read_positions
+from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups, read_rows
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import kernel
+
+__all__ = ["deleted_positions", "rows_at", "scan"]
+
+
+def deleted_positions(file: str, deletes: tuple[str, ...]) -> Positions | None:
+    """Return the positions of a data file that some delete files take away."""
+    found = [read_positions(path).get(file) for path in deletes]
+    present = [positions for positions in found if positions is not None]
+    if not present:
+        return None
+    return present[0] if len(present) == 1 else np.unique(np.concatenate(present))
+
+
+@kernel
+def scan(
+    path: str, schema: Schema, deletes: tuple[str, ...], groups: tuple[int, ...] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of a data file, or of some of its row groups."""
+    deleted = deleted_positions(Path(path).name, deletes)
+    yield from read_row_groups(path, schema, groups=groups, deleted=deleted)
+
+
+@kernel
+def rows_at(path: str, schema: Schema, positions: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield some rows of a data file."""
+    yield read_rows(path, schema, np.array(positions, np.int64))

@@ -1,0 +1,164 @@
+"""The key cache: for one data file, where each key is and what its row hashes to.
+
+    <gitdir>/havasu/keys/<sha256 of the data file>-<hash of the key field ids>
+
+    8 bytes   "havasuk1"
+    8 bytes   number of rows n, little endian
+    n × 8     hashes of keys, ascending
+    n × 8     hashes of the rows
+    n × 4     positions in the file
+    ⌈n/512⌉ × 4, three times   crc32 of each block of 512 numbers of the arrays above
+
+The file is mapped, not read: a look-up touches the pages it needs, and checks the crc
+of the blocks that its answer rests on. It is derived, never pushed, rebuilt when it is
+missing or damaged. Key hashes are those of `model.hashing`, which do not change when a
+key column is widened; a hit may rarely be another key of equal hash, so whoever would
+refuse something because of a hit reads the row first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from havasu_vc.model.hashing import Hashes
+
+__all__ = ["KeyCache", "Found", "key_cache_path", "open_key_cache", "write_key_cache"]
+
+_MAGIC = b"havasuk1"
+_BLOCK = 512
+_HEADER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Answers to a look-up: one line per hit, ordered by position in the file."""
+
+    needles: npt.NDArray[np.int64]
+    """Which of the keys looked up."""
+    positions: npt.NDArray[np.int64]
+    """Where in the file."""
+    rows: Hashes
+    """Hash of the row there."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCache:
+    """The key cache of one data file."""
+
+    keys: Hashes
+    """Hashes of keys, ascending."""
+    rows: Hashes
+    """Hash of each row, in the order of `keys`."""
+    positions: npt.NDArray[np.uint32]
+    """Position of each row, in the order of `keys`."""
+    checks: tuple[npt.NDArray[np.uint32], ...] | None = None
+    """crc32 of each block of the three arrays; None when they were just computed."""
+
+    def find(self, needles: Hashes) -> Found:
+        """Return where keys are; a key that is not in the file gives no line."""
+        starts = np.searchsorted(self.keys, needles, "left")
+        ends = np.searchsorted(self.keys, needles, "right")
+        if self.checks is not None:
+            # The neighbours on both sides prove that the search went right.
+            touched = np.concatenate([starts - 1, starts, ends])
+            self._check(np.unique(np.clip(touched, 0, max(len(self.keys) - 1, 0)) // _BLOCK))
+        counts = ends - starts
+        index = np.repeat(starts, counts)
+        if len(index) and int(counts.max()) > 1:
+            index = index + (np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts))
+        which = np.repeat(np.arange(len(needles)), counts)
+        positions = self.positions[index].astype(np.int64)
+        order = np.argsort(positions, kind="stable")
+        return Found(which[order], positions[order], self.rows[index[order]])
+
+    def _check(self, blocks: npt.NDArray[np.int64]) -> None:
+        if self.checks is None or not len(self.keys):
+            return
+        arrays: tuple[npt.NDArray[np.generic], ...] = (self.keys, self.rows, self.positions)
+        for array, checks in zip(arrays, self.checks, strict=True):
+            for block in blocks:
+                piece = array[block * _BLOCK : (block + 1) * _BLOCK]
+                if zlib.crc32(piece) != checks[block]:
+                    raise DamagedKeyCache
+
+
+class DamagedKeyCache(Exception):
+    """A key cache is not what was written; it is rebuilt, nobody hears of it."""
+
+
+def build_key_cache(keys: Hashes, rows: Hashes) -> KeyCache:
+    """Return the key cache of a file whose rows hash to these, in file order."""
+    order = np.argsort(keys, kind="stable")
+    return KeyCache(keys[order], rows[order], order.astype(np.uint32))
+
+
+def key_cache_path(folder: Path, file: str, key_ids: tuple[int, ...]) -> Path:
+    """Return where the key cache of a data file is."""
+    name = hashlib.sha256(",".join(map(str, sorted(key_ids))).encode()).hexdigest()[:16]
+    return folder / f"{file}-{name}"
+
+
+def write_key_cache(path: Path, cache: KeyCache) -> None:
+    """Write a key cache durably; a reader sees all of it or none."""
+    arrays = (cache.keys, cache.rows, cache.positions)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(_MAGIC + len(cache.keys).to_bytes(8, "little"))
+            for array in arrays:
+                out.write(array.data)
+            for array in arrays:
+                out.write(_checks(array).data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _checks(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint32]:
+    return np.array(
+        [zlib.crc32(array[start : start + _BLOCK]) for start in range(0, len(array), _BLOCK)],
+        np.uint32,
+    )
+
+
+def open_key_cache(path: Path) -> KeyCache | None:
+    """Map a key cache; None when there is none, or none that can be used."""
+    try:
+        mapped = np.memmap(path, np.uint8, "r")
+    except (FileNotFoundError, ValueError):
+        return None
+    if len(mapped) < _HEADER or bytes(mapped[:8]) != _MAGIC:
+        return None
+    count = int.from_bytes(bytes(mapped[8:16]), "little")
+    blocks = -(-count // _BLOCK)
+    if len(mapped) != _HEADER + 20 * count + 12 * blocks:
+        return None
+
+    at = _HEADER
+
+    def array(dtype: type[np.generic], length: int) -> npt.NDArray[np.generic]:
+        nonlocal at
+        size = np.dtype(dtype).itemsize * length
+        view = mapped[at : at + size].view(dtype)
+        at += size
+        return view
+
+    keys, rows, positions = (
+        array(np.uint64, count),
+        array(np.uint64, count),
+        array(np.uint32, count),
+    )
+    checks = tuple(array(np.uint32, blocks) for _ in range(3))
+    return KeyCache(keys, rows, positions, checks)  # type: ignore[arg-type]

@@ -1,0 +1,115 @@
+"""Finding rows by key: which live row of which data file has a key.
+
+Files whose range of keys cannot hold any are passed over by their entries alone. In
+the others the key cache answers; when it is missing it is built from the file once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.keys import (
+    DamagedKeyCache,
+    Found,
+    KeyCache,
+    build_key_cache,
+    key_cache_path,
+    open_key_cache,
+    write_key_cache,
+)
+from havasu_vc.datasets.havasu.parquet import read_row_groups
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model.hashing import Hashes
+from havasu_vc.model.schema import Schema
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["Hits", "locate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows of one data file whose keys were looked up."""
+
+    entry: Entry
+    """The data file."""
+    found: Found
+    """Which keys, where, and what the rows hash to; live rows only."""
+
+
+def locate(
+    dataset: HavasuDataset, needles: Hashes, keys: pa.RecordBatch | None = None
+) -> Iterator[Hits]:
+    """Yield the live rows whose key hashes are among `needles`, file by file.
+
+    `keys` are the keys themselves, which lets files be passed over by their range.
+    """
+    for entry in dataset.data_entries:
+        if keys is not None and not _may_hold(entry, keys, dataset.schema):
+            continue
+        found = _find(dataset, entry, needles)
+        deleted = deleted_positions(entry.file, dataset.delete_paths(entry))
+        if deleted is not None and len(found.positions):
+            live = ~np.isin(found.positions, deleted)
+            found = Found(found.needles[live], found.positions[live], found.rows[live])
+        if len(found.positions):
+            yield Hits(entry, found)
+
+
+def _find(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
+    schema = shared_schema(dataset, entry)
+    path = key_cache_path(dataset.storage.keys, entry.file, cache_ids(schema))
+    cache = open_key_cache(path)
+    if cache is not None:
+        try:
+            return cache.find(needles)
+        except DamagedKeyCache:
+            path.unlink(missing_ok=True)
+    cache = _build(dataset, entry, schema)
+    write_key_cache(path, cache)
+    return cache.find(needles)
+
+
+def cache_ids(schema: Schema) -> tuple[int, ...]:
+    """Return what a key cache depends on: key columns, then the columns that are hashed."""
+    return (*sorted(schema.identifier_ids), 0, *sorted(schema.by_id))
+
+
+def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:
+    """Return the columns of the dataset that a file has; the others are null in it."""
+    written = dataset.past_schema(entry.schema).by_id
+    fields = tuple(field for field in dataset.schema.fields if field.id in written)
+    return Schema(fields, dataset.schema.identifier_ids)
+
+
+def _build(dataset: HavasuDataset, entry: Entry, schema: Schema) -> KeyCache:
+    keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    for batch in read_row_groups(dataset.file_path(entry), schema):
+        hashed = hash_rows(batch, schema)
+        keys.append(hashed.keys)
+        rows.append(hashed.rows)
+    return build_key_cache(np.concatenate(keys), np.concatenate(rows))
+
+
+def _may_hold(entry: Entry, keys: pa.RecordBatch, schema: Schema) -> bool:
+    """Whether the range of a file's keys may hold one of `keys`."""
+    field = schema.key.fields[0] if schema.key else None
+    statistics = entry.statistics.get(field.id) if field is not None else None
+    if field is None or statistics is None or statistics.lower is None or statistics.upper is None:
+        return True
+    column = keys.column(field.name)
+    if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
+        return True
+    lower = pa.scalar(statistics.lower, column.type)
+    upper = pa.scalar(statistics.upper, column.type)
+    inside = pc.and_(pc.greater_equal(column, lower), pc.less_equal(column, upper))
+    return bool(pc.any(inside).as_py())

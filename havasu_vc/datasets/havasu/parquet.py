@@ -1,0 +1,143 @@
+"""Our Parquet files: how they are read, a row group or a few rows at a time.
+
+Files come from git's store or from a stranger; whatever pyarrow says of a damaged
+one becomes `CorruptDataFileError` naming it. Deleted positions are left out here, so
+that nobody above has to think of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError
+from havasu_vc.model.arrow import FIELD_ID
+from havasu_vc.model.schema import Schema
+
+__all__ = ["Positions", "open_parquet", "read_row_groups", "read_rows", "row_group_starts"]
+
+Positions = npt.NDArray[np.int64]
+"""Rows of one file, counted from 0, ascending."""
+
+BATCH_ROWS = 1 << 16
+
+
+@contextmanager
+def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
+    """Open a data file; errors inside the block that pyarrow raises name the file."""
+    name = Path(path).name
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            yield file
+    except FileNotFoundError:
+        raise DataFileNotFoundError(name) from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if type(error).__module__.startswith("havasu_vc"):
+            raise
+        raise CorruptDataFileError(name, str(error).splitlines()[0]) from error
+
+
+def row_group_starts(file: pq.ParquetFile) -> Positions:
+    """Return the position of each row group's first row, and at the end the count of rows."""
+    counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+def read_row_groups(
+    path: str,
+    schema: Schema,
+    *,
+    groups: Sequence[int] | None = None,
+    deleted: Positions | None = None,
+    positions: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of a file, or of some row groups, in the columns of a schema.
+
+    With `positions`, a last column `_pos` says where in the file each row is.
+    """
+    with open_parquet(path) as file:
+        plan = plan_projection(file.schema_arrow, schema, Path(path).name)
+        starts = row_group_starts(file)
+        for group in range(file.num_row_groups) if groups is None else groups:
+            at = int(starts[group])
+            batches = file.iter_batches(
+                BATCH_ROWS, row_groups=[group], columns=list(plan.names), use_threads=False
+            )
+            for batch in batches:
+                count = batch.num_rows
+                rows = plan.apply(batch)
+                keep = _live(at, count, deleted)
+                if positions:
+                    where = np.arange(at, at + count, dtype=np.int64)
+                    rows = rows.append_column("_pos", pa.array(where))
+                at += count
+                yield rows if keep is None else rows.filter(keep)
+
+
+def _live(start: int, count: int, deleted: Positions | None) -> pa.BooleanArray | None:
+    if deleted is None or not len(deleted):
+        return None
+    first, last = np.searchsorted(deleted, [start, start + count])
+    if first == last:
+        return None
+    keep = np.ones(count, bool)
+    keep[deleted[first:last] - start] = False
+    return pa.array(keep)
+
+
+def read_rows(path: str, schema: Schema, positions: Positions) -> pa.RecordBatch:
+    """Return rows by position (ascending), reading only the row groups that hold them."""
+    with open_parquet(path) as file:
+        plan = plan_projection(file.schema_arrow, schema, Path(path).name)
+        starts = row_group_starts(file)
+        if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
+            raise CorruptDataFileError(Path(path).name, "a position is outside the file")
+        pieces = []
+        groups = np.searchsorted(starts, positions, "right") - 1
+        for group in np.unique(groups):
+            table = file.read_row_group(int(group), columns=list(plan.names), use_threads=False)
+            wanted = positions[groups == group] - starts[group]
+            taken = table.take(pa.array(wanted)).combine_chunks()
+            pieces.extend(plan.apply(batch) for batch in taken.to_batches())
+        if not pieces:
+            return pa.RecordBatch.from_pylist([], schema=plan.target)
+        return one_batch(pieces)
+
+
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return several batches of one schema as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches)
+
+
+def key_ranges(path: str, field_id: int) -> list[tuple[Any, Any] | None]:
+    """Return the least and greatest value of a column in each row group, where known."""
+    with open_parquet(path) as file:
+        index = _leaf_index(file, field_id)
+        ranges: list[tuple[Any, Any] | None] = []
+        for group in range(file.num_row_groups):
+            found = None
+            if index is not None:
+                statistics = file.metadata.row_group(group).column(index).statistics
+                if statistics is not None and statistics.has_min_max:
+                    found = (statistics.min, statistics.max)
+            ranges.append(found)
+        return ranges
+
+
+def _leaf_index(file: pq.ParquetFile, field_id: int) -> int | None:
+    for field in file.schema_arrow:
+        if (field.metadata or {}).get(FIELD_ID) == str(field_id).encode():
+            for index in range(file.metadata.num_columns):
+                if file.metadata.schema.column(index).path == field.name:
+                    return index
+    return None

@@ -1,0 +1,129 @@
+"""Column statistics of a data file, from its footer, as an entry records them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from decimal import Decimal as Number
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from havasu_vc.formats.havasu.entry import ColumnStatistics, Scalar
+from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
+
+__all__ = ["column_statistics"]
+
+_LONGEST = 16
+
+
+def column_statistics(
+    metadata: pq.FileMetaData, fields: tuple[Field, ...], nans: dict[int, int]
+) -> dict[int, ColumnStatistics]:
+    """Return the statistics of each leaf column of a file that we wrote."""
+    leaves = dict(_leaves(fields, ""))
+    gathered: dict[int, ColumnStatistics] = {}
+    for index in range(metadata.num_columns):
+        field = leaves.get(metadata.schema.column(index).path)
+        if field is not None:
+            gathered[field.id] = _of_column(metadata, index, field, nans.get(field.id))
+    return gathered
+
+
+def _leaves(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]:
+    for field in fields:
+        path = prefix + field.stored_name
+        match field.type:
+            case Struct(inner):
+                yield from _leaves(inner, path + ".")
+            case List(element):
+                yield from _leaf_or_more(path + ".list.element", element)
+            case Map(key, value):
+                yield from _leaf_or_more(path + ".key_value.key", key)
+                yield from _leaf_or_more(path + ".key_value.value", value)
+            case _:
+                yield path, field
+
+
+def _leaf_or_more(path: str, field: Field) -> Iterator[tuple[str, Field]]:
+    parent, _, name = path.rpartition(".")
+    for leaf, inner in _leaves((field,), parent + "."):
+        yield leaf.replace(f"{parent}.{field.stored_name}", f"{parent}.{name}", 1), inner
+
+
+def _of_column(
+    metadata: pq.FileMetaData, index: int, field: Field, nans: int | None
+) -> ColumnStatistics:
+    values = nulls = size = 0
+    lower: Any = None
+    upper: Any = None
+    known = field.geometry is None
+    for group in range(metadata.num_row_groups):
+        column = metadata.row_group(group).column(index)
+        statistics = column.statistics
+        values += column.num_values
+        size += column.total_compressed_size
+        if statistics is None:
+            known = False
+            continue
+        nulls += statistics.null_count or 0
+        if not statistics.has_min_max:
+            # No value at all is no reason to give up; an unknown range is.
+            known = known and column.num_values == (statistics.null_count or 0)
+        elif known:
+            lower = statistics.min if lower is None else min(lower, statistics.min)
+            upper = statistics.max if upper is None else max(upper, statistics.max)
+    if not known or lower is None:
+        return ColumnStatistics(values, nulls, size, nans)
+    return ColumnStatistics(
+        values, nulls, size, nans, scalar_floor(lower, field.type), scalar_ceiling(upper, field.type)
+    )
+
+
+def scalar_floor(value: Any, type_: Type) -> Scalar | None:
+    """Return a lower bound as a typed JSON value, long ones cut short."""
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    if isinstance(value, bytes):
+        return value[:_LONGEST].hex()
+    return _plain(value, type_)
+
+
+def scalar_ceiling(value: Any, type_: Type) -> Scalar | None:
+    """Return an upper bound as a typed JSON value, long ones cut and rounded up."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return _next_text(value[:_LONGEST])
+    if isinstance(value, bytes):
+        if len(value) <= _LONGEST:
+            return value.hex()
+        raised = value[:_LONGEST].rstrip(b"\xff")
+        return (raised[:-1] + bytes([raised[-1] + 1])).hex() if raised else None
+    return _plain(value, type_)
+
+
+def _next_text(text: str) -> str | None:
+    for index in range(len(text) - 1, -1, -1):
+        code = ord(text[index]) + 1
+        if code == 0xD800:
+            code = 0xE000
+        if code <= 0x10FFFF:
+            return text[:index] + chr(code)
+    return None
+
+
+def _plain(value: Any, type_: Type) -> Scalar | None:
+    match value:
+        case bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime.datetime():
+            text = value.replace(tzinfo=None).isoformat()
+            return text + "Z" if type_ is Primitive.TIMESTAMPTZ else text
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case Number():
+            return format(value, "f")
+        case _:
+            return None

@@ -1,0 +1,67 @@
+"""Whether delete files say the truth about the rows they delete.
+
+Delete files carry old rows so that a diff reads nothing else. Those that this
+repository wrote itself are known to be right. One that came from elsewhere is
+compared with the data files once, before any of its rows is shown, and a mark beside
+the key caches remembers it. Where the data is not here, that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.havasu.deletes import read_deleted_rows, read_positions
+from havasu_vc.datasets.havasu.parquet import Positions, read_rows
+from havasu_vc.errors import CorruptDataFileError
+from havasu_vc.formats.havasu.entry import Entry
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["mark_verified", "verify_deletes"]
+
+
+def mark_verified(folder: Path, file: str) -> None:
+    """Remember that a delete file is right."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _mark(folder, file).touch()
+
+
+def _mark(folder: Path, file: str) -> Path:
+    return folder / f"{file}-verified"
+
+
+def verify_deletes(
+    view: HavasuDataset, deletes: Iterable[Entry], wanted: Mapping[str, Positions]
+) -> list[str]:
+    """Check the delete files that a diff rests on; return those that could not be checked."""
+    unchecked = []
+    for entry in deletes:
+        if not any(file in wanted for file in entry.targets):
+            continue
+        if _mark(view.storage.keys, entry.file).exists():
+            continue
+        if all(view.storage.has(file) for file in entry.targets):
+            verify_delete_file(view, entry)
+            mark_verified(view.storage.keys, entry.file)
+        else:
+            unchecked.append(entry.file)
+    return unchecked
+
+
+def verify_delete_file(view: HavasuDataset, entry: Entry) -> None:
+    """Raise `CorruptDataFileError` unless a delete file carries the rows that it deletes."""
+    path = view.file_path(entry)
+    positions = read_positions(path)
+    counts = {file: len(found) for file, found in positions.items()}
+    if counts != dict(entry.targets):
+        raise CorruptDataFileError(entry.file, "it deletes other rows than its entry says")
+    data = {file: str(view.storage.path(file)) for file in positions}
+    schema = view.past_schema(entry.schema)
+    for deletion in read_deleted_rows(path, schema, positions, data):
+        there = read_rows(data[deletion.file], schema, deletion.positions)
+        if not equal_rows(there, deletion.rows, schema, schema).all():
+            raise CorruptDataFileError(entry.file, "the rows it carries are not those it deletes")

@@ -1,0 +1,310 @@
+"""A Havasu dataset in one git tree, seen as a table.
+
+Opening one reads a handful of small documents and compares the guard's tree ids with
+what is there. Entries are read when they are needed; data files only by kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from havasu_vc.datasets.folder import guard_of
+from havasu_vc.datasets.havasu import apply as applying
+from havasu_vc.datasets.havasu import diff as diffing
+from havasu_vc.datasets.havasu.writing import Layout
+from havasu_vc.datasets.protocol import Dataset, Folder, Predicate, TreeEdit
+from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError
+from havasu_vc.formats.havasu.entry import Content, Entry, parse_entry
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import (
+    PartitionSpec,
+    SortOrder,
+    parse_partition,
+    parse_sort_order,
+)
+from havasu_vc.formats.havasu.properties import Properties, parse_properties
+from havasu_vc.formats.havasu.schema import parse_schema
+from havasu_vc.formats.havasu.snapshot import Guard, Snapshot, parse_snapshot
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.columns import columns_of
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.schema import KeySpec, Schema
+from havasu_vc.model.task import Task
+from havasu_vc.store.files import DataFileStore
+
+__all__ = ["FOLDER", "HavasuDataset", "Storage"]
+
+FOLDER = ".havasu-dataset"
+"""The name of the folder that makes a folder a dataset."""
+
+SCAN = "havasu_vc.datasets.havasu.kernels:scan"
+GROUPS_A_TASK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where data files and key caches are."""
+
+    files: DataFileStore
+    """The content-addressed store."""
+    keys: Path
+    """The folder of key caches."""
+    staging: DataFileStore
+    """Where new files wait until a commit takes them into `files`."""
+
+    def path(self, file: str) -> Path:
+        """Return where a file is, staged or stored."""
+        return self.staging.path(file) if self.staging.has(file) else self.files.path(file)
+
+    def location(self, file: str) -> Path:
+        """Return where a file is or would be."""
+        return self.staging.path(file) if self.staging.has(file) else self.files.location(file)
+
+    def has(self, file: str) -> bool:
+        """Whether a file is here."""
+        return self.staging.has(file) or self.files.has(file)
+
+
+@dataclass(frozen=True)
+class HavasuDataset:
+    """A read-only view of one Havasu dataset in one git tree."""
+
+    path: str
+    """Where it is in the repository."""
+    folder: Folder
+    """Its `.havasu-dataset`."""
+    storage: Storage
+    """Where its files are."""
+    revision: str = "HEAD"
+    """What the tree is called in errors."""
+    kind: str = field(default="havasu", init=False)
+    """The kind of dataset."""
+
+    # Documents
+
+    def _document(self, name: str) -> bytes:
+        data = self.folder.read(name)
+        if data is None:
+            raise CorruptDatasetError(f"{self.path} at {self.revision}", f"{name} is missing")
+        return data
+
+    def _where(self, name: str) -> str:
+        return f"{self.path}/{FOLDER}/{name} at {self.revision}"
+
+    @cached_property
+    def _snapshot_and_guard(self) -> tuple[Snapshot, Guard]:
+        return parse_snapshot(self._document("snapshot.json"), self._where("snapshot.json"))
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The sums."""
+        return self._snapshot_and_guard[0]
+
+    @property
+    def guard(self) -> Guard:
+        """What the snapshot says that the tree must be."""
+        return self._snapshot_and_guard[1]
+
+    def check_guard(self) -> None:
+        """Raise `UnfinishedMergeError` when the tree is not what the snapshot says."""
+        data = self._document("snapshot.json")
+        if b"\n<<<<<<< " in b"\n" + data:
+            raise UnfinishedMergeError(self.path, self.revision, "snapshot.json has conflict marks")
+        try:
+            guard = self.guard
+        except CorruptDatasetError as error:
+            raise UnfinishedMergeError(self.path, self.revision, error.reason) from error
+        found = guard_of(self.folder, guard.path)
+        for name in ("files", "data", "meta"):
+            if getattr(found, name) != getattr(guard, name):
+                raise UnfinishedMergeError(
+                    self.path, self.revision, f"its {name} are not those of its snapshot"
+                )
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Its columns."""
+        return parse_schema(self._document("meta/schema.json"), self._where("meta/schema.json"))
+
+    @property
+    def key(self) -> KeySpec:
+        """Its key columns."""
+        return self.schema.key
+
+    @cached_property
+    def properties(self) -> Properties:
+        """Its identity and other facts."""
+        name = "meta/properties.json"
+        return parse_properties(self._document(name), self._where(name))
+
+    @cached_property
+    def partition(self) -> PartitionSpec:
+        """How rows are dealt out to files."""
+        return parse_partition(
+            self._document("meta/partition.json"), self._where("meta/partition.json")
+        )
+
+    @cached_property
+    def order(self) -> SortOrder:
+        """How rows are ordered in files."""
+        return parse_sort_order(
+            self._document("meta/sort-order.json"), self._where("meta/sort-order.json")
+        )
+
+    @cached_property
+    def crs(self) -> Mapping[str, str]:
+        """Coordinate reference systems as WKT, by name."""
+        return {
+            name.removesuffix(".wkt"): self.folder.read_blob(blob).decode(errors="replace")
+            for name, blob in self.folder.blobs("meta/crs")
+            if name.endswith(".wkt")
+        }
+
+    @cached_property
+    def header(self) -> DatasetHeader:
+        """What it says of itself."""
+        meta: dict[str, object] = {}
+        for name in ("title", "description"):
+            data = self.folder.read(f"meta/{name}")
+            if data is not None:
+                meta[name] = data.decode(errors="replace")
+        meta["schema.json"] = columns_of(self.schema)
+        for name, wkt in self.crs.items():
+            meta[f"crs/{name}.wkt"] = wkt
+        return DatasetHeader(self.path, self.kind, self.schema, meta)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What new files are written with."""
+        return Layout(
+            self.schema,
+            *(
+                document_hash(self._document(f"meta/{name}.json"))
+                for name in ("schema", "partition", "sort-order")
+            ),
+        )
+
+    def past_schema(self, name: str) -> Schema:
+        """Return the schema that some file was written with."""
+        cached = self._past.get(name)
+        if cached is None:
+            path = f"meta/past/{name}.json"
+            cached = parse_schema(self._document(path), self._where(path))
+            self._past[name] = cached
+        return cached
+
+    @cached_property
+    def _past(self) -> dict[str, Schema]:
+        return {}
+
+    # Entries
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entry]:
+        """Every file, by sha256."""
+        return {entry.file: entry for entry in self._parsed(self.folder.blobs("files"))}
+
+    def _parsed(self, blobs: Iterable[tuple[str, str]]) -> Iterator[Entry]:
+        for name, blob in blobs:
+            yield self.entry_of(name, blob)
+
+    def entry_of(self, name: str, blob: str) -> Entry:
+        """Return the entry at a path below `files/`."""
+        file = name.rpartition("/")[2].removesuffix(".json")
+        return parse_entry(self.folder.read_blob(blob), file, self._where(f"files/{name}"))
+
+    @cached_property
+    def data_entries(self) -> tuple[Entry, ...]:
+        """Data files, in the order of their keys where that is known, else by name."""
+        found = [entry for entry in self.entries.values() if entry.content is Content.DATA]
+        return tuple(sorted(found, key=self._entry_order))
+
+    def _entry_order(self, entry: Entry) -> tuple[bool, object, str]:
+        if self.key and not self.order.is_hilbert:
+            statistics = entry.statistics.get(self.key.fields[0].id)
+            lower = None if statistics is None else statistics.lower
+            if lower is not None:
+                numeric = isinstance(lower, int | float)
+                return (not numeric, lower if numeric else str(lower), entry.file)
+        return (True, "", entry.file)
+
+    @cached_property
+    def deletes(self) -> Mapping[str, tuple[Entry, ...]]:
+        """Delete files by the data file that they delete from."""
+        found: dict[str, list[Entry]] = {}
+        for entry in sorted(self.entries.values(), key=lambda entry: entry.file):
+            for target in entry.targets:
+                found.setdefault(target, []).append(entry)
+        dangling = sorted(found.keys() - self.entries.keys())
+        if dangling:
+            raise CorruptDatasetError(
+                self._where("files"), f"rows of {dangling[0]} are deleted but the file is not live"
+            )
+        return {target: tuple(entries) for target, entries in found.items()}
+
+    def file_path(self, entry: Entry) -> str:
+        """Return the path of a data or delete file on this machine."""
+        return str(self.storage.path(entry.file))
+
+    def delete_paths(self, entry: Entry) -> tuple[str, ...]:
+        """Return the paths of the delete files that delete from a data file."""
+        return tuple(self.file_path(delete) for delete in self.deletes.get(entry.file, ()))
+
+    # Dataset
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.snapshot.rows
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return self.snapshot.size
+
+    def scan(
+        self, columns: Sequence[str] | None = None, where: Predicate | None = None
+    ) -> list[Task]:
+        """Return tasks that yield the live rows, in file order."""
+        where = where or Predicate()
+        if where.keys is not None:
+            return diffing.plan_rows(self, where.keys, columns)
+        schema = self.schema if columns is None else self.schema.select(tuple(columns))
+        tasks = []
+        for entry in self.data_entries:
+            if where.box is not None and _outside(entry, where.box, self.schema):
+                continue
+            path, deletes = self.file_path(entry), self.delete_paths(entry)
+            groups = len(entry.splits)
+            for first in range(0, max(groups, 1), GROUPS_A_TASK):
+                chosen = tuple(range(first, min(first + GROUPS_A_TASK, groups)))
+                tasks.append(Task(SCAN, (path, schema, deletes, chosen if groups else None)))
+        return tasks
+
+    def diff(self, new: Dataset) -> list[Task]:
+        """Return tasks that yield, in key order, the changes from this view to `new`."""
+        if not isinstance(new, HavasuDataset):
+            raise TypeError("datasets of two kinds are compared by history")
+        return diffing.plan_diff(self, new).tasks()
+
+    def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
+        """Return the edit that makes the changes, after checking each `old` row."""
+        return applying.apply_changes(self, changes)
+
+
+def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schema) -> bool:
+    for column in schema.geometries:
+        bounds = entry.bounds.get(column.id)
+        if bounds is None:
+            return False
+        if not (
+            bounds.xmax < box[0]
+            or bounds.xmin > box[2]
+            or bounds.ymax < box[1]
+            or bounds.ymin > box[3]
+        ):
+            return False
+    return bool(schema.geometries)

@@ -1,0 +1,310 @@
+"""Writing data files: batches of rows in, immutable Parquet files and their entries out.
+
+Equal rows in equal order give equal bytes, however they were cut into batches: row
+groups are cut by count and size here. Beside each file its key cache is written, and
+the digests of its columns are summed, while the rows are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
+from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
+from havasu_vc.datasets.havasu.statistics import column_statistics
+from havasu_vc.errors import StorageError
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin
+from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Primitive
+from havasu_vc.store.files import DataFileStore
+
+__all__ = ["Layout", "WrittenFile", "write_data_files"]
+
+GROUP_ROWS = 1 << 16
+GROUP_BYTES = 32 * 1024 * 1024
+TARGET_BYTES = 128 * 1024 * 1024
+_COPY = b"havasu-vc.copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the files of one commit are written with; all plain values."""
+
+    schema: Schema
+    """The columns."""
+    schema_hash: str
+    """Its name in `meta/past`."""
+    partition_hash: str
+    """The partition spec's."""
+    sort_hash: str
+    """The sort order's."""
+    target_bytes: int = TARGET_BYTES
+    """Files are closed at about this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """One file that is in the store now."""
+
+    entry: Entry
+    """What is known of it."""
+    digests: dict[int, Digest] = field(default_factory=dict)
+    """Sums over its rows; empty for a delete file."""
+
+
+def write_data_files(
+    batches: Iterable[pa.RecordBatch],
+    layout: Layout,
+    store: DataFileStore,
+    keys: Path | None,
+    *,
+    origin: Origin,
+    copy: int = 0,
+) -> Iterator[WrittenFile]:
+    """Write rows, in the stored types of the layout's schema, to as many files as they need.
+
+    `keys` is the folder of key caches, None to write none. `copy` makes a file with the
+    same rows another file.
+    """
+    groups = cut_row_groups(batches, arrow_schema(layout.schema))
+    with ThreadPoolExecutor(2, thread_name_prefix="havasu-hash") as pool:
+        first = next(groups, None)
+        while first is not None:
+            writer = _FileWriter(layout, store, pool, copy)
+            try:
+                writer.write(first)
+                first = None
+                for group in groups:
+                    if writer.size >= layout.target_bytes:
+                        first = group
+                        break
+                    writer.write(group)
+                yield writer.finish(keys, origin)
+            except BaseException:
+                writer.abandon()
+                raise
+
+
+def cut_row_groups(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows cut where row groups end: by count, or by size when rows are big."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        at = 0
+        while at < batch.num_rows:
+            piece = batch.slice(at, GROUP_ROWS - rows)
+            piece = piece.slice(0, _rows_that_fit(piece, GROUP_BYTES - size))
+            if not piece.num_rows:
+                yield pa.concat_batches(waiting)
+                waiting, rows, size = [], 0, 0
+                continue
+            waiting.append(piece)
+            at += piece.num_rows
+            rows += piece.num_rows
+            size += piece.nbytes
+            if rows == GROUP_ROWS:
+                yield pa.concat_batches(waiting)
+                waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _rows_that_fit(piece: pa.RecordBatch, room: int) -> int:
+    if piece.nbytes <= room:
+        return int(piece.num_rows)
+    low, high = 0, int(piece.num_rows)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if piece.slice(0, middle).nbytes <= room:
+            low = middle
+        else:
+            high = middle - 1
+    # A single row larger than a row group still gets one.
+    return low if low or room < GROUP_BYTES else 1
+
+
+class _FileWriter:
+    """One Parquet file while it is written."""
+
+    def __init__(
+        self, layout: Layout, store: DataFileStore, pool: ThreadPoolExecutor, copy: int
+    ) -> None:
+        self._layout = layout
+        self._store = store
+        self._pool = pool
+        self._copy = copy
+        self._physical = arrow_schema(layout.schema, physical=True)
+        self._temporary = store.temporary()
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._hashing: list[Future[tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]]] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return int(self._sink.tell()) if self._sink is not None else 0
+
+    def write(self, group: pa.RecordBatch) -> None:
+        """Write one row group, hashing it on the side."""
+        self._hashing.append(self._pool.submit(_measure, group, self._layout.schema))
+        try:
+            if self._writer is None:
+                self._sink = pa.OSFile(str(self._temporary), "wb")
+                self._writer = _parquet_writer(self._sink, self._physical, group, self._copy)
+            self._writer.write_batch(
+                pa.RecordBatch.from_arrays(group.columns, schema=self._physical),
+                row_group_size=GROUP_ROWS,
+            )
+        except OSError as error:
+            raise StorageError(f"a data file cannot be written: {error.strerror or error}") from error
+        # Keeps at most a few row groups waiting for their hashes.
+        for waiting in self._hashing[-3:-2]:
+            waiting.result()
+
+    def finish(self, keys: Path | None, origin: Origin) -> WrittenFile:
+        """Close the file, put it in the store and return what is known of it."""
+        assert self._writer is not None and self._sink is not None
+        try:
+            self._writer.close()
+            self._sink.close()
+        except OSError as error:
+            raise StorageError(f"a data file cannot be written: {error.strerror or error}") from error
+        metadata = pq.read_metadata(self._temporary)
+        putting = self._pool.submit(self._store.put, self._temporary)
+        hashed = [waiting.result() for waiting in self._hashing]
+        digests, nans = Digests(), dict[int, int]()
+        for rows, _, counted in hashed:
+            digests.add(rows.digests)
+            for number, count in counted.items():
+                nans[number] = nans.get(number, 0) + count
+        cache = build_key_cache(
+            np.concatenate([rows.keys for rows, _, _ in hashed]),
+            np.concatenate([rows.rows for rows, _, _ in hashed]),
+        )
+        file, size = putting.result()
+        if keys is not None:
+            ids = tuple(self._layout.schema.identifier_ids)
+            write_key_cache(key_cache_path(keys, file, ids), cache)
+        entry = Entry(
+            file,
+            Content.DATA,
+            size,
+            metadata.num_rows,
+            self._layout.schema_hash,
+            self._layout.partition_hash,
+            self._layout.sort_hash,
+            origin,
+            statistics=column_statistics(metadata, self._layout.schema.fields, nans),
+            bounds=_united([bounds for _, bounds, _ in hashed]),
+            splits=split_offsets(metadata),
+        )
+        return WrittenFile(entry, digests.sums)
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        for waiting in self._hashing:
+            waiting.cancel()
+        if self._sink is not None and not self._sink.closed:
+            self._sink.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _measure(
+    group: pa.RecordBatch, schema: Schema
+) -> tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]:
+    bounds = {
+        column.id: bounds_of(group.column(column.name), column.geometry.encoding)
+        for column in schema.fields
+        if column.geometry is not None
+    }
+    nans = {
+        column.id: pc.sum(pc.is_nan(group.column(column.name))).as_py() or 0
+        for column in schema.fields
+        if column.type in (Primitive.FLOAT, Primitive.DOUBLE)
+    }
+    return hash_rows(group, schema), bounds, nans
+
+
+def _united(parts: list[dict[int, Bounds | None]]) -> dict[int, Bounds]:
+    united = {}
+    for number in parts[0] if parts else ():
+        bounds = Bounds.of(part[number] for part in parts)
+        if bounds is not None and bounds.finite:
+            united[number] = bounds
+    return united
+
+
+def split_offsets(metadata: pq.FileMetaData) -> tuple[int, ...]:
+    """Return where each row group begins in a file."""
+    offsets = []
+    for group in range(metadata.num_row_groups):
+        first = metadata.row_group(group).column(0)
+        dictionary = first.dictionary_page_offset
+        offsets.append(first.data_page_offset if dictionary is None else dictionary)
+    return tuple(offsets)
+
+
+def _parquet_writer(
+    sink: pa.NativeFile, physical: pa.Schema, sample: pa.RecordBatch, copy: int
+) -> pq.ParquetWriter:
+    """Open a writer with the encodings that suit the first row group."""
+    encodings, dictionaries = choose_encodings(physical, sample)
+    if copy:
+        physical = physical.with_metadata({_COPY: str(copy).encode()})
+    return pq.ParquetWriter(
+        sink,
+        physical,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=dictionaries,
+        column_encoding=encodings or None,
+        store_schema=False,
+        write_page_index=sample.num_rows == GROUP_ROWS,
+    )
+
+
+def choose_encodings(
+    physical: pa.Schema, sample: pa.RecordBatch
+) -> tuple[dict[str, str], list[str] | bool]:
+    """Return the encodings of columns that a dictionary would not suit, and the others."""
+    encodings: dict[str, str] = {}
+    dictionaries: list[str] = []
+    for column, values in zip(physical, sample.columns, strict=True):
+        type_ = column.type
+        if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
+            encodings[column.name] = "DELTA_BINARY_PACKED"
+        elif pa.types.is_floating(type_) and _mostly_different(values):
+            encodings[column.name] = "BYTE_STREAM_SPLIT"
+        elif pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
+            if _mostly_different(values):
+                encodings[column.name] = "PLAIN"
+            else:
+                dictionaries.append(column.name)
+        else:
+            dictionaries.extend(_leaf_paths(column))
+    return encodings, dictionaries
+
+
+def _mostly_different(values: pa.Array) -> bool:
+    part = values.slice(0, 4096)
+    return pc.count_distinct(part).as_py() * 2 > len(part)
+
+
+def _leaf_paths(column: pa.Field) -> list[str]:
+    if pa.types.is_nested(column.type):
+        return []
+    return [] if pa.types.is_boolean(column.type) else [column.name]

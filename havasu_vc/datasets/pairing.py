@@ -1,0 +1,191 @@
+"""Pairing rows of two sides by key, into change batches.
+
+Both sides fit in memory here; whoever calls has cut them to the same interval of keys.
+Within a side keys are unique. Rows equal on both sides vanish. Without a key, equal
+rows are paired one to one and what is left over was deleted or inserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of
+from havasu_vc.model.schema import Schema
+
+__all__ = ["change_batches", "nth_equal", "pair_rows", "sort_by_key"]
+
+Indices = npt.NDArray[np.int64]
+_ABSENT = -1
+_MOST_ROWS = 1 << 16
+
+
+def pair_rows(
+    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+) -> Iterator[ChangeBatch]:
+    """Yield, in key order, the changes that turn the old rows into the new ones."""
+    if new_schema.key and old_schema.key:
+        first, second = _pair_by_key(old, new, old_schema, new_schema)
+        names = new_schema.key.names
+        order = _key_order(old, new, first, second, old_schema, names)
+    else:
+        first, second, order = _pair_by_row(old, new, old_schema, new_schema)
+    yield from _taken(old, new, first[order], second[order])
+
+
+def sort_by_key(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Return rows in key order."""
+    names = schema.key.names
+    if rows.num_rows < 2 or not names:
+        return rows
+    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names])
+    return rows.take(order)
+
+
+def _pair_by_key(
+    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+) -> tuple[Indices, Indices]:
+    """Return, for each change, the row on either side; equal pairs are left out."""
+    before, after = key_codes(old, new, old_schema, new_schema)
+    if len(before) == len(after) and before.equals(after):
+        partner = np.arange(len(after), dtype=np.int64)
+    else:
+        found = pc.index_in(after, value_set=before)
+        partner = found.fill_null(_ABSENT).to_numpy().astype(np.int64)
+    paired = np.flatnonzero(partner >= 0)
+    left, right = partner[paired], paired
+    aligned = len(left) == old.num_rows and bool((left == np.arange(len(left))).all())
+    same = equal_rows(
+        old if aligned else old.take(pa.array(left)),
+        new if len(right) == new.num_rows else new.take(pa.array(right)),
+        old_schema,
+        new_schema,
+    )
+    inserted = np.flatnonzero(partner < 0)
+    gone = np.ones(old.num_rows, bool)
+    gone[left] = False
+    deleted = np.flatnonzero(gone)
+    none = np.full
+    first = np.concatenate([left[~same], none(len(inserted), _ABSENT), deleted])
+    second = np.concatenate([right[~same], inserted, none(len(deleted), _ABSENT)])
+    return first.astype(np.int64), second.astype(np.int64)
+
+
+def key_codes(
+    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+) -> tuple[pa.Array, pa.Array]:
+    """Return one column of each side that is equal exactly where keys are."""
+    columns = []
+    for field in new_schema.key.fields:
+        after = new.column(field.name)
+        before = old.column(old_schema.by_id[field.id].name)
+        columns.append((before.cast(after.type), after))
+    if len(columns) == 1:
+        return columns[0]
+    codes = np.zeros(old.num_rows + new.num_rows, np.int64)
+    for before, after in columns:
+        encoded = pa.concat_arrays([before, after]).dictionary_encode()
+        codes *= max(len(encoded.dictionary), 1)
+        codes += encoded.indices.to_numpy()
+        # Codes stay small however many columns there are.
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return pa.array(codes[: old.num_rows]), pa.array(codes[old.num_rows :])
+
+
+def _key_order(
+    old: pa.RecordBatch,
+    new: pa.RecordBatch,
+    first: Indices,
+    second: Indices,
+    old_schema: Schema,
+    names: tuple[str, ...],
+) -> Indices:
+    from_new = second >= 0
+    columns = []
+    for name, field in zip(names, old_schema.key.fields, strict=True):
+        after = new.column(name)
+        before = old.column(field.name).cast(after.type)
+        both = pa.concat_arrays([before, after])
+        columns.append(both.take(pa.array(np.where(from_new, second + len(before), first))))
+    keys = pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
+    order = pc.sort_indices(keys, sort_keys=[(str(i), "ascending") for i in range(len(columns))])
+    return order.to_numpy().astype(np.int64)
+
+
+def _pair_by_row(
+    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+) -> tuple[Indices, Indices, Indices]:
+    # Hashes only propose pairs; rows decide.
+    common = tuple(f for f in new_schema.fields if f.id in old_schema.by_id)
+    before = _whole_row_hashes(old, Schema(tuple(old_schema.by_id[f.id] for f in common)))
+    after = _whole_row_hashes(new, new_schema)
+    partner = nth_equal(before, after)
+    paired = np.flatnonzero(partner >= 0)
+    same = equal_rows(
+        old.take(pa.array(partner[paired])), new.take(pa.array(paired)), old_schema, new_schema
+    )
+    matched_old = partner[paired[same]]
+    matched_new = paired[same]
+    deleted = np.setdiff1d(np.arange(old.num_rows), matched_old)
+    inserted = np.setdiff1d(np.arange(new.num_rows), matched_new)
+    first = np.concatenate([deleted, np.full(len(inserted), _ABSENT)]).astype(np.int64)
+    second = np.concatenate([np.full(len(deleted), _ABSENT), inserted]).astype(np.int64)
+    order = np.argsort(np.concatenate([before[deleted], after[inserted]]), kind="stable")
+    return first, second, order
+
+
+def _whole_row_hashes(rows: pa.RecordBatch, schema: Schema) -> npt.NDArray[np.uint64]:
+    plain = Schema(schema.fields)
+    return hash_rows(rows.select(list(schema.names)), plain).keys
+
+
+def nth_equal(before: npt.NDArray[np.uint64], after: npt.NDArray[np.uint64]) -> Indices:
+    """Return, for the nth row of a hash on one side, the nth of that hash on the other."""
+    order = np.argsort(before, kind="stable")
+    ordered = before[order]
+    mine = np.argsort(after, kind="stable")
+    own = after[mine]
+    rank = np.empty(len(after), np.int64)
+    rank[mine] = np.arange(len(after)) - np.searchsorted(own, own, "left")
+    starts = np.searchsorted(ordered, after, "left")
+    counts = np.searchsorted(ordered, after, "right") - starts
+    partner = np.full(len(after), _ABSENT, np.int64)
+    there = rank < counts
+    partner[there] = order[starts[there] + rank[there]]
+    return partner
+
+
+def _taken(
+    old: pa.RecordBatch, new: pa.RecordBatch, first: Indices, second: Indices
+) -> Iterator[ChangeBatch]:
+    width = (old.nbytes + new.nbytes) // max(old.num_rows + new.num_rows, 1) + 1
+    step = max(min(_MOST_ROWS, MOST_BATCH_BYTES // (2 * width)), 1)
+    for start in range(0, len(first), step):
+        yield ChangeBatch.from_structs(
+            _side(old, first[start : start + step]), _side(new, second[start : start + step])
+        )
+
+
+def _side(rows: pa.RecordBatch, indices: Indices) -> pa.StructArray:
+    absent = indices < 0
+    if not absent.any():
+        return struct_of(rows.take(pa.array(indices)))
+    if absent.all():
+        return pa.nulls(len(indices), pa.struct(list(rows.schema)))
+    return struct_of(rows.take(pa.array(indices, mask=absent)), mask=pa.array(absent))
+
+
+def change_batches(
+    old: pa.RecordBatch | None, new: pa.RecordBatch | None, old_schema: Schema, new_schema: Schema
+) -> Iterator[ChangeBatch]:
+    """Yield the changes between two sides, either of which may be absent."""
+    empty_old = pa.RecordBatch.from_pylist([], schema=arrow_schema(old_schema))
+    empty_new = pa.RecordBatch.from_pylist([], schema=arrow_schema(new_schema))
+    yield from pair_rows(old or empty_old, new or empty_new, old_schema, new_schema)

@@ -1,0 +1,115 @@
+"""What every kind of dataset can do. Nothing here writes.
+
+A `Dataset` is a read-only view of one dataset in one git tree. Scans and diffs come
+back as tasks for an engine to run; `apply` returns the edit that a commit would make,
+and only `Repo` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.schema import KeySpec, Schema
+from havasu_vc.model.task import Task
+
+__all__ = ["Dataset", "Folder", "Predicate", "TreeEdit"]
+
+
+class Folder(Protocol):
+    """A folder of a git tree: what a dataset reads its documents from."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes of a blob; None when there is none at the path."""
+
+    def read_blob(self, blob_id: str) -> bytes:
+        """Return the bytes of a blob by its id."""
+
+    def tree_id(self, path: str) -> str:
+        """Return the id of the tree at a path; empty when there is none."""
+
+    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
+        """Return the id that the tree at a path would have without some names."""
+
+    def blobs(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield path and id of every blob below a path."""
+
+    def difference(self, new: Folder, path: str) -> Iterator[tuple[str, str | None, str | None]]:
+        """Yield path, old id and new id of every blob below a path that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEdit:
+    """What a commit changes in one dataset."""
+
+    path: str
+    """The dataset's path."""
+    blobs: Mapping[str, bytes | None]
+    """By path below the dataset's own folder: new bytes, or None to remove."""
+    snapshot: Snapshot | None = None
+    """The sums after the edit, for kinds that keep them; the guard is added on writing."""
+    fresh: bool = False
+    """Whether the dataset starts from an empty folder."""
+    counts: ChangeCounts = field(default_factory=ChangeCounts)
+    """How many rows it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """Which rows a scan must give; it may give more only where it says so."""
+
+    keys: tuple[tuple[Any, ...], ...] | None = None
+    """Only rows with these keys."""
+    box: tuple[float, float, float, float] | None = None
+    """Only files whose geometries may touch this box (not exact)."""
+
+
+class Dataset(Protocol):
+    """A read-only view of one dataset in one git tree."""
+
+    @property
+    def kind(self) -> str:
+        """`havasu` or `kart`."""
+
+    @property
+    def path(self) -> str:
+        """Where it is in the repository."""
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns."""
+
+    @property
+    def key(self) -> KeySpec:
+        """Its key columns."""
+
+    @property
+    def crs(self) -> Mapping[str, str]:
+        """Coordinate reference systems as WKT, by name."""
+
+    @property
+    def header(self) -> DatasetHeader:
+        """What it says of itself."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files a full scan reads."""
+
+    def scan(
+        self, columns: Sequence[str] | None = None, where: Predicate | None = None
+    ) -> list[Task]:
+        """Return tasks that yield the live rows, in file order."""
+
+    def diff(self, new: Dataset) -> list[Task]:
+        """Return tasks that yield, in key order, the changes from this view to `new`."""
+
+    def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
+        """Return the edit that makes the changes, after checking each `old` row."""

@@ -1,0 +1,1 @@
+"""On-disk documents: parse and format, no reading or writing of files."""

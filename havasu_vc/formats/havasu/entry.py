@@ -1,0 +1,220 @@
+"""`files/<2 hex>/<sha256>.json`: what is known of one data or delete file without opening it.
+
+One entry per file, never edited in place; the difference of two snapshots is the
+difference of two folders of entries. Values are typed JSON: numbers, text, dates and
+times in ISO 8601, decimals as text, bytes as hex. Bounds of long text and bytes are cut
+to 16 characters or bytes, upper ones rounded up, as in Iceberg's manifests.
+
+    {"content": "data",
+     "size": 35126211,
+     "rows": 1000000,
+     "schema": "<hash>", "partition-spec": "<hash>", "sort-order": "<hash>",
+     "partition": {},
+     "written-by": "import",
+     "statistics": {
+      "1": {"values": 1000000, "nulls": 0, "bytes": 1401, "lower": 1, "upper": 1000000}, …},
+     "geometry-bounds": {"2": [xmin, ymin, xmax, ymax]},
+     "split-offsets": [4]}
+
+A delete file has `targets` instead: the data files it deletes from, and how many rows of
+each. A linked file, which stays where its owner keeps it, has `location`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
+from havasu_vc.model.bounds import Bounds
+
+__all__ = ["ColumnStatistics", "Content", "Entry", "Origin", "format_entry", "parse_entry"]
+
+Scalar = bool | int | float | str
+"""A typed JSON value of a bound."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Content(StrEnum):
+    """What a file holds."""
+
+    DATA = "data"
+    DELETES = "deletes"
+
+
+class Origin(StrEnum):
+    """What wrote a file: decides what folding may take up."""
+
+    IMPORT = "import"
+    EDIT = "edit"
+    FOLD = "fold"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What is known of one column of one file."""
+
+    values: int
+    """How many values, nulls included."""
+    nulls: int
+    """How many nulls."""
+    size: int
+    """Bytes in the file."""
+    nans: int | None = None
+    """How many are not a number; only for floats."""
+    lower: Scalar | None = None
+    """No value is less."""
+    upper: Scalar | None = None
+    """No value is greater."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one file."""
+
+    file: str
+    """Its sha256, which is its name."""
+    content: Content
+    """Rows, or positions of deleted rows."""
+    size: int
+    """Bytes."""
+    rows: int
+    """Rows in the file, deleted ones included."""
+    schema: str
+    """Names the schema it was written with, in `meta/past`."""
+    partition_spec: str
+    """Names its partition spec, in `meta/past`."""
+    sort_order: str
+    """Names its sort order, in `meta/past`."""
+    origin: Origin
+    """What wrote it."""
+    partition: Mapping[str, Scalar | None] = field(default_factory=dict)
+    """Partition values by partition field id."""
+    statistics: Mapping[int, ColumnStatistics] = field(default_factory=dict)
+    """By field id."""
+    bounds: Mapping[int, Bounds] = field(default_factory=dict)
+    """Of geometries and rasters, by field id."""
+    splits: tuple[int, ...] = ()
+    """Where row groups begin."""
+    targets: Mapping[str, int] = field(default_factory=dict)
+    """For a delete file: rows deleted, by data file."""
+    location: str | None = None
+    """For a linked file: its URI."""
+
+    @property
+    def path(self) -> str:
+        """Where its entry is, below the dataset's folder."""
+        return f"files/{self.file[:2]}/{self.file}.json"
+
+    @property
+    def pointer_path(self) -> str:
+        """Where its Git LFS pointer is, below the dataset's folder."""
+        return f"data/{self.file[:2]}/{self.file}"
+
+
+def format_entry(entry: Entry) -> bytes:
+    """Return the document of an entry."""
+    value: dict[str, Any] = {
+        "content": entry.content.value,
+        "size": entry.size,
+        "rows": entry.rows,
+        "schema": entry.schema,
+        "partition-spec": entry.partition_spec,
+        "sort-order": entry.sort_order,
+        "partition": dict(entry.partition),
+        "written-by": entry.origin.value,
+    }
+    if entry.location is not None:
+        value["location"] = entry.location
+    if entry.content is Content.DELETES:
+        value["targets"] = dict(sorted(entry.targets.items()))
+    value["statistics"] = {
+        str(number): _statistics_to_json(entry.statistics[number])
+        for number in sorted(entry.statistics)
+    }
+    value["geometry-bounds"] = {
+        str(number): _corners(entry.bounds[number]) for number in sorted(entry.bounds)
+    }
+    value["split-offsets"] = list(entry.splits)
+    return format_json(value)
+
+
+def _corners(bounds: Bounds) -> list[float]:
+    return [bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax]
+
+
+def _statistics_to_json(statistics: ColumnStatistics) -> dict[str, Any]:
+    value = {
+        "values": statistics.values,
+        "nulls": statistics.nulls,
+        "nans": statistics.nans,
+        "bytes": statistics.size,
+        "lower": statistics.lower,
+        "upper": statistics.upper,
+    }
+    return {name: item for name, item in value.items() if item is not None}
+
+
+def parse_entry(data: bytes, file: str, where: str) -> Entry:
+    """Return the entry of a document; `file` is the name it stands under."""
+    value = expect(parse_json(data, where), dict, "the entry", where)
+    if not _SHA256.fullmatch(file):
+        raise CorruptDatasetError(where, "its name is not a sha256")
+
+    def number(name: str) -> int:
+        found: int = expect(value.get(name), int, name, where)
+        if found < 0:
+            raise CorruptDatasetError(where, f"{name} is negative")
+        return found
+
+    def text(name: str) -> str:
+        found: str = expect(value.get(name), str, name, where)
+        return found
+
+    try:
+        return Entry(
+            file,
+            Content(text("content")),
+            number("size"),
+            number("rows"),
+            text("schema"),
+            text("partition-spec"),
+            text("sort-order"),
+            Origin(text("written-by")),
+            expect(value.get("partition", {}), dict, "partition", where),
+            {int(key): _statistics(item, where) for key, item in value["statistics"].items()},
+            {int(key): Bounds(*map(float, item)) for key, item in value["geometry-bounds"].items()},
+            tuple(expect(item, int, "a split offset", where) for item in value["split-offsets"]),
+            _targets(value.get("targets", {}), where),
+            value.get("location"),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        if isinstance(error, CorruptDatasetError):
+            raise
+        raise CorruptDatasetError(where, f"the entry is not possible ({error})") from error
+
+
+def _statistics(value: dict[str, Any], where: str) -> ColumnStatistics:
+    expect(value, dict, "statistics", where)
+    return ColumnStatistics(
+        expect(value.get("values"), int, "values", where),
+        expect(value.get("nulls"), int, "nulls", where),
+        expect(value.get("bytes"), int, "bytes", where),
+        value.get("nans"),
+        value.get("lower"),
+        value.get("upper"),
+    )
+
+
+def _targets(value: Any, where: str) -> dict[str, int]:
+    expect(value, dict, "targets", where)
+    for file, count in value.items():
+        if not _SHA256.fullmatch(file) or expect(count, int, "a count", where) < 1:
+            raise CorruptDatasetError(where, f"{file!r} is not a target")
+    return dict(value)

@@ -1,0 +1,251 @@
+"""`meta/schema.json`: Iceberg's schema JSON with Havasu's field properties.
+
+    {"type": "struct",
+     "schema-id": 0,
+     "identifier-field-ids": [1],
+     "fields": [
+      {"id": 1, "name": "fid", "required": true, "type": "long"},
+      {"id": 2, "name": "geom", "required": false, "type": "binary",
+       "havasu.geometry-encoding": "ewkb", "havasu-vc.crs": "EPSG:2193"}]}
+
+`havasu.*` properties are the Havasu specification's, `havasu-vc.*` ours. Others are kept.
+A raster column is an empty struct here, whatever a checkout declares.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import (
+    Decimal,
+    Encoding,
+    Field,
+    Fixed,
+    Geometry,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+)
+
+__all__ = ["format_schema", "parse_schema", "schema_from_json", "schema_to_json"]
+
+GEOMETRY_ENCODING = "havasu.geometry-encoding"
+RASTER_ENCODING = "havasu.raster-encoding"
+CRS = "havasu-vc.crs"
+SHAPE = "havasu-vc.geometry-type"
+SOURCE_TYPE = "havasu-vc.source-type"
+PHYSICAL_NAME = "havasu-vc.physical-name"
+_KNOWN = frozenset(
+    (
+        "id",
+        "name",
+        "required",
+        "type",
+        "doc",
+        GEOMETRY_ENCODING,
+        RASTER_ENCODING,
+        CRS,
+        SHAPE,
+        SOURCE_TYPE,
+        PHYSICAL_NAME,
+    )
+)
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_FIXED = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
+_DEEPEST = 64
+
+
+def format_schema(schema: Schema) -> bytes:
+    """Return the document of a schema."""
+    return format_json(schema_to_json(schema))
+
+
+def parse_schema(data: bytes, where: str) -> Schema:
+    """Return the schema of a document."""
+    return schema_from_json(parse_json(data, where), where)
+
+
+def schema_to_json(schema: Schema, schema_id: int = 0) -> dict[str, Any]:
+    """Return a schema as JSON values."""
+    return {
+        "type": "struct",
+        "schema-id": schema_id,
+        "identifier-field-ids": sorted(schema.identifier_ids),
+        "fields": [_field_to_json(field) for field in schema.fields],
+    }
+
+
+def _field_to_json(field: Field) -> dict[str, Any]:
+    properties = {
+        "doc": field.doc,
+        GEOMETRY_ENCODING: field.geometry.encoding.value if field.geometry else None,
+        RASTER_ENCODING: field.raster,
+        CRS: field.geometry.crs if field.geometry else None,
+        SHAPE: field.geometry.shape if field.geometry else None,
+        **_own_properties(field),
+    }
+    return {
+        "id": field.id,
+        "name": field.name,
+        "required": field.required,
+        "type": _type_to_json(field.type),
+        **{name: value for name, value in properties.items() if value is not None},
+        **dict(field.extra),
+    }
+
+
+def _own_properties(field: Field) -> dict[str, str | None]:
+    return {SOURCE_TYPE: field.source_type, PHYSICAL_NAME: field.physical_name}
+
+
+def _type_to_json(type_: Type) -> Any:
+    match type_:
+        case Struct(fields):
+            return {"type": "struct", "fields": [_field_to_json(field) for field in fields]}
+        case List(element):
+            return {
+                "type": "list",
+                "element-id": element.id,
+                "element-required": element.required,
+                "element": _type_to_json(element.type),
+                **_inner("element", element),
+            }
+        case Map(key, value):
+            return {
+                "type": "map",
+                "key-id": key.id,
+                "key": _type_to_json(key.type),
+                "value-id": value.id,
+                "value-required": value.required,
+                "value": _type_to_json(value.type),
+                **_inner("key", key),
+                **_inner("value", value),
+            }
+        case _:
+            return str(type_)
+
+
+def _inner(part: str, field: Field) -> dict[str, str]:
+    """The parts of lists and maps have no object of their own for properties."""
+    return {
+        f"{part}-{name}": value
+        for name, value in _own_properties(field).items()
+        if value is not None
+    }
+
+
+def schema_from_json(value: Any, where: str) -> Schema:
+    """Return the schema that JSON values describe."""
+    expect(value, dict, "the schema", where)
+    fields = _fields(value.get("fields"), where, 0)
+    identifiers = expect(value.get("identifier-field-ids", []), list, "identifier-field-ids", where)
+    try:
+        return Schema(fields, tuple(expect(i, int, "a field id", where) for i in identifiers))
+    except ValueError as error:
+        raise CorruptDatasetError(where, f"the schema is not possible: {error}") from error
+
+
+def _fields(values: Any, where: str, depth: int) -> tuple[Field, ...]:
+    if depth > _DEEPEST:
+        raise CorruptDatasetError(where, "its types are nested too deeply")
+    return tuple(_field(value, where, depth) for value in expect(values, list, "fields", where))
+
+
+def _field(value: Any, where: str, depth: int) -> Field:
+    expect(value, dict, "a field", where)
+    name = expect(value.get("name"), str, "a field's name", where)
+    type_ = _type(value.get("type"), where, depth)
+    extra = tuple(
+        (key, expect(value[key], str, f"property {key!r} of {name!r}", where))
+        for key in value
+        if key not in _KNOWN
+    )
+    try:
+        return Field(
+            expect(value.get("id"), int, f"the id of {name!r}", where),
+            name,
+            type_,
+            required=expect(value.get("required", False), bool, "required", where),
+            doc=value.get("doc"),
+            geometry=_geometry(value, name, type_, where),
+            raster=_raster(value, name, type_, where),
+            source_type=value.get(SOURCE_TYPE),
+            physical_name=value.get(PHYSICAL_NAME),
+            extra=extra,
+        )
+    except ValueError as error:
+        raise CorruptDatasetError(where, f"the schema is not possible: {error}") from error
+
+
+def _geometry(value: dict[str, Any], name: str, type_: Type, where: str) -> Geometry | None:
+    encoding = value.get(GEOMETRY_ENCODING)
+    if encoding is None:
+        return None
+    if encoding not in list(Encoding):
+        raise CorruptDatasetError(
+            where, f"geometry encoding {encoding!r} of {name!r} is not one of ewkb, wkb, wkt, geojson"
+        )
+    found = Encoding(encoding)
+    wanted = Primitive.BINARY if found.is_binary else Primitive.STRING
+    if type_ != wanted:
+        raise CorruptDatasetError(where, f"column {name!r} is {encoding} but has type {type_}")
+    return Geometry(found, value.get(CRS), value.get(SHAPE))
+
+
+def _raster(value: dict[str, Any], name: str, type_: Type, where: str) -> str | None:
+    encoding = value.get(RASTER_ENCODING)
+    if encoding is None:
+        return None
+    if encoding != "v1":
+        raise CorruptDatasetError(where, f"raster encoding {encoding!r} of {name!r} is not v1")
+    if type_ != Struct(()):
+        raise CorruptDatasetError(where, f"raster column {name!r} is not an empty struct")
+    return "v1"
+
+
+def _type(value: Any, where: str, depth: int) -> Type:
+    if isinstance(value, str):
+        return _simple_type(value, where)
+    expect(value, dict, "a type", where)
+    kind = value.get("type")
+    if kind == "struct":
+        return Struct(_fields(value.get("fields"), where, depth + 1))
+    if kind == "list":
+        return List(_part(value, "element", where, depth))
+    if kind == "map":
+        return Map(_part(value, "key", where, depth), _part(value, "value", where, depth))
+    raise CorruptDatasetError(where, f"there is no type {kind!r}")
+
+
+def _part(value: dict[str, Any], part: str, where: str, depth: int) -> Field:
+    if depth > _DEEPEST:
+        raise CorruptDatasetError(where, "its types are nested too deeply")
+    required = part == "key" or value.get(f"{part}-required", False)
+    return Field(
+        expect(value.get(f"{part}-id"), int, f"{part}-id", where),
+        part,
+        _type(value.get(part), where, depth + 1),
+        required=expect(required, bool, f"{part}-required", where),
+        source_type=value.get(f"{part}-{SOURCE_TYPE}"),
+        physical_name=value.get(f"{part}-{PHYSICAL_NAME}"),
+    )
+
+
+def _simple_type(text: str, where: str) -> Type:
+    name = text.lower()
+    if name in list(Primitive):
+        return Primitive(name)
+    try:
+        if match := _DECIMAL.fullmatch(name):
+            return Decimal(int(match[1]), int(match[2]))
+        if match := _FIXED.fullmatch(name):
+            return Fixed(int(match[1]))
+    except ValueError as error:
+        raise CorruptDatasetError(where, str(error)) from error
+    raise CorruptDatasetError(where, f"there is no type {text!r}")

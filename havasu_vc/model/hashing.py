@@ -1,0 +1,231 @@
+"""Vectorised hashes of values, rows and columns: one number per row, a column at a time.
+
+The hash of a value depends on the value alone: not on its position, on chunking, or
+on the width of the type that holds it, so that a widened column keeps its hashes.
+Nulls have no hash; every function says where there was one.
+
+The functions, all modulo 2^64, with the constants below (`docs/format/digests.md`):
+
+    mix(x)            the finaliser of SplitMix64
+    number(v)         mix(v as 64 bits): integers two's complement, floats as the bits
+                      of the double with one NaN, booleans 0 and 1
+    bytes(b)          mix(sum over words i of mix(word_i + (i + 1) * STEP) + len(b)), where
+                      the words are 8 bytes, little endian, the last padded with zeros
+    struct, list      built from the hashes inside, by field id and by position
+    cell(k, f, v)     mix(k ^ mix(v + f * FIELD)): value v of field f in the row of key k
+
+They find mistakes and pair rows quickly; they are no defence against tampering.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct
+
+__all__ = ["Hashes", "cell_hashes", "hash_values", "mix"]
+
+Hashes = npt.NDArray[np.uint64]
+"""One 64-bit hash per row."""
+
+STEP = np.uint64(0x9E3779B97F4A7C15)
+FIELD = np.uint64(0xD6E8FEB86659FD93)
+NULL = np.uint64(0xA0761D6478BD642F)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_NAN = np.uint64(0x7FF8000000000000)
+_BLOCK = 1 << 15
+"""Rows mixed at a time, so that they stay in the processor's cache."""
+
+
+def mix(values: Hashes) -> Hashes:
+    """Return each number scrambled."""
+    mixed = values.copy()
+    scratch = np.empty(min(len(mixed), _BLOCK), np.uint64)
+    for start in range(0, len(mixed), _BLOCK):
+        block = mixed[start : start + _BLOCK]
+        part = scratch[: len(block)]
+        np.right_shift(block, np.uint64(30), out=part)
+        np.bitwise_xor(block, part, out=block)
+        np.multiply(block, _FIRST, out=block)
+        np.right_shift(block, np.uint64(27), out=part)
+        np.bitwise_xor(block, part, out=block)
+        np.multiply(block, _SECOND, out=block)
+        np.right_shift(block, np.uint64(31), out=part)
+        np.bitwise_xor(block, part, out=block)
+    return mixed
+
+
+def cell_hashes(keys: Hashes, field_id: int, values: Hashes) -> Hashes:
+    """Return the hash of each cell of one column; the caller leaves nulls out."""
+    shift = np.uint64(field_id * int(FIELD) & 0xFFFFFFFFFFFFFFFF)
+    return mix(keys ^ mix(values + shift))
+
+
+def hash_values(column: pa.Array, field: Field) -> Hashes:
+    """Return the hash of each value; what stands for a null means nothing."""
+    type_ = field.type
+    match type_:
+        case Struct(fields):
+            return _struct(column, fields)
+        case List(element):
+            return _list(column, element)
+        case Map(key, value):
+            return _map(column, key, value)
+        case Decimal():
+            return _decimal(column)
+        case Primitive.STRING | Primitive.BINARY:
+            return _bytes(column)
+        case Primitive.BOOLEAN:
+            return mix(column.cast(pa.uint8()).fill_null(0).to_numpy().astype(np.uint64))
+        case Primitive.FLOAT | Primitive.DOUBLE:
+            return mix(_float_bits(column))
+        case Primitive():
+            return _fixed(column) if type_ is Primitive.UUID else mix(_integers(column))
+        case _:
+            return _fixed(column)
+
+
+def _integers(column: pa.Array) -> Hashes:
+    bits = column.type.bit_width
+    dtype = np.int32 if bits == 32 else np.int64
+    numbers = _buffer_view(column, np.dtype(dtype))
+    return numbers.astype(np.int64, copy=False).view(np.uint64)
+
+
+def _float_bits(column: pa.Array) -> Hashes:
+    dtype = np.dtype(np.float32 if column.type.bit_width == 32 else np.float64)
+    numbers = _buffer_view(column, dtype).astype(np.float64)
+    bits = numbers.view(np.uint64)
+    bits[np.isnan(numbers)] = _NAN
+    return bits
+
+
+def _buffer_view(column: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+    data = column.buffers()[1]
+    if data is None:
+        return np.zeros(len(column), dtype)
+    return np.frombuffer(data, dtype, count=len(column), offset=column.offset * dtype.itemsize)
+
+
+def _decimal(column: pa.Array) -> Hashes:
+    words = np.frombuffer(
+        column.buffers()[1] or b"", np.uint64, count=2 * len(column), offset=16 * column.offset
+    ).reshape(-1, 2)
+    # A number that fits 64 bits hashes as that integer, so that precision may widen.
+    low = words[:, 0]
+    small = words[:, 1].view(np.int64) == (low.view(np.int64) >> np.int64(63))
+    return np.where(small, mix(low), mix(low ^ mix(words[:, 1])))
+
+
+def _fixed(column: pa.Array) -> Hashes:
+    width = column.type.byte_width
+    data = column.buffers()[1]
+    offsets = np.arange(len(column) + 1, dtype=np.int64) * width
+    start = column.offset * width
+    raw = np.frombuffer(data, np.uint8)[start:] if data is not None else np.empty(0, np.uint8)
+    return hash_ragged(raw, offsets)
+
+
+def _bytes(column: pa.Array) -> Hashes:
+    _, offsets_buffer, data = column.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(column) + 1, column.offset * 4)
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return hash_ragged(raw, offsets.astype(np.int64))
+
+
+def hash_ragged(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
+    """Return the hash of each run of bytes between two offsets."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    # Blocks bound the memory: eight bytes of index per word of input.
+    start = 0
+    while start < len(hashes):
+        end = int(np.searchsorted(offsets, offsets[start] + (1 << 21), "right")) - 1
+        end = min(max(end, start + 1), start + (1 << 16), len(hashes))
+        hashes[start:end] = _hash_block(raw, offsets[start : end + 1])
+        start = end
+    return hashes
+
+
+def _hash_block(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
+    lengths = np.diff(offsets)
+    counts = (lengths + 7) >> 3
+    ends = np.cumsum(counts)
+    total = int(ends[-1])
+    if total == 0:
+        return mix(np.zeros(len(lengths), np.uint64))
+    # Copied with room to spare, so that eight bytes can be read at any offset.
+    block = np.zeros(int(offsets[-1] - offsets[0]) + 8, np.uint8)
+    block[:-8] = raw[offsets[0] : offsets[-1]]
+    anywhere: Hashes = np.ndarray((len(block) - 7,), np.uint64, block.data, strides=(1,))
+    uniform = bool((counts == counts[0]).all())
+    if uniform:
+        index = np.tile(np.arange(int(counts[0]), dtype=np.int64), len(lengths))
+        begins = np.repeat(offsets[:-1] - offsets[0], int(counts[0]))
+    else:
+        index = np.arange(total, dtype=np.int64) - np.repeat(ends - counts, counts)
+        begins = np.repeat(offsets[:-1] - offsets[0], counts)
+    words = anywhere[begins + (index << 3)]
+    last = ends[counts > 0] - 1
+    spare = ((8 - (lengths[counts > 0] & 7)) & 7).astype(np.uint64) << np.uint64(3)
+    words[last] &= np.uint64(0xFFFFFFFFFFFFFFFF) >> spare
+    words += (index + 1).astype(np.uint64) * STEP
+    words = mix(words)
+    if uniform:
+        sums = words.reshape(len(lengths), -1).sum(axis=1, dtype=np.uint64)
+    else:
+        sums = _segment_sums(words, ends, counts)
+    return mix(sums + lengths.astype(np.uint64))
+
+
+def _segment_sums(
+    values: Hashes, ends: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+) -> Hashes:
+    running = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, out=running[1:])
+    return running[ends] - running[ends - counts]
+
+
+def _struct(column: pa.StructArray, fields: tuple[Field, ...]) -> Hashes:
+    total = np.zeros(len(column), np.uint64)
+    for field, child in zip(fields, column.flatten(), strict=True):
+        hashes = cell_hashes(np.zeros(len(child), np.uint64), field.id, hash_values(child, field))
+        total += _without_nulls(hashes, child, np.uint64(0))
+    return mix(total)
+
+
+def _list(column: pa.ListArray, element: Field) -> Hashes:
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    values = column.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return _positional(_hash_child(values, element), offsets - offsets[0], column)
+
+
+def _map(column: pa.MapArray, key: Field, value: Field) -> Hashes:
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    keys = _hash_child(column.keys.slice(first, length), key)
+    values = _hash_child(column.items.slice(first, length), value)
+    return _positional(mix(keys + mix(values)), offsets - first, column)
+
+
+def _hash_child(values: pa.Array, field: Field) -> Hashes:
+    return _without_nulls(hash_values(values, field), values, NULL)
+
+
+def _positional(values: Hashes, offsets: npt.NDArray[np.int64], column: pa.Array) -> Hashes:
+    counts = np.diff(offsets)
+    if column.null_count:
+        # A null list may still span values; it counts as empty here.
+        counts = np.where(column.is_valid().to_numpy(zero_copy_only=False), counts, 0)
+    index = np.arange(len(values), dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))
+    placed = mix(values + (index + 1).astype(np.uint64) * STEP)
+    sums = _segment_sums(placed, offsets[:-1] + counts, counts)
+    return mix(sums + counts.astype(np.uint64))
+
+
+def _without_nulls(hashes: Hashes, column: pa.Array, instead: np.uint64) -> Hashes:
+    if column.null_count:
+        hashes[~column.is_valid().to_numpy(zero_copy_only=False)] = instead
+    return hashes
