@@ -127,7 +127,7 @@ def open_csv(path: Path, options: SourceOptions) -> CsvSource:
 @kernel
 def read_csv(reading: _Reading) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a CSV file in stored types."""
-    yield from stored_batches(_converted(reading), reading.layout)
+    yield from stored_batches(_converted(reading), reading.layout, reading.form.path)
 
 
 def _converted(reading: _Reading) -> Iterator[pa.RecordBatch]:

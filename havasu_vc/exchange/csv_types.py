@@ -137,7 +137,7 @@ def _cast(values: pa.Array, name: str) -> pa.Array:
         "int64": lambda column: _without_plus(column).cast(pa.int64()),
         "decimal": lambda column: _without_plus(column).cast(pa.decimal128(38, 0)),
         "float64": lambda column: _without_plus(column).cast(pa.float64()),
-        "time": lambda column: _full_time(column).cast(pa.time64("us")),
+        "time": _time,
     }
     return special[name](values) if name in special else values.cast(_TYPES[name])
 
@@ -146,7 +146,7 @@ def _without_plus(column: pa.Array) -> pa.Array:
     return pc.utf8_ltrim(column, "+")
 
 
-def _full_time(column: pa.Array) -> pa.Array:
-    return pc.if_else(
-        pc.equal(pc.utf8_length(column), 5), pc.binary_join_element_wise(column, ":00", ""), column
-    )
+def _time(column: pa.Array) -> pa.Array:
+    # Arrow reads no times of day from text, but points in time, and takes the day off them.
+    moments = pc.binary_join_element_wise("1970-01-01T", column, "")
+    return moments.cast(pa.timestamp("us")).cast(pa.time64("us"))

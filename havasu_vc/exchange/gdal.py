@@ -22,6 +22,7 @@ from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError,
 
 __all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
 
+_MEASURED = re.compile(r"Measured \(M\) geometry types .* Original type '([^']+)'")
 _NOISE = (
     (re.compile(r"; ?It might help to specify the correct driver.*", re.S), ""),
     (re.compile(r"sqlite3_\w+\(.*?\) failed: ", re.S), ""),
@@ -39,9 +40,11 @@ def _pyogrio() -> Any:
             "pyogrio is not installed, which reads and writes this format",
             hints=("pip install pyogrio",),
         ) from error
+    # FlatGeobuf's own Arrow stream gives null geometries lengths below zero (GDAL 3.12).
+    pyogrio.set_gdal_config_options({"OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES"})
     # Not `catch_warnings`, which is not safe among threads. Warnings that GDAL raises in
     # a stream are said to come from whoever asks for the next batch.
-    for module in (r"pyogrio\b", r"havasu_vc\.exchange\b", r"pyarrow\b"):
+    for module in (r"pyogrio\b", r"havasu_vc\.exchange\b", r"pyarrow\b", r"contextlib$"):
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=module)
         warnings.filterwarnings("ignore", category=UserWarning, module=module)
     return pyogrio
@@ -91,9 +94,14 @@ def list_layers(path: str) -> list[str]:
 def read_info(path: str, layer: str) -> dict[str, Any]:
     """Return what pyogrio knows of a layer without reading its rows."""
     module = _pyogrio()
-    with gdal_errors(path):
+    # pyogrio leaves an M out of the geometry type, and warns that it does.
+    with gdal_errors(path), warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
         info: dict[str, Any] = module.read_info(path, layer=layer)
-        return info
+    for warning in raised:
+        if match := _MEASURED.search(str(warning.message)):
+            info["geometry_type"] = match[1]
+    return info
 
 
 @contextmanager

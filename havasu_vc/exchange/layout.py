@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
+from havasu_vc.errors import InvalidArgumentError, InvalidFileError, UnsupportedTypeError
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, SourceOptions
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.arrow import arrow_type, bounded, schema_from_arrow, to_stored
@@ -103,11 +103,39 @@ def lay_out(
     return Layout(schema, encodings)
 
 
-def stored_batches(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Yield batches in stored types, cut to the size that sources promise."""
-    for batch in bounded(batches, MOST_BATCH_BYTES, MOST_BATCH_ROWS):
+def stored_batches(
+    batches: Iterator[pa.RecordBatch], layout: Layout, path: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches in stored types, cut to the size that sources promise.
+
+    Raises `InvalidFileError` for text that is not UTF-8 and lists that make no sense,
+    which no reader below looks for.
+    """
+    for batch in bounded(_sound(batches, path), MOST_BATCH_BYTES, MOST_BATCH_ROWS):
         if batch.num_rows:
             yield layout.store(batch)
+
+
+def _sound(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            name = next((name for name in batch.schema.names if not _is_sound(batch[name])), "?")
+            raise InvalidFileError(
+                path,
+                f"damaged: column {name!r} holds values that cannot be read",
+                hints=("get the file again from where it came",),
+            ) from error
+        yield batch
+
+
+def _is_sound(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

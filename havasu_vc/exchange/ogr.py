@@ -17,12 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.gdal import open_stream, read_info
 from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, stored_batches
-from havasu_vc.exchange.ogr_formats import VectorFile, has_feature_ids
+from havasu_vc.exchange.ogr_formats import (
+    VectorFile,
+    cut_short,
+    has_feature_ids,
+    require_all_records,
+)
 from havasu_vc.exchange.ogr_times import TimeColumns, judge_times
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
 from havasu_vc.model.schema import Schema
@@ -49,6 +55,8 @@ class _Reading:
     times: TimeColumns
     layout: Layout
     batch_rows: int
+    rows: int | None
+    """How many rows the file says it has, where it says so reliably."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +109,20 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
     layout = lay_out(plain, geometries, options, key_hint=hint)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     rows = int(info["features"]) if int(info["features"]) >= 0 else None
+    if file.driver == "GeoJSONSeq":
+        require_all_records(file, int(info["features"]))
     reading = _Reading(
-        file.path,
-        file.shown_path,
-        layer,
-        tuple(names.items()),
-        fields,
-        fid is not None,
-        geometry is not None,
-        times,
-        layout,
-        _batch_rows(file.input_bytes, rows),
+        path=file.path,
+        shown_path=file.shown_path,
+        layer=layer,
+        names=tuple(names.items()),
+        fields=fields,
+        fids=fid is not None,
+        geometry=geometry is not None,
+        times=times,
+        layout=layout,
+        batch_rows=_batch_rows(file.input_bytes, rows),
+        rows=rows if file.driver == "FlatGeobuf" else None,
     )
     metadata = info.get("layer_metadata") or {}
     title = metadata.get("IDENTIFIER") or None
@@ -133,7 +144,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
 @kernel
 def read_layer(reading: _Reading, where: str | None) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a layer, or of a range of its feature ids, in stored types."""
-    yield from stored_batches(_read(reading, where), reading.layout)
+    yield from stored_batches(_read(reading, where), reading.layout, reading.shown_path)
 
 
 def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
@@ -147,13 +158,27 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
         "datetime_as_string": reading.times.as_text,
     }
     wanted = reading.layout.schema.names
+    rows = 0
     with open_stream(reading.path, reading.layer, **how) as reader:
         for batch in reader:
+            rows += batch.num_rows
             columns = {
                 renamed[name]: reading.times.convert(name, column)
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             }
+            for name, _ in reading.layout.encodings:
+                columns[name] = _no_bytes_as_null(columns[name])
             yield pa.RecordBatch.from_arrays([columns[name] for name in wanted], list(wanted))
+    if reading.rows is not None and rows != reading.rows:
+        raise cut_short(reading.shown_path, f"{rows} of its {reading.rows} rows are there")
+
+
+def _no_bytes_as_null(column: pa.Array) -> pa.Array:
+    """Return geometries with those of no bytes, as FlatGeobuf has them, as nulls."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    empty = pc.equal(pc.binary_length(column), 0)
+    return pc.if_else(empty, None, column) if pc.any(empty).as_py() else column
 
 
 def _narrowed(reading: _Reading, layout: Layout) -> _Reading:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,11 @@ def find_vector_files(path: Path) -> list[VectorFile]:
             return _archived(path)
         driver = EXTENSIONS[path.suffix.lower()]
         with path.open("rb") as file:
-            _check_first(file.read(_FIRST_LENGTH), driver, str(path))
+            first = file.read(_FIRST_LENGTH)
+        _check_first(first, driver, str(path))
+        if driver == "ESRI Shapefile":
+            _check_shapes(first, path.stat().st_size, str(path))
+            _check_attributes(path)
         return [VectorFile(str(path), str(path), driver, _size(path, driver))]
     except PermissionError as error:
         raise StorageError(f"{path} cannot be read: permission denied") from error
@@ -86,6 +91,63 @@ def _check_first(first: bytes, driver: str, shown: str) -> None:
             shown,
             f"not a {title} file as its name says{known}",
             hints=("give the file the extension of what it is",),
+        )
+
+
+def cut_short(path: str, reason: str) -> InvalidFileError:
+    """Return the error for a file whose end is missing."""
+    return InvalidFileError(
+        path, f"cut short: {reason}", hints=("get the file again from where it came",)
+    )
+
+
+def _check_shapes(first: bytes, size: int, shown: str) -> None:
+    """Refuse a .shp that is shorter than it says; GDAL reads what is there."""
+    said = struct.unpack(">i", first[24:28])[0] * 2 if len(first) >= 100 else 100
+    if size < said:
+        raise cut_short(shown, f"{size} bytes of {said} are there")
+
+
+def _check_attributes(path: Path) -> None:
+    """Refuse a .dbf that is shorter than it says, and shapes without one."""
+    found = next(
+        (table for end in (".dbf", ".DBF") if (table := path.with_suffix(end)).exists()), None
+    )
+    if found is None:
+        raise InvalidFileError(
+            str(path),
+            "the .dbf file that belongs to it is not beside it",
+            hints=("a shapefile is at least a .shp, a .shx and a .dbf file",),
+        )
+    with found.open("rb") as file:
+        head = file.read(32)
+    if len(head) < 32:
+        raise cut_short(str(found), "its header is not there")
+    rows, header, row = struct.unpack("<IHH", head[4:12])
+    if found.stat().st_size < header + rows * row:
+        raise cut_short(str(found), f"it should have {rows} rows of {row} bytes")
+
+
+def require_all_records(file: VectorFile, features: int) -> None:
+    """Refuse a sequence of GeoJSON of which GDAL read less than there is.
+
+    It passes over a line that it does not understand.
+    """
+    records = 0
+    with open(file.path, "rb") as lines:
+        marked = lines.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"\x1e")
+        lines.seek(0)
+        if marked:
+            while block := lines.read(1 << 20):
+                records += block.count(b"\x1e")
+        else:
+            records = sum(1 for line in lines if line.strip())
+    if features < records:
+        missing = records - features
+        raise InvalidFileError(
+            file.shown_path,
+            f"damaged or cut short: {missing} of its {records} records cannot be read",
+            hints=("each line must hold one GeoJSON feature",),
         )
 
 
@@ -111,7 +173,9 @@ def _archived(path: Path) -> list[VectorFile]:
             shapes = sorted(name for name in names if name.lower().endswith(".shp"))
             for name in shapes:
                 with archive.open(name) as member:
-                    _check_first(member.read(_FIRST_LENGTH), "ESRI Shapefile", f"{path}/{name}")
+                    first = member.read(_FIRST_LENGTH)
+                _check_first(first, "ESRI Shapefile", f"{path}/{name}")
+                _check_shapes(first, names[name], f"{path}/{name}")
     except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
         cause = str(error).splitlines()[0] if str(error) else "damaged"
         raise InvalidFileError(

@@ -170,7 +170,8 @@ def read_row_groups(
     reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of some row groups in stored types."""
-    yield from stored_batches(_read(reading, groups, batch_rows, streamed), reading.layout)
+    batches = _read(reading, groups, batch_rows, streamed)
+    yield from stored_batches(batches, reading.layout, reading.path)
 
 
 def _read(

@@ -1,7 +1,9 @@
 import datetime
 import decimal
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -148,7 +150,7 @@ def test_z_becomes_ewkb_and_can_be_stored_otherwise(tmp_path: Path) -> None:
     assert shapely.from_wkt(text.column("geom")[0].as_py()) == point
 
 
-def coordinates(rows: list[tuple[float, ...]], axes: str = "xy") -> pa.Array:
+def coordinates(rows: Sequence[tuple[float, ...]], axes: str = "xy") -> pa.Array:
     return pa.array([dict(zip(axes, row, strict=True)) for row in rows],
                     pa.struct([(axis, pa.float64()) for axis in axes]))  # fmt: skip
 
@@ -238,7 +240,7 @@ def test_columns_can_be_kept_and_left_out(tmp_path: Path) -> None:
     ids=lambda options: next(iter(options)),
 )
 def test_a_column_that_is_not_there_is_named_with_those_that_are(
-    options: dict[str, tuple[str, ...]], tmp_path: Path
+    options: dict[str, Any], tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"name": [1.5]}), tmp_path / "t.parquet")
     with pytest.raises(InvalidArgumentError, match="nmae") as caught:

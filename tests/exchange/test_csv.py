@@ -1,0 +1,178 @@
+import csv
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+
+from havasu_vc.errors import GeometryError, InvalidArgumentError, InvalidFileError
+from havasu_vc.model.types import Decimal, Primitive, Type
+from tests.exchange.reading import open_one, read_all, read_table
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+TYPES: list[tuple[list[str], Type, list[Any]]] = [
+    (["true", "False", ""], Primitive.BOOLEAN, [True, False, None]),
+    (["1", "-2", "+3", ""], Primitive.LONG, [1, -2, 3, None]),
+    (["007", "1"], Primitive.STRING, ["007", "1"]),
+    (["0", "-0"], Primitive.LONG, [0, 0]),
+    (["9223372036854775807", "1"], Primitive.LONG, [2**63 - 1, 1]),
+    (["9223372036854775808", "1"], Decimal(38, 0), [decimal.Decimal(2**63), decimal.Decimal(1)]),
+    (["9" * 39, "1"], Primitive.STRING, ["9" * 39, "1"]),
+    (["1.5", "2", "-1e3", ".5", ""], Primitive.DOUBLE, [1.5, 2.0, -1000.0, 0.5, None]),
+    (["9007199254740993", "1.5"], Primitive.STRING, ["9007199254740993", "1.5"]),
+    (["2020-02-29", ""], Primitive.DATE, [datetime.date(2020, 2, 29), None]),
+    (["2021-02-29"], Primitive.STRING, ["2021-02-29"]),
+    (["2020-01-01T10:00:00", "2020-01-01 10:00:00.25"], Primitive.TIMESTAMP,
+     [datetime.datetime(2020, 1, 1, 10), datetime.datetime(2020, 1, 1, 10, 0, 0, 250000)]),
+    (["2020-01-01T10:00:00+02:00", "2020-01-01T10:00:00Z"], Primitive.TIMESTAMPTZ,
+     [datetime.datetime(2020, 1, 1, 8, tzinfo=datetime.UTC),
+      datetime.datetime(2020, 1, 1, 10, tzinfo=datetime.UTC)]),
+    (["2020-01-01T10:00:00+02:00", "2020-01-01T10:00:00"], Primitive.STRING,
+     ["2020-01-01T10:00:00+02:00", "2020-01-01T10:00:00"]),
+    (["10:00", "23:59:59.5"], Primitive.TIME,
+     [datetime.time(10), datetime.time(23, 59, 59, 500000)]),
+    (["1", "x"], Primitive.STRING, ["1", "x"]),
+    (["", ""], Primitive.STRING, [None, None]),
+    (["true", "1"], Primitive.STRING, ["true", "1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("texts", "type_", "values"), TYPES)
+def test_types_are_judged_from_all_values(
+    texts: list[str], type_: Type, values: list[Any], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "t.csv", "n,v\n" + "".join(f"a,{text}\n" for text in texts))
+    source = open_one(path)
+    assert source.schema.by_name["v"].type == type_
+    assert read_all(source).column("v").to_pylist() == values
+
+
+def test_the_last_value_counts_as_much_as_the_first(tmp_path: Path) -> None:
+    rows = "".join(f"{number},{number}\n" for number in range(900_000))
+    path = write(tmp_path / "t.csv", f"a,b\n{rows}1,007\n")
+    source = open_one(path)
+    assert source.schema.by_name["a"].type is Primitive.LONG
+    assert source.schema.by_name["b"].type is Primitive.STRING
+    table = read_all(source)
+    assert table.column("b")[-1].as_py() == "007"
+    assert table.column("a")[899_999].as_py() == 899_999
+
+
+def test_an_empty_text_is_not_a_null(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", 'a,b,n\n"",x,1\n,"y",""\n')
+    assert read_table(path).to_pylist() == [
+        {"a": "", "b": "x", "n": 1},
+        {"a": None, "b": "y", "n": None},
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\0"))] * 2),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_quoted_text_comes_as_it_is(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    with path.open("w", encoding="utf-8", newline="") as text:
+        writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+        writer.writerow(["a", "b"])
+        writer.writerow(["text", "text"])
+        writer.writerows(rows)
+    table = read_table(path)
+    assert table.slice(1).to_pylist() == [{"a": a, "b": b} for a, b in rows]
+
+
+def test_wkt_becomes_the_geometry(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", 'id,WKT\n1,"POINT Z (1 2 3)"\n2,\n3,POLYGON EMPTY\n')
+    source = open_one(path, crs="EPSG:2193")
+    assert [field.name for field in source.schema.geometries] == ["WKT"]
+    assert list(source.crs) == ["EPSG:2193"]
+    first, none, empty = read_all(source).column("WKT").to_pylist()
+    assert shapely.from_wkb(first) == shapely.Point(1, 2, 3)
+    assert none is None and shapely.from_wkb(empty).is_empty
+
+
+def test_a_text_column_called_geometry_stays_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "geometry\nround\nsquare\n")
+    assert not open_one(path).schema.geometries
+
+
+def test_bad_wkt_in_a_column_named_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "id,shape\n1,POINT (1\n")
+    with pytest.raises(GeometryError):
+        read_all(open_one(path, csv_wkt="shape"))
+
+
+@pytest.mark.parametrize(
+    ("header", "crs"), [("Longitude,LATITUDE", ["OGC:CRS84"]), ("lat,lon", ["OGC:CRS84"]),
+                        ("x,Y", [])],
+)  # fmt: skip
+def test_coordinates_become_points(header: str, crs: list[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", f"{header},name\n1,2.5,a\n,3,b\n")
+    source = open_one(path)
+    table = read_all(source)
+    assert list(source.crs) == crs
+    first, none = table.column("geom").to_pylist()
+    x, y = (2.5, 1) if header.startswith("lat") else (1, 2.5)
+    assert shapely.from_wkb(first) == shapely.Point(x, y)
+    assert none is None
+    assert table.column_names == [*header.split(","), "name", "geom"]
+    assert read_table(path, csv_drop_coordinates=True).column_names == ["name", "geom"]
+
+
+def test_coordinate_columns_can_be_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "e;n\n1;2\n")
+    source = open_one(path, csv_lon="e", csv_lat="n", crs="EPSG:2193")
+    assert shapely.from_wkb(read_all(source).column("geom")[0].as_py()) == shapely.Point(1, 2)
+    with pytest.raises(InvalidArgumentError):
+        open_one(path, csv_lon="e")
+
+
+def test_other_delimiters_and_encodings(tmp_path: Path) -> None:
+    tabs = write(tmp_path / "t.tsv", "a\tb,c\n1\tx\n")
+    assert read_table(tabs).to_pylist() == [{"a": 1, "b,c": "x"}]
+    marked = write(tmp_path / "bom.csv", "\ufeffa,b\n1,2\n")
+    assert read_table(marked).column_names == ["a", "b"]
+    latin = write(tmp_path / "l.csv", "näme\nÅse\n", "latin-1")
+    assert read_table(latin, csv_encoding="latin-1").to_pylist() == [{"näme": "Åse"}]
+    with pytest.raises(InvalidFileError, match="not utf-8") as caught:
+        read_table(latin)
+    assert "--encoding" in caught.value.hints[0]
+    late = write(tmp_path / "late.csv", "name\nÅse\n", "latin-1")
+    with pytest.raises(InvalidFileError, match="not utf-8"):
+        read_table(late)
+
+
+def test_line_breaks_in_values_and_of_windows(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", 'a,b\r\n1,"x\r\ny"\r\n2,z\r\n')
+    assert read_table(path).to_pylist() == [{"a": 1, "b": "x\r\ny"}, {"a": 2, "b": "z"}]
+
+
+def test_a_ragged_row_is_named_by_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", 'a,b\n1,"x\ny"\n2\n')
+    with pytest.raises(InvalidFileError, match="line 4 has 1 values where the header has 2"):
+        open_one(path)
+
+
+def test_a_row_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("havasu_vc.exchange.csv._BLOCK", 1024)
+    path = write(tmp_path / "t.csv", f"a,b\n1,{'x' * 10_000}\n2,y\n")
+    assert [len(value) for value in read_table(path).column("b").to_pylist()] == [10_000, 1]
+
+
+def test_only_a_header_is_a_table_without_rows(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", "a,b\n"))
+    assert (table.num_rows, table.column_names) == (0, ["a", "b"])
