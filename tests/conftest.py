@@ -1,0 +1,101 @@
+"""What every test may rely on: an isolated git, golden files, the data of others, Spark."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+from tests.support.git import isolate_git, run_git
+from tests.support.golden import Golden
+from tests.support.spark import has_java, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
+
+# Time limits per example say more about the machine than about the code.
+settings.register_profile("havasu", deadline=None)
+settings.load_profile("havasu")
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+def lacking(reason: str) -> None:
+    """Skip the test; fail it where everything must be there."""
+    if in_ci():
+        pytest.fail(f"{reason}; in CI nothing may be skipped for that")
+    pytest.skip(reason)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="run only the tests that use golden files, and write these anew",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    home = tempfile.TemporaryDirectory(prefix="havasu-home-")
+    config.add_cleanup(home.cleanup)
+    isolate_git(Path(home.name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+        if item.get_closest_marker("spark"):
+            # One worker holds the one Spark; two would share two cores and twice the memory.
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    if config.getoption("--update-golden"):
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("spark") and not has_java():
+        lacking("Spark needs Java, and there is none: install a JDK 17")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with a golden file: `golden(text, path)`."""
+    return Golden(update=request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def git() -> Callable[..., str]:
+    """Run the real git and return its output: `git("log", "-1", cwd=folder)`."""
+    return run_git
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of files that others made, which are not in this repository.
+
+    It is `../shared/data`, or what HAVASU_SHARED_DATA names; `none` says that it is
+    not to be had, so that even CI skips the tests that need it.
+    """
+    named = os.environ.get("HAVASU_SHARED_DATA", "")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if named == "none":
+        pytest.skip("HAVASU_SHARED_DATA says that the data of others is not here")
+    if not folder.is_dir():
+        lacking(f"the data of others is not at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """Start Spark once for all tests of a worker."""
+    session = open_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()

@@ -1,0 +1,61 @@
+"""The ground that other tests stand on can itself give way."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pygit2
+import pytest
+
+from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_golden_accepts_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "case").write_bytes("é\r\n".encode())
+
+    Golden(update=False)("é\r\n", tmp_path / "case")
+
+
+def test_golden_refuses_other_bytes(tmp_path: Path) -> None:
+    (tmp_path / "case").write_bytes(b"one\r\n")
+
+    with pytest.raises(AssertionError):
+        Golden(update=False)("one\n", tmp_path / "case")
+
+
+def test_golden_refuses_a_case_without_a_file(tmp_path: Path) -> None:
+    with pytest.raises(pytest.fail.Exception, match="make golden"):
+        Golden(update=False)("one\n", tmp_path / "case")
+
+
+def test_golden_writes_when_asked(tmp_path: Path) -> None:
+    Golden(update=True)("two\n", tmp_path / "new" / "case")
+
+    assert (tmp_path / "new" / "case").read_bytes() == b"two\n"
+
+
+def test_git_sees_only_the_configuration_of_tests(git: Callable[..., str], tmp_path: Path) -> None:
+    git("init", cwd=tmp_path)
+
+    assert git("config", "user.email", cwd=tmp_path) == "test@example.com"
+    assert git("symbolic-ref", "HEAD", cwd=tmp_path) == "refs/heads/main"
+    assert pygit2.Repository(tmp_path).config["user.email"] == "test@example.com"
+
+
+def test_git_that_fails_says_why(git: Callable[..., str], tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        git("log", cwd=tmp_path)
+
+    assert "not a git repository" in failure.value.stderr
+    assert git("log", cwd=tmp_path, check=False) == ""
+
+
+def test_spark_runs_the_python_of_the_tests(spark: "SparkSession") -> None:
+    executables = spark.sparkContext.range(2).map(lambda _: sys.executable).distinct().collect()
+
+    assert executables == [sys.executable]
