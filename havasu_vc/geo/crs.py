@@ -23,6 +23,12 @@ __all__ = ["format_wkt_definition", "parse_crs", "projection"]
 
 _MAX_TEXT: Final = 1 << 20
 _CUSTOM_FIRST, _CUSTOM_COUNT = 200_000, 700_000
+# What may be looked up; PROJ would take any words for a name, and guess.
+_FORM: Final = re.compile(
+    r"[A-Za-z0-9_]+:[A-Za-z0-9_.+]+(?<!:)|urn:.*|https?://.*|\{.*|\+?(proj|init)=.*|\+.*"
+    r"|[A-Za-z_]+\s*[\[(].*",
+    re.DOTALL | re.IGNORECASE,
+)
 _WKT: Final = re.compile(r"\s*[A-Za-z_]+\s*[\[(]")
 _TOKEN: Final = re.compile(r'\s*("(?:[^"]|"")*"|[\[\](),]|[^\s\[\](),"]+)')
 _SAFE_CODE: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -35,15 +41,14 @@ def parse_crs(text: str) -> Crs:
 
 @lru_cache(maxsize=256)
 def _parse(text: str) -> Crs:
-    import pyproj
-
     found = _read(text)
     declared = _declared(found)
     if declared is not None and _WKT.match(text):
         return Crs(_joined(declared), format_wkt_definition(text), _srid(*declared))
     authority = declared or _identified(found)
-    if authority is not None and declared is None:
-        found = pyproj.CRS.from_authority(*authority)
+    known = None if authority is None else _known(_joined(authority))
+    if known is not None and (declared is None or known.equals(found, ignore_axis_order=True)):
+        found = known
     wkt = format_wkt_definition(_definition(found))
     if authority is not None:
         return Crs(_joined(authority), wkt, _srid(*authority))
@@ -58,16 +63,12 @@ def projection(crs: Crs) -> "pyproj.CRS":
     The authority's own definition, which knows more ways to transform, if the
     CRS's is the same in all but the order of axes.
     """
-    import pyproj
-
     defined = _read(crs.wkt)
-    if crs.identifier.startswith("CUSTOM:"):
+    known = None if crs.identifier.startswith("CUSTOM:") else _known(crs.identifier)
+    if known is None:
         return defined
-    try:
-        known = pyproj.CRS.from_user_input(crs.identifier)
-    except pyproj.exceptions.CRSError:
-        return defined
-    return known if known.equals(defined, ignore_axis_order=True) else defined
+    same = format_wkt_definition(_definition(known)) == crs.wkt
+    return known if same or known.equals(defined, ignore_axis_order=True) else defined
 
 
 def format_wkt_definition(text: str) -> str:
@@ -115,13 +116,25 @@ def _read(text: str) -> "pyproj.CRS":
     if len(text) > _MAX_TEXT:
         raise CrsError(f"a CRS definition of {len(text):,} characters is too long")
     # Parquet's convention; and initialisation files are not for others to name.
-    wanted = re.sub(r"^srid:(?=\d+$)", "EPSG:", text, flags=re.IGNORECASE)
+    wanted = re.sub(r"^(srid:)?(?=\d+$)", "EPSG:", text, flags=re.IGNORECASE)
+    if "\0" in wanted or not _FORM.fullmatch(wanted):
+        raise _unknown(text)
     if re.search(r"\+?\binit=", wanted) and not re.fullmatch(r"\+?init=epsg:\d+", wanted):
         raise _unknown(text)
     try:
         return pyproj.CRS.from_user_input(wanted)
     except (pyproj.exceptions.ProjError, ValueError, TypeError) as error:
         raise _unknown(text) from error
+
+
+def _known(identifier: str) -> "pyproj.CRS | None":
+    """Return an authority's own definition, if PROJ has it."""
+    import pyproj
+
+    try:
+        return pyproj.CRS.from_user_input(identifier)
+    except pyproj.exceptions.CRSError:
+        return None
 
 
 def _unknown(text: str) -> CrsError:

@@ -93,6 +93,8 @@ def from_canonical(
     """
     _check_encoding(encoding)
     array = simple_column(wkb)
+    if srids is not None:
+        srids = _signed(srids)
     if srids is not None and encoding != "ewkb" and not drop_srids:
         _refuse_srids(srids, encoding)
     match encoding:
@@ -301,6 +303,15 @@ def _refuse_srids(srids: Srids, encoding: Encoding) -> None:
             f"the geometry in row {row} has SRID {int(srids[row])}, which {encoding} cannot hold",
             hints=(_NO_SRID,),
         )
+
+
+def _signed(srids: npt.NDArray[np.integer[Any]]) -> Srids:
+    """Return SRIDs as the 32-bit numbers that they must be."""
+    signed = srids.astype(np.int32)
+    if srids.dtype != np.int32 and (signed != srids).any():
+        row = int(np.argmax(signed != srids))
+        raise GeometryError(f"the SRID in row {row}, {int(srids[row])}, is not a 32-bit number")
+    return signed
 
 
 def _check_encoding(encoding: str) -> None:

@@ -1,6 +1,7 @@
 """Well-known text to and from canonical WKB, whole columns at a time, by GEOS.
 
-Numbers are written with as many digits as bring the same double back. What GEOS
+Numbers are written with as many digits as bring the same double back, save that
+zero has no sign. What GEOS
 does by itself and would harm is kept from it: collections that nest deeply crash
 its parser, and an empty multi-part loses its Z and M. What it cannot hold at all
 (open rings, lines of one point, arcs) is a `GeometryError`.
@@ -72,9 +73,19 @@ def objects(column: "pa.Array[Any]") -> npt.NDArray[np.object_]:
     """Return a column as Python objects, None for null."""
     try:
         values: npt.NDArray[np.object_] = column.to_numpy(zero_copy_only=False)
-    except UnicodeDecodeError as error:
-        raise GeometryError("the geometry column holds text that is not UTF-8") from error
+    except (UnicodeDecodeError, pa.ArrowException) as error:
+        raise _not_text(column) from error
     return values.astype(object)
+
+
+def _not_text(column: "pa.Array[Any]") -> GeometryError:
+    large = pa.types.is_large_string(column.type)
+    for row, value in enumerate(column.view(pa.large_binary() if large else pa.binary())):
+        try:
+            (value.as_py() or b"").decode()
+        except UnicodeDecodeError:
+            return row_error(row, "its text is not UTF-8")
+    return GeometryError("the geometry column holds text that cannot be read")
 
 
 def geos_geometries(wkb: "pa.Array[Any]") -> npt.NDArray[np.object_]:

@@ -1,0 +1,101 @@
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from havasu_vc.geo.kinds import KINDS
+from havasu_vc.geo.text import (
+    common_type_name,
+    geometry_types,
+    hex_wkb,
+    short_text,
+    type_code,
+    type_name,
+)
+from havasu_vc.geo.wkb import Encoding, from_canonical, to_canonical
+from tests.geo.shapes import Shape, dialects, encode, shapes
+
+TEXTS = [
+    "POINT (1 2)",
+    None,
+    "POINT EMPTY",
+    "MULTIPOLYGON Z EMPTY",
+    "LINESTRING ZM (0 0 0 0, 1 1 1 1)",
+]
+
+
+def wkb_of(*texts: str | None) -> "pa.Array":
+    return to_canonical(pa.array(texts, pa.string()), "wkt")[0]
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=6), st.integers(0, 6))
+def test_hex_is_upper_case(values: list[bytes | None], start: int) -> None:
+    for kind in (pa.binary(), pa.large_binary()):
+        found = hex_wkb(pa.array(values, kind)[start:])
+
+        found.validate(full=True)
+        assert found.to_pylist() == [
+            None if value is None else value.hex().upper() for value in values[start:]
+        ]
+
+
+@pytest.mark.parametrize("encoding", ["wkb", "ewkb", "gpkg", "wkt"])
+def test_short_text_says_the_type_and_whether_there_is_anything(encoding: Encoding) -> None:
+    column = from_canonical(wkb_of(*TEXTS), None, encoding)
+
+    assert short_text(column, encoding).to_pylist() == [
+        "POINT(...)",
+        None,
+        "POINT EMPTY",
+        "MULTIPOLYGON Z EMPTY",
+        "LINESTRING ZM(...)",
+    ]
+
+
+def test_types_of_a_column() -> None:
+    codes = geometry_types(wkb_of(*TEXTS))
+
+    assert codes == [1, 1006, 3002]
+    assert [type_name(code) for code in codes] == ["POINT", "MULTIPOLYGON Z", "LINESTRING ZM"]
+    assert geometry_types(pa.nulls(2, pa.binary())) == []
+
+
+@given(st.lists(shapes(curves=True), max_size=4), st.data())
+def test_types_do_not_depend_on_the_dialect(trees: list[Shape], data: st.DataObject) -> None:
+    rows = pa.array([encode(t, lambda: data.draw(dialects)) for t in trees], pa.binary())
+
+    assert geometry_types(rows) == sorted({t.kind + 1000 * t.dimensions for t in trees})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dimensions", range(4))
+def test_names_and_codes_are_inverse(kind: int, dimensions: int) -> None:
+    code = kind + 1000 * dimensions
+
+    assert type_code(type_name(code)) == code
+
+
+def test_names_of_columns() -> None:
+    assert type_code("geometry") == 0
+    assert type_code("GEOMETRY ZM") == 3000
+    assert common_type_name([1, 1001]) == "POINT Z"
+    assert common_type_name([3, 6]) == "GEOMETRY"
+    assert common_type_name([1003, 2003]) == "POLYGON ZM"
+    assert common_type_name([]) == "GEOMETRY"
+    for wrong in ("", "POINT Q", "CIRCLE", "POINT Z M"):
+        with pytest.raises(ValueError, match="no geometry type"):
+            type_code(wrong)
+
+
+def test_hex_is_what_kart_prints(shared_data: Path) -> None:
+    file = shared_data / "kart-expected" / "points.15827255.json"
+    features = next(iter(json.loads(file.read_text())["kart.diff/v1+hexwkb"].values()))["feature"]
+    printed = [feature["+"]["geom"] for feature in features]
+    rows = pa.array([bytes.fromhex(value) for value in printed])
+
+    assert len(printed) > 3
+    gpkg = from_canonical(rows, None, "gpkg")
+    assert hex_wkb(to_canonical(gpkg, "gpkg")[0]).to_pylist() == printed
