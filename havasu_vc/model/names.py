@@ -1,0 +1,137 @@
+"""Dataset paths: which ones can be made, and which ones are dangerous to meet.
+
+A dataset's path becomes folders in git, in checkouts on every file system and in
+URIs, so a new one must be good everywhere: `check_dataset_path` is strict. A path
+that a repository from a stranger already holds must only be harmless, so
+`unsafe_reason` names just what could reach outside of its folder or into git's.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from havasu_vc.errors import InvalidNameError
+
+__all__ = [
+    "DATASET_MARKERS",
+    "HAVASU_MARKER",
+    "TABLE_MARKER",
+    "check_dataset_path",
+    "unsafe_reason",
+]
+
+HAVASU_MARKER = ".havasu-dataset"
+"""The folder that makes its parent a Havasu dataset."""
+
+TABLE_MARKER = ".table-dataset"
+"""The folder that makes its parent a Kart V3 table."""
+
+DATASET_MARKERS = (
+    HAVASU_MARKER,
+    TABLE_MARKER,
+    ".sno-dataset",
+    ".raster-dataset.v1",
+    ".point-cloud-dataset.v1",
+)
+"""Names of the folders that hold a dataset's internals, of every kind we know."""
+
+LONGEST_PATH = 512
+LONGEST_COMPONENT = 128
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_FORBIDDEN = re.compile(r'[:<>"|?*\\]')
+_GIT_ON_NTFS = re.compile(r"git~\d+", re.IGNORECASE)
+_RESERVED_ON_WINDOWS = re.compile(
+    r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE
+)
+# Characters that HFS+ leaves out when it compares names, so `.g\u200cit` would be `.git` there.
+_IGNORED_ON_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+
+def check_dataset_path(path: str, existing: Iterable[str] = ()) -> None:
+    """Raise InvalidNameError unless a dataset can be made at `path` beside `existing` ones.
+
+    >>> check_dataset_path("transport/roads")
+    >>> check_dataset_path("../roads")
+    Traceback (most recent call last):
+    havasu_vc.errors.InvalidNameError: '../roads' cannot be used as a name: it holds '..'
+    """
+    reason = unsafe_reason(path) or _unwise_reason(path) or _clash(path, existing)
+    if reason is not None:
+        raise InvalidNameError(path, reason)
+
+
+def unsafe_reason(path: str) -> str | None:
+    """Return why a path could do harm when it is turned into folders, or None.
+
+    >>> unsafe_reason("a/.git/hooks")
+    "'.git' belongs to git"
+    """
+    if not path:
+        return "it is empty"
+    if path.startswith("/"):
+        return "it is absolute"
+    if "\\" in path:
+        return "it holds a backslash"
+    if _CONTROL.search(path):
+        return "it holds a control character"
+    for component in path.split("/"):
+        if component in ("", ".", ".."):
+            return f"it holds {component!r}" if component else "a part of it is empty"
+        if _is_git(component):
+            return f"{component!r} belongs to git"
+    if re.match(r"[A-Za-z]:", path):
+        return "it names a drive"
+    return None
+
+
+def _is_git(component: str) -> bool:
+    # NTFS drops trailing dots and spaces and has streams (`.git::$INDEX_ALLOCATION`).
+    plain = _IGNORED_ON_HFS.sub("", component).split(":")[0].rstrip(" .").casefold()
+    return plain == ".git" or _GIT_ON_NTFS.fullmatch(plain) is not None
+
+
+def _unwise_reason(path: str) -> str | None:
+    if len(path.encode("utf-8")) > LONGEST_PATH:
+        return f"it is longer than {LONGEST_PATH} bytes"
+    if unicodedata.normalize("NFC", path) != path:
+        return "its characters are not in Unicode's composed form (NFC)"
+    if _IGNORED_ON_HFS.search(path):
+        return "it holds an invisible character"
+    if match := _FORBIDDEN.search(path):
+        return f"it holds {match.group()!r}"
+    for component in path.split("/"):
+        if len(component.encode("utf-8")) > LONGEST_COMPONENT:
+            return f"a part of it is longer than {LONGEST_COMPONENT} bytes"
+        if component != component.strip():
+            return f"{component!r} begins or ends with a space"
+        if component.startswith("."):
+            return f"{component!r} begins with a dot"
+        if component.endswith("."):
+            return f"{component!r} ends with a dot"
+        if component.startswith("-"):
+            return f"{component!r} begins with a dash"
+        if _RESERVED_ON_WINDOWS.fullmatch(component):
+            return f"{component!r} is reserved on Windows"
+    return None
+
+
+def _clash(path: str, existing: Iterable[str]) -> str | None:
+    folded = _fold(path)
+    for other in existing:
+        theirs = _fold(other)
+        if theirs == folded:
+            return (
+                "there is a dataset of that name"
+                if other == path
+                else f"some file systems cannot tell it from the dataset {other!r}"
+            )
+        if folded.startswith(theirs + "/"):
+            return f"it would be inside the dataset {other!r}"
+        if theirs.startswith(folded + "/"):
+            return f"the dataset {other!r} would be inside it"
+    return None
+
+
+def _fold(path: str) -> str:
+    return unicodedata.normalize("NFC", path.casefold())

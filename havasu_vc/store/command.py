@@ -1,0 +1,161 @@
+"""Running git, in one place.
+
+Every run says which repository it means (`GIT_DIR`, `GIT_WORK_TREE`) instead of
+letting git find one, speaks English, and takes paths literally. What the caller's
+own git left in the environment about *its* repository (a hook's `GIT_INDEX_FILE`,
+say) is removed; configuration given there (`GIT_CONFIG_COUNT`, `git -c`) stays. A
+failure becomes an error of ours with git's own line as its text.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from havasu_vc.errors import (
+    HavasuError,
+    InvalidArgumentError,
+    LockedError,
+    MissingProgramError,
+    NoUserError,
+    RepositoryNotFoundError,
+    StateError,
+    StorageError,
+    UncommittedChangesError,
+    UnsupportedRepositoryError,
+)
+
+__all__ = ["GitResult", "run_git"]
+
+_OF_ANOTHER_REPOSITORY = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DEFAULT_HASH",
+    "GIT_DIR",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_GRAFT_FILE",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GitResult:
+    """What one run of git gave."""
+
+    code: int
+    """The exit code."""
+    output: bytes
+    """Standard output."""
+    errors: str
+    """Standard error, as git wrote it."""
+
+    @property
+    def text(self) -> str:
+        """Return the output as text, without the newline at its end."""
+        return self.output.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    @property
+    def message(self) -> str:
+        """Return the one line of the errors that says what went wrong."""
+        lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
+        for prefix in ("fatal: ", "error: "):
+            for line in lines:
+                if line.startswith(prefix):
+                    return line.removeprefix(prefix)
+        return lines[-1] if lines else f"exit code {self.code}"
+
+
+def run_git(
+    arguments: Sequence[str],
+    *,
+    folder: Path | None = None,
+    git_directory: Path | None = None,
+    work_tree: Path | None = None,
+    stdin: bytes | None = None,
+    environment: Mapping[str, str] | None = None,
+    check: bool = True,
+) -> GitResult:
+    """Run git and return what it gave; raise when it fails, unless `check` is false."""
+    variables = {k: v for k, v in os.environ.items() if k not in _OF_ANOTHER_REPOSITORY}
+    variables |= {"LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1"}
+    if git_directory is not None:
+        variables["GIT_DIR"] = str(git_directory)
+    if work_tree is not None:
+        variables["GIT_WORK_TREE"] = str(work_tree)
+    variables |= environment or {}
+    place = folder or work_tree or git_directory
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=place,
+            env=variables,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        if place is not None and not place.is_dir():
+            raise RepositoryNotFoundError(str(place)) from error
+        raise MissingProgramError(
+            "git is not installed, or not on the PATH", hints=("install git 2.30 or later",)
+        ) from error
+    except OSError as error:
+        raise StorageError(f"git could not be run: {error.strerror}") from error
+    result = GitResult(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+    if check and result.code != 0:
+        raise _translated(result, arguments, str(place or Path.cwd()))
+    return result
+
+
+def _translated(result: GitResult, arguments: Sequence[str], place: str) -> HavasuError:
+    text, line = result.errors, result.message
+    if re.search(r"\.lock': File exists|[Uu]nable to lock|cannot lock ref", text):
+        return LockedError(
+            f"git says: {line}", hints=("wait for the other git command, then try again",)
+        )
+    if "dubious ownership" in text:
+        return UnsupportedRepositoryError(
+            f"{place} is a repository of another user",
+            hints=(f"`git config --global --add safe.directory {place}` if you trust it",),
+        )
+    if "not a git repository" in text:
+        return RepositoryNotFoundError(place)
+    if "would be overwritten" in text:
+        return UncommittedChangesError(
+            f"files that are not committed are in the way: {_listed(text)}",
+            hints=("commit them, `git stash` them, or discard them",),
+        )
+    if re.search(r"tell me who you are|no (email|name) was given|empty ident name", text):
+        return NoUserError(
+            "nobody's name and e-mail are configured for the commit",
+            hints=(
+                "`git config --global user.name NAME`",
+                "`git config --global user.email ADDRESS`",
+            ),
+        )
+    if re.search(r"No space left|Permission denied|Read-only file system", text):
+        return StorageError(f"git says: {line}")
+    if result.code == 129:
+        return InvalidArgumentError(f"git {arguments[0]}: {line}")
+    return StateError(f"git says: {line}")
+
+
+def _listed(text: str) -> str:
+    names = [line.strip() for line in text.splitlines() if line.startswith("\t")]
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

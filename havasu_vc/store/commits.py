@@ -1,0 +1,136 @@
+"""Commits as values, and the bytes that they are in git.
+
+`format_commit` writes exactly what git writes, so that the same commit has the same
+id whoever makes it. The message is taken as it is, without cleaning.
+"""
+
+import re
+from dataclasses import dataclass
+
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.store.objects import ObjectId, ObjectSource, read_object
+
+__all__ = [
+    "Commit",
+    "Signature",
+    "format_commit",
+    "parse_commit",
+    "parse_signature",
+    "read_commit",
+]
+
+_SIGNATURE = re.compile(r"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-])(\d\d+)(\d\d))?")
+_ID = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who did something, and when."""
+
+    name: str
+    """Their name."""
+    email: str
+    """Their e-mail address."""
+    time: int
+    """Seconds since 1970."""
+    offset: int = 0
+    """Minutes that their clock was ahead of UTC."""
+
+    def __str__(self) -> str:
+        sign, minutes = "-" if self.offset < 0 else "+", abs(self.offset)
+        zone = f"{sign}{minutes // 60:02}{minutes % 60:02}"
+        return f"{self.name} <{self.email}> {self.time} {zone}"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit of a repository."""
+
+    id: ObjectId
+    """Its id."""
+    tree: ObjectId
+    """The id of its tree."""
+    parents: tuple[ObjectId, ...]
+    """The ids of its parents, the branch's own first."""
+    author: Signature
+    """Who made the change."""
+    committer: Signature
+    """Who made the commit."""
+    message: str
+    """The whole message."""
+
+    @property
+    def subject(self) -> str:
+        """Return the first paragraph of the message as one line."""
+        return " ".join(self.message.strip().split("\n\n", 1)[0].split("\n"))
+
+
+def parse_signature(text: str) -> Signature:
+    """Return the signature in one line as git writes it.
+
+    >>> parse_signature("Ann <ann@example.org> 1577790000 +1300").offset
+    780
+    """
+    match = _SIGNATURE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a name, an address and a time")
+    name, email, time, sign, hours, minutes = match.groups()
+    offset = int(hours or 0) * 60 + int(minutes or 0)
+    return Signature(name, email, int(time or 0), -offset if sign == "-" else offset)
+
+
+def format_commit(
+    tree: ObjectId,
+    parents: tuple[ObjectId, ...],
+    *,
+    author: Signature,
+    committer: Signature,
+    message: str,
+) -> bytes:
+    """Return the bytes of a commit."""
+    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
+    lines += [f"author {author}", f"committer {committer}", "", message]
+    return "\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+def parse_commit(identity: ObjectId, data: bytes) -> Commit:
+    """Return the commit that `data` is; raise ValueError if it is none."""
+    head, separator, body = data.partition(b"\n\n")
+    if not separator and not head.endswith(b"\n"):
+        raise ValueError("its header does not end")
+    encoding = "utf-8"
+    fields: dict[str, list[str]] = {}
+    for line in head.decode("utf-8", "surrogateescape").split("\n"):
+        name, _, value = line.partition(" ")
+        if name:  # a continued line, of a signature for instance, begins with a space
+            fields.setdefault(name, []).append(value)
+    if "encoding" in fields:
+        encoding = fields["encoding"][0]
+    try:
+        message = body.decode(encoding, "replace" if encoding != "utf-8" else "surrogateescape")
+    except LookupError:
+        message = body.decode("utf-8", "replace")
+    try:
+        parents = tuple(fields.get("parent", ()))
+        if not all(map(_ID.fullmatch, (*fields["tree"], *parents))):
+            raise ValueError("it names something that is not an id")
+        return Commit(
+            identity,
+            fields["tree"][0],
+            parents,
+            parse_signature(fields["author"][0]),
+            parse_signature(fields["committer"][0]),
+            message,
+        )
+    except KeyError as error:
+        raise ValueError(f"it has no {error.args[0]}") from error
+
+
+def read_commit(source: ObjectSource, identity: ObjectId) -> Commit:
+    """Return a commit by id."""
+    try:
+        return parse_commit(identity, read_object(source, identity, "commit"))
+    except ValueError as error:
+        if isinstance(error, CorruptDatasetError):
+            raise
+        raise CorruptDatasetError(f"git object {identity}", f"as a commit, {error}") from error

@@ -1,0 +1,74 @@
+"""What it takes for bytes to survive a power cut, and what to say when they cannot.
+
+A file is durable when its content was synced before it got its name and its folder
+after. `replace_file` does both for small files; the stores do it in larger steps.
+"""
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from havasu_vc.errors import HavasuError, StorageError
+
+__all__ = ["fsync_folder", "replace_file", "reporting_storage_errors"]
+
+_REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file is larger than the system allows",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "the file system is read-only",
+}
+
+
+@contextlib.contextmanager
+def reporting_storage_errors(path: Path) -> Iterator[None]:
+    """Turn the system's errors about `path` into StorageError."""
+    try:
+        yield
+    except HavasuError:
+        raise  # some are OSErrors, and have said what they mean
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+        raise StorageError(f"{path} cannot be written: {reason}") from error
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a small file so that readers see the old one or the new one, and durably."""
+    with reporting_storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        number, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        fsync_folder(path.parent)
+
+
+def _umask() -> int:
+    # There is no way to only read it, and other threads may be making files: set it to
+    # something careful for the instant.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,100 @@
+"""Changing a tree: new bytes by path in, a new root tree out.
+
+Only the trees along changed paths are written, bottom up; a folder that is left empty
+goes. The same edit of the same tree gives the same id as git's own index would.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectKind, ObjectSource
+from havasu_vc.store.trees import BLOB, TREE, format_tree, read_entries
+
+__all__ = ["Change", "Existing", "ObjectSink", "edit_tree"]
+
+
+class ObjectSink(ObjectSource, Protocol):
+    """Something that objects are written to and read back from."""
+
+    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+        """Take an object in and return its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A blob or a whole folder that is already stored or in the same writer."""
+
+    id: ObjectId
+    """The object."""
+    kind: Literal["blob", "tree"] = "blob"
+    """What it is."""
+
+
+Change: TypeAlias = bytes | Existing | None
+"""What a path becomes: these bytes, this object, or nothing."""
+
+
+class _Node:
+    """What is to happen at one folder: to itself (`own`), and below it by name."""
+
+    __slots__ = ("below", "changed", "own")
+
+    def __init__(self) -> None:
+        self.changed = False
+        self.own: Change = None
+        self.below: dict[bytes, _Node] = {}
+
+
+def edit_tree(sink: ObjectSink, base: ObjectId | None, changes: Mapping[str, Change]) -> ObjectId:
+    """Return the id of the tree that `base` becomes by `changes`, written to `sink`.
+
+    None removes a file or a whole folder; removing what is not there is no error. Where
+    a folder and paths below it are given, the folder comes first: None or a tree replaces
+    what it held, then the paths below change that.
+    """
+    root = _Node()
+    for path, change in changes.items():
+        node = root
+        for part in path.split("/"):
+            if part in ("", ".", "..") or "\0" in part:
+                raise ValueError(f"{path!r} is not a path in a tree")
+            node = node.below.setdefault(part.encode("utf-8", "surrogateescape"), _Node())
+        node.changed, node.own = True, change
+    edited = _edited(sink, (TREE, bytes.fromhex(base or EMPTY_TREE)), root, "")
+    if edited is None:
+        return sink.write("tree", b"")
+    return edited[1].hex()
+
+
+def _edited(
+    sink: ObjectSink, old: tuple[bytes, bytes] | None, node: _Node, path: str
+) -> tuple[bytes, bytes] | None:
+    """Return mode and raw id of what stands at one path after the edit."""
+    if node.changed:
+        match node.own:
+            case None:
+                old = None
+            case Existing(id=identity, kind=kind):
+                old = (TREE if kind == "tree" else BLOB, bytes.fromhex(identity))
+            case data:
+                old = (BLOB, bytes.fromhex(sink.write("blob", data)))
+        if old is not None and old[0] == BLOB and node.below:
+            raise ValueError(f"{path!r} cannot be a file and have paths below it")
+    if not node.below:
+        return old
+    items: dict[bytes, tuple[bytes, bytes]] = {}
+    if old is not None and old[0] == TREE:
+        items = {name: (m, i) for m, name, i in read_entries(sink, old[1].hex())}
+    before = dict(items)
+    for name, below in node.below.items():
+        edited = _edited(sink, items.get(name), below, f"{path}/{name.decode(errors='replace')}")
+        if edited is None:
+            items.pop(name, None)
+        else:
+            items[name] = edited
+    if not items:
+        return None
+    if items == before:
+        return old
+    return TREE, bytes.fromhex(sink.write("tree", format_tree(items)))

@@ -1,0 +1,209 @@
+"""Git objects: their ids, where they are read from, and how a commit's are written.
+
+An `ObjectSource` gives an object's kind and bytes by id. `StoredObjects` is the
+repository's own; an `ObjectWriter` is one too, which also sees what it was given and
+has not yet written. Nothing is in the repository before `ObjectWriter.flush`, and
+all of it is durable after: few objects as loose files, many as one pack. The same
+objects in the same order give the same bytes. Memory is bounded: beyond a size, bytes
+go to a temporary pack that git ignores and prunes if we die.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
+
+import pygit2
+
+from havasu_vc.errors import CorruptDatasetError, StorageError
+
+if TYPE_CHECKING:
+    from havasu_vc.store.packs import PackWriter
+
+__all__ = [
+    "EMPTY_TREE",
+    "ObjectId",
+    "ObjectKind",
+    "ObjectSource",
+    "ObjectWriter",
+    "StoredObjects",
+    "object_id",
+    "read_object",
+]
+
+ObjectId: TypeAlias = str
+"""The id of a git object: 40 hex digits."""
+
+ObjectKind: TypeAlias = Literal["commit", "tree", "blob", "tag"]
+
+EMPTY_TREE: ObjectId = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree without entries; it can be read whether it is stored or not."""
+
+_KINDS: dict[int, ObjectKind] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+_NUMBERS: dict[ObjectKind, int] = {kind: number for number, kind in _KINDS.items()}
+
+LOOSE_LIMIT = 100
+"""As many objects are written as loose files; more become a pack."""
+MEMORY_LIMIT = 16 * 2**20
+"""As many bytes are kept in memory before they go to a temporary pack."""
+
+
+class ObjectSource(Protocol):
+    """Something that objects are read from."""
+
+    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
+        """Return an object's kind and bytes; raise CorruptDatasetError if it is not there."""
+
+
+def object_id(kind: ObjectKind, data: bytes) -> ObjectId:
+    """Return the id that git gives an object.
+
+    >>> object_id("tree", b"") == EMPTY_TREE
+    True
+    """
+    return hashlib.sha1(b"%s %d\x00" % (kind.encode(), len(data)) + data).hexdigest()
+
+
+def read_object(source: ObjectSource, object_id: ObjectId, kind: ObjectKind) -> bytes:
+    """Return the bytes of an object that must be of `kind`."""
+    found, data = source.read(object_id)
+    if found != kind:
+        raise CorruptDatasetError(f"git object {object_id}", f"it is a {found}, not a {kind}")
+    return data
+
+
+class StoredObjects:
+    """The objects that a repository holds."""
+
+    __slots__ = ("_fetch", "_handle", "folder")
+
+    def __init__(
+        self,
+        handle: pygit2.Repository,
+        folder: Path,
+        fetch: Callable[[ObjectId], tuple[ObjectKind, bytes] | None],
+    ) -> None:
+        """Read from `handle`; `fetch` is asked for what is missing (a partial clone's)."""
+        self._handle = handle
+        self._fetch = fetch
+        self.folder = folder
+
+    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
+        """Return an object's kind and bytes; raise CorruptDatasetError if it is not there."""
+        try:
+            kind, data = self._handle.odb.read(object_id)
+        except KeyError:
+            if object_id == EMPTY_TREE:
+                return "tree", b""
+            if fetched := self._fetch(object_id):
+                return fetched
+            raise CorruptDatasetError(f"git object {object_id}", "it is missing") from None
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise CorruptDatasetError(
+                f"git object {object_id}", f"it cannot be read ({error})"
+            ) from error
+        return _KINDS[kind], data
+
+    def __contains__(self, object_id: ObjectId) -> bool:
+        """Return whether the object is here, and keep git from pruning it soon if it is."""
+        try:
+            # What nothing reaches yet is pruned by age; git renews it when it is used again.
+            os.utime(self.folder / object_id[:2] / object_id[2:])
+        except OSError:
+            return self._handle.odb.exists(object_id)
+        return True
+
+    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+        """Write one object as a loose file, durably."""
+        try:
+            return str(self._handle.odb.write(_NUMBERS[kind], data))
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise StorageError(f"a git object cannot be written: {error}") from error
+
+
+class ObjectWriter:
+    """The objects of one commit, seen at once and stored by `flush`.
+
+    Used as a context it drops what was not flushed.
+    """
+
+    def __init__(
+        self,
+        stored: StoredObjects,
+        *,
+        loose_limit: int = LOOSE_LIMIT,
+        memory_limit: int = MEMORY_LIMIT,
+    ) -> None:
+        """Collect objects for the repository of `stored`."""
+        self._stored = stored
+        self._loose_limit = loose_limit
+        self._memory_limit = memory_limit
+        self._pending: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
+        self._pending_bytes = 0
+        self._pack: PackWriter | None = None
+
+    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+        """Take an object in, unless it is there already, and return its id."""
+        identity = object_id(kind, data)
+        if identity in self._pending or identity in self._stored:
+            return identity
+        if self._pack is not None:
+            self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)
+            return identity
+        self._pending[identity] = (kind, data)
+        self._pending_bytes += len(data)
+        if len(self._pending) > self._loose_limit or self._pending_bytes > self._memory_limit:
+            self._start_pack()
+        return identity
+
+    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
+        """Return an object that was taken in or that the repository holds."""
+        if (pending := self._pending.get(object_id)) is not None:
+            return pending
+        if self._pack is not None:
+            packed = self._pack.read(bytes.fromhex(object_id))
+            if packed is not None:
+                return _KINDS[packed[0]], packed[1]
+        return self._stored.read(object_id)
+
+    def flush(self) -> None:
+        """Store everything durably, so that any reader of the repository finds it."""
+        if self._pack is not None:
+            self._pack.finish()
+            self._pack = None
+        for kind, data in self._pending.values():
+            self._stored.write(kind, data)
+        self._forget()
+
+    def discard(self) -> None:
+        """Forget everything that was not flushed."""
+        if self._pack is not None:
+            self._pack.discard()
+            self._pack = None
+        self._forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.discard()
+
+    def _start_pack(self) -> None:
+        # Most runs write few objects or none, and numpy takes a while to load.
+        from havasu_vc.store.packs import PackWriter
+
+        self._pack = PackWriter(self._stored.folder / "pack")
+        for identity, (kind, data) in self._pending.items():
+            self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pending = {}
+        self._pending_bytes = 0

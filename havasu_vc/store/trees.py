@@ -1,0 +1,280 @@
+"""git trees: reading them, walking the difference of two, finding datasets in one.
+
+A walk never reads two equal subtrees, so its cost follows what differs. Names are
+UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in depth.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
+from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectSource, read_object
+
+__all__ = [
+    "BLOB",
+    "TREE",
+    "DatasetFolder",
+    "Entry",
+    "TreeChange",
+    "blobs_below",
+    "entries",
+    "find_datasets",
+    "find_entry",
+    "format_tree",
+    "parse_tree",
+    "read_blob",
+    "tree_difference",
+]
+
+TREE = b"40000"
+"""The mode of a folder."""
+BLOB = b"100644"
+"""The mode of an ordinary file."""
+
+DEEPEST = 256
+"""Folders within folders beyond this are refused."""
+MOST_DATASETS = 100_000
+"""Datasets in one tree beyond this are refused."""
+
+_ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
+
+
+class RawEntry(NamedTuple):
+    """An entry as it stands in a tree's bytes."""
+
+    mode: bytes
+    name: bytes
+    id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a tree."""
+
+    name: str
+    """The last part of its path."""
+    id: ObjectId
+    """The object that it names."""
+    mode: bytes
+    """git's mode: `TREE`, `BLOB`, or that of an executable, a link or a submodule."""
+
+    @property
+    def is_tree(self) -> bool:
+        """Return whether this is a folder."""
+        return self.mode == TREE
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChange:
+    """One file that differs between two trees. Where only its mode does, the ids are equal."""
+
+    path: str
+    """Where it is."""
+    old: ObjectId | None
+    """Its blob in the first tree."""
+    new: ObjectId | None
+    """Its blob in the second tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFolder:
+    """A folder of a tree that is a dataset."""
+
+    path: str
+    """Where it is."""
+    marker: str
+    """The name of the folder of internals, which tells the kind of dataset."""
+    tree: ObjectId
+    """The dataset's folder."""
+    internals: ObjectId
+    """The folder of internals."""
+
+
+def parse_tree(data: bytes) -> list[tuple[bytes, bytes, bytes]]:
+    """Return (mode, name, raw id) of each entry; raise ValueError for other bytes."""
+    found: list[tuple[bytes, bytes, bytes]] = _ENTRY.findall(data)
+    # Every byte must have been part of an entry.
+    if sum(len(mode) + len(name) + 22 for mode, name, _ in found) != len(data):
+        raise ValueError("it is not a list of entries")
+    return found
+
+
+def format_tree(items: dict[bytes, tuple[bytes, bytes]]) -> bytes:
+    """Return the bytes of a tree of {name: (mode, raw id)}, in git's order."""
+    ordered = sorted((_order(mode, name), name) for name, (mode, _) in items.items())
+    return b"".join(b"%s %s\0%s" % (items[n][0], n, items[n][1]) for _, n in ordered)
+
+
+def read_entries(source: ObjectSource, tree: ObjectId) -> list[tuple[bytes, bytes, bytes]]:
+    """Return the raw entries of a tree."""
+    if tree == EMPTY_TREE:
+        return []
+    data = read_object(source, tree, "tree")
+    try:
+        return parse_tree(data)
+    except ValueError as error:
+        raise CorruptDatasetError(f"git object {tree}", f"as a tree, {error}") from error
+
+
+def entries(source: ObjectSource, tree: ObjectId) -> list[Entry]:
+    """Return what a tree holds, in git's order."""
+    return [Entry(_text(n), i.hex(), m) for m, n, i in read_entries(source, tree)]
+
+
+def find_entry(source: ObjectSource, tree: ObjectId, path: str) -> Entry | None:
+    """Return what is at `path` below a tree, or None. An empty path is the tree itself."""
+    found = Entry("", tree, TREE)
+    for part in path.split("/") if path else ():
+        if not found.is_tree:
+            return None
+        wanted = _raw(part)
+        for mode, name, identity in read_entries(source, found.id):
+            if name == wanted:
+                found = Entry(part, identity.hex(), mode)
+                break
+        else:
+            return None
+    return found
+
+
+def read_blob(source: ObjectSource, tree: ObjectId, path: str) -> bytes | None:
+    """Return the bytes of the file at `path` below a tree, or None."""
+    found = find_entry(source, tree, path)
+    if found is None or not found.mode.startswith(b"100"):
+        return None
+    return read_object(source, found.id, "blob")
+
+
+def blobs_below(source: ObjectSource, tree: ObjectId, path: str = "") -> Iterator[Entry]:
+    """Yield every file below a folder, with its path from there as its name, in git's order."""
+    folder = find_entry(source, tree, path)
+    if folder is None or not folder.is_tree:
+        return
+    for name, _, new in _differing(source, EMPTY_TREE, folder.id):
+        if new is not None:
+            yield Entry(_text(name), new[1].hex(), new[0])
+
+
+def tree_difference(source: ObjectSource, old: ObjectId, new: ObjectId) -> Iterator[TreeChange]:
+    """Yield each file that differs between two trees, in git's order.
+
+    Only folders that differ are read. What was a file and became a folder is one file
+    that went and others that came.
+    """
+    for name, before, after in _differing(source, old, new):
+        yield TreeChange(
+            _text(name),
+            None if before is None else before[1].hex(),
+            None if after is None else after[1].hex(),
+        )
+
+
+def find_datasets(source: ObjectSource, tree: ObjectId) -> tuple[DatasetFolder, ...]:
+    """Return the datasets in a tree, by path. They do not nest, so none is looked into.
+
+    Remembered by tree id, so asking again after a change reads what changed.
+    """
+    found = _datasets_below(source, tree, 0)
+    if len(found) > MOST_DATASETS:
+        raise CorruptDatasetError(
+            f"git object {tree}", f"it has more than {MOST_DATASETS} datasets"
+        )
+    for folder in found:
+        if reason := unsafe_reason(folder.path):
+            raise CorruptDatasetError(repr(folder.path), f"as a dataset's path, {reason}")
+    return tuple(sorted(found, key=lambda folder: folder.path))
+
+
+_Leaf = tuple[bytes, bytes]
+"""Mode and raw id."""
+
+# Paths are relative to the tree, so an entry is right wherever the tree stands.
+_remembered: dict[ObjectId, tuple[DatasetFolder, ...]] = {}
+_REMEMBERED_TREES = 100_000
+
+
+def _datasets_below(source: ObjectSource, tree: ObjectId, depth: int) -> tuple[DatasetFolder, ...]:
+    """Return the datasets in a tree, with paths relative to it."""
+    if (known := _remembered.get(tree)) is not None:
+        return known
+    _check_depth(tree, depth)
+    folders = {n: i for m, n, i in read_entries(source, tree) if m == TREE}
+    found: list[DatasetFolder] = []
+    for marker in DATASET_MARKERS if depth else ():
+        if internals := folders.get(marker.encode()):
+            found.append(DatasetFolder("", marker, tree, internals.hex()))
+            break
+    else:
+        for raw, identity in folders.items():
+            below = _datasets_below(source, identity.hex(), depth + 1)
+            found += [_moved(folder, _text(raw)) for folder in below]
+            if len(found) > MOST_DATASETS:
+                break
+    # The root is no dataset even if it holds a marker, so what was found there depends on depth.
+    if depth and len(_remembered) < _REMEMBERED_TREES:
+        _remembered[tree] = tuple(found)
+    return tuple(found)
+
+
+def _moved(folder: DatasetFolder, parent: str) -> DatasetFolder:
+    path = f"{parent}/{folder.path}" if folder.path else parent
+    return DatasetFolder(path, folder.marker, folder.tree, folder.internals)
+
+
+def _differing(
+    source: ObjectSource, old: ObjectId, new: ObjectId
+) -> Iterator[tuple[bytes, _Leaf | None, _Leaf | None]]:
+    """Yield raw path and both leaves of what differs, walking with a stack of our own."""
+    stack = [iter(_level(source, b"", (TREE, bytes.fromhex(old)), (TREE, bytes.fromhex(new))))]
+    while stack:
+        for path, before, after in stack[-1]:
+            _check_depth(new, len(stack))
+            folder_before = before if before is not None and before[0] == TREE else None
+            folder_after = after if after is not None and after[0] == TREE else None
+            if folder_before is not None or folder_after is not None:
+                stack.append(iter(_level(source, path + b"/", folder_before, folder_after)))
+                break
+            yield path, before, after
+        else:
+            stack.pop()
+
+
+def _level(
+    source: ObjectSource, prefix: bytes, old: _Leaf | None, new: _Leaf | None
+) -> list[tuple[bytes, _Leaf | None, _Leaf | None]]:
+    """Return the entries that differ between two folders, files and folders apart."""
+    if old == new:
+        return []
+    before = set(read_entries(source, old[1].hex())) if old else set()
+    after = set(read_entries(source, new[1].hex())) if new else set()
+    pairs: dict[bytes, list[_Leaf | None]] = {}
+    for side, found in enumerate((before - after, after - before)):
+        for mode, name, identity in found:
+            # A file and a folder of one name have different keys, so they never pair.
+            pairs.setdefault(_order(mode, name), [None, None])[side] = (mode, identity)
+    return [
+        (prefix + key.removesuffix(b"/"), pair[0], pair[1]) for key, pair in sorted(pairs.items())
+    ]
+
+
+def _check_depth(tree: ObjectId, depth: int) -> None:
+    if depth > DEEPEST:
+        raise CorruptDatasetError(
+            f"git object {tree}", f"its folders are nested more than {DEEPEST} deep"
+        )
+
+
+def _order(mode: bytes, name: bytes) -> bytes:
+    # git sorts folders as if their names ended with a slash.
+    return name + b"/" if mode == TREE else name
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _raw(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
