@@ -6,7 +6,7 @@ is longitude or easting on both sides.
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     import pyproj
 
 __all__ = ["transform", "transform_bounds"]
+
+_SAMPLES: Final = 21  # on each edge
+# A smooth edge as deep as the bounds are wide bulges by its depth over the square of the samples.
+_BULGE: Final = 1 / _SAMPLES**2
 
 
 def transform(wkb: Column, source: Crs, target: Crs) -> "pa.Array[Any]":
@@ -64,7 +68,8 @@ def transform(wkb: Column, source: Crs, target: Crs) -> "pa.Array[Any]":
 def transform_bounds(bounds: Bounds, source: Crs, target: Crs) -> Bounds:
     """Return bounds in the target system that cover the transformed ones.
 
-    Bounds that come to lie across the antimeridian widen to all longitudes.
+    They are wider by a little, for the edges are sampled and what is between samples
+    may bulge. Bounds that come to lie across the antimeridian widen to all longitudes.
     """
     import pyproj
 
@@ -72,7 +77,7 @@ def transform_bounds(bounds: Bounds, source: Crs, target: Crs) -> Bounds:
         return bounds
     try:
         xmin, ymin, xmax, ymax = _transformer(source, target).transform_bounds(
-            bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax, densify_pts=21
+            bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax, densify_pts=_SAMPLES
         )
     except pyproj.exceptions.ProjError as error:
         raise _out_of_reach(source, target) from error
@@ -80,7 +85,8 @@ def transform_bounds(bounds: Bounds, source: Crs, target: Crs) -> Bounds:
         raise _out_of_reach(source, target)
     if xmin > xmax:
         xmin, xmax = -180.0, 180.0
-    return Bounds(xmin, ymin, xmax, ymax)
+    bulge = _BULGE * max(xmax - xmin, ymax - ymin)
+    return Bounds(xmin - bulge, ymin - bulge, xmax + bulge, ymax + bulge)
 
 
 def _out_of_reach(source: Crs, target: Crs) -> CrsError:

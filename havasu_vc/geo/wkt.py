@@ -112,7 +112,7 @@ def read_by_geos(
     with np.errstate(all="ignore"):
         try:
             return read(values)
-        except (shapely.errors.ShapelyError, NotImplementedError, TypeError) as error:
+        except (shapely.errors.ShapelyError, NotImplementedError, TypeError, UnicodeError) as error:
             row, reason = _first_fault(read, values, error)
             raise row_error(row, f"not {what}: {reason}") from error
 
@@ -129,11 +129,13 @@ def _first_fault(
         middle = (low + high) // 2
         try:
             read(values[low:middle])
-        except (shapely.errors.ShapelyError, NotImplementedError, TypeError) as found:
+        except (shapely.errors.ShapelyError, NotImplementedError, TypeError, UnicodeError) as found:
             high, error = middle, found
         else:
             low = middle
-    reason = str(error).removeprefix("ParseException: ")
+    # GEOS quotes the text in its message, cut anywhere; shapely cannot decode that.
+    reason = "" if isinstance(error, UnicodeError) else str(error)
+    reason = reason.removeprefix("ParseException: ")
     return low, re.sub(r"\s+", " ", reason).strip()[:120]
 
 

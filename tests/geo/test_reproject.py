@@ -108,15 +108,14 @@ def test_transformed_bounds_cover_transformed_points(
     ]
     moved = bounds_of(transform(pa.array([encode(each) for each in inside]), WGS84, NZTM))
     assert moved is not None
-    slack = 1e-3 * (1 + width + height) ** 2  # the edges are sampled
-    wide = Bounds(found.xmin - slack, found.ymin - slack, found.xmax + slack, found.ymax + slack)
+    wide = Bounds(found.xmin - 1, found.ymin - 1, found.xmax + 1, found.ymax + 1)  # metres
     assert wide.covers(moved)
 
 
 def test_bounds_across_the_antimeridian_widen() -> None:
     across = transform_bounds(Bounds(1_600_000, 4_700_000, 3_500_000, 6_200_000), NZTM, WGS84)
 
-    assert (across.xmin, across.xmax) == (-180, 180)
+    assert across.xmin <= -180 < 180 <= across.xmax
     assert transform_bounds(EVERYWHERE, NZTM, WGS84) == EVERYWHERE
     assert transform_bounds(across, WGS84, WGS84) is across
 
