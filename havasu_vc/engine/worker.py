@@ -12,6 +12,7 @@ import math
 import pickle
 import sys
 import traceback
+import zipimport
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -65,9 +66,9 @@ class ChunkOutcome:
 
 def run_chunks(chunks: Iterable[Chunk]) -> Iterator[ChunkOutcome]:
     """Run the chunks of a Spark partition."""
-    _forget_jars()
     for chunk in chunks:
         yield run_chunk(chunk)
+    _forget_archives()
 
 
 def run_chunk(chunk: Chunk) -> ChunkOutcome:
@@ -121,8 +122,13 @@ def _first_failed(folder: Path) -> float:
     return min(map(int, lines), default=math.inf)
 
 
-def _forget_jars() -> None:
-    """Take Spark's jars off the path, where every task would have them read anew."""
+def _forget_archives() -> None:
+    """Spare each Spark task some 50 ms: before it, Spark reads all archives on the path anew.
+
+    Jars hold no Python and leave the path for good; zip files are opened again by the
+    next import that needs them.
+    """
     sys.path[:] = [entry for entry in sys.path if not entry.endswith(".jar")]
-    for entry in [entry for entry in sys.path_importer_cache if ".jar" in entry]:
-        del sys.path_importer_cache[entry]
+    for entry, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimport.zipimporter):
+            del sys.path_importer_cache[entry]

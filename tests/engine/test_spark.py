@@ -1,0 +1,123 @@
+"""The Spark engine: the contract, and what only executors can get wrong."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.engine.spark import SparkEngine
+from havasu_vc.errors import EngineError, InvalidArgumentError
+from havasu_vc.model.task import task_of
+from havasu_vc.testing import kernels
+from havasu_vc.testing.engine_contract import EngineContract, RecordedProgress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    # PySpark leaves the sockets of `collect` for the garbage collector to close.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+class TestSparkEngine(EngineContract):
+    @pytest.fixture
+    def engine(
+        self, spark: "SparkSession", tmp_path: Path, progress: RecordedProgress
+    ) -> Iterator[Engine]:
+        with SparkEngine(spark, scratch=tmp_path / "scratch", progress=progress) as engine:
+            yield engine
+        assert list((tmp_path / "scratch").glob("*")) == []
+        assert spark.sparkContext.parallelize([1]).count() == 1  # a session that was given stays
+
+    @pytest.fixture
+    def progress(self) -> RecordedProgress:
+        return RecordedProgress()
+
+
+def test_files_go_as_they_are_consumed(spark: "SparkSession", tmp_path: Path) -> None:
+    tasks = [task_of(kernels.volume, 1 << 20, 2) for _ in range(60)]
+    with SparkEngine(spark, scratch=tmp_path, spill_budget=16 << 20) as engine:
+        most = 0
+        for _ in engine.run(tasks):
+            held = sum(file.stat().st_size for file in tmp_path.rglob("*.arrows"))
+            most = max(most, held)
+        # Two windows of half the budget or, before sizes are known, of eight tasks.
+        assert (2 << 20) <= most <= (34 << 20)
+        assert not list(tmp_path.rglob("*.arrows"))
+
+
+def test_a_worker_that_dies_is_one_clear_line(spark: "SparkSession", tmp_path: Path) -> None:
+    # A local master does not retry.
+    task = task_of(kernels.crash_once, str(tmp_path / "crashed"), 5)
+    with SparkEngine(spark, scratch=tmp_path) as engine:
+        with pytest.raises(EngineError) as caught:
+            list(engine.run([task_of(kernels.numbers, 0, 1), task]))
+        assert "Python worker exited unexpectedly" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert sum(batch.num_rows for batch in engine.run([task])) == 10
+
+
+def test_results_that_are_not_here_say_so(spark: "SparkSession", tmp_path: Path) -> None:
+    tasks = [task_of(kernels.numbers, index, 1) for index in range(4)]
+    with SparkEngine(spark, scratch=tmp_path) as engine:
+        batches = engine.run(tasks)
+        next(batches)
+        for file in tmp_path.rglob("*.arrows"):
+            file.unlink()
+        with pytest.raises(EngineError, match="is not here") as caught:
+            list(batches)
+        assert "share" in caught.value.hints[0]
+
+
+def test_a_cluster_needs_a_shared_folder() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"spark://host:7077 needs a folder"):
+        SparkEngine(master="spark://host:7077")
+
+
+OWN_SESSION = """
+import sys
+from pathlib import Path
+from havasu_vc.engine.spark import SparkEngine
+from havasu_vc.model.task import task_of
+from havasu_vc.testing import kernels
+import signal
+
+scratch = Path(sys.argv[1])
+tasks = [task_of(kernels.numbers, index, 1) for index in range(10)]
+tasks[4] = task_of(kernels.crash_once, str(scratch / "crashed"), 5)
+handler = signal.getsignal(signal.SIGINT)
+with SparkEngine(master="local[2,3]", scratch=scratch) as engine:
+    print([batch.num_rows for batch in engine.run(tasks)])
+    print(engine.session().sparkContext.pythonExec == sys.executable)
+print(signal.getsignal(signal.SIGINT) is handler)
+print([path.name for path in scratch.iterdir()])
+try:
+    SparkEngine(master="nonsense", scratch=scratch).session()
+except Exception as error:
+    print(type(error).__name__, str(error))
+"""
+
+
+def test_a_session_of_its_own_is_quiet_and_survives_a_dead_worker(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_SESSION, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[:4] == [
+        "[1, 1, 1, 1, 5, 5, 1, 1, 1, 1, 1]",  # the task that ran twice counts once
+        "True",
+        "True",
+        "['crashed']",
+    ]
+    assert lines[4].startswith("EngineError Spark could not be started on nonsense: ")
+    assert len(lines) == 5
