@@ -1,4 +1,4 @@
-"""A folder of a git tree that lives in memory.
+"""A folder of documents that are in no tree yet.
 
 A dataset that is being imported, or edited and not committed, is a view upon one: it
 can be scanned and compared like any other before anything is written to git. Tree ids
@@ -61,10 +61,16 @@ class MemoryFolder:
 
     def difference(self, new: Folder, path: str) -> Iterator[tuple[str, str | None, str | None]]:
         """Yield path, old id and new id of every blob below a path that differs."""
-        before, after = dict(self.blobs(path)), dict(new.blobs(path))
-        for name in sorted(before.keys() | after.keys()):
-            if before.get(name) != after.get(name):
-                yield name, before.get(name), after.get(name)
+        yield from _difference(self, new, path)
+
+
+def _difference(
+    old: Folder, new: Folder, path: str
+) -> Iterator[tuple[str, str | None, str | None]]:
+    before, after = dict(old.blobs(path)), dict(new.blobs(path))
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
 
 
 def _blob_id(data: bytes) -> str:

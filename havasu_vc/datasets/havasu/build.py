@@ -1,13 +1,14 @@
 """A new Havasu dataset, or a new version of one, from files that tasks wrote.
 
-`write` is the kernel of an import: it runs where an engine says, puts data files into
-the store, and yields their entries as documents, so that only a few bytes come back.
+`write` and `write_ranges` are the kernels of an import: they run where an engine says, put data files into
+the store, and yield their entries as documents, so that only a few bytes come back.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from havasu_vc.datasets.havasu.documents import layout_documents, layout_of, pas
 from havasu_vc.datasets.havasu.edit import file_blobs
 from havasu_vc.datasets.havasu.writing import Layout, WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.sorting import OrderCheck, OutOfOrder, Range, RunReader, check_increasing
 from havasu_vc.formats.havasu.entry import Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import Properties, format_properties
@@ -26,9 +28,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["NewDataset", "parse_written", "write"]
-
-WRITE = "havasu_vc.datasets.havasu.build:write"
+__all__ = ["NewDataset", "Report", "parse_report", "write", "write_ranges"]
 
 
 class NewDataset:
@@ -56,10 +56,6 @@ class NewDataset:
         }
         self.layout = layout_of(schema, self.documents)
 
-    def task(self, sources: Sequence[Task], objects: Path, keys: Path | None) -> Task:
-        """Return the task that writes the rows of some tasks to files."""
-        return Task(WRITE, (tuple(sources), self.layout, str(objects), str(keys) if keys else None))
-
     def edit(self, files: Iterable[WrittenFile]) -> TreeEdit:
         """Return what a commit changes to have this dataset, made of these files."""
         written = {file.entry.file: file for file in files}
@@ -78,35 +74,117 @@ class NewDataset:
         return TreeEdit(self.path, blobs, snapshot, fresh=True, counts=ChangeCounts(inserts=rows))
 
 
-_FIELDS = pa.schema([("file", pa.string()), ("entry", pa.binary()), ("digests", pa.string())])
+_FIELDS = pa.schema(
+    [
+        ("file", pa.string()),
+        ("entry", pa.binary()),
+        ("digests", pa.string()),
+        ("edges", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a write task did."""
+
+    files: tuple[WrittenFile, ...]
+    """The files in the store, in order."""
+    edges: pa.RecordBatch | None
+    """The first and the last key; None when there were no rows or no key."""
+    in_order: bool = True
+    """False when the rows were not in key order, so that nothing was kept."""
 
 
 @kernel
 def write(
-    sources: Sequence[Task], layout: Layout, objects: str, keys: str | None
+    sources: Sequence[Task], layout: Layout, objects: str, keys: str | None, ordered: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of some tasks to data files; yield a row for each file."""
-    rows = (batch for task in sources for batch in run_task(task))
+    """Write the rows of some tasks to data files, then yield a row for each file.
+
+    With `ordered`, rows must come in key order; if they do not, one row says so.
+    """
+    rows: Iterator[pa.RecordBatch] = (batch for task in sources for batch in run_task(task))
+    check = OrderCheck(layout.schema.key.names) if ordered else None
+    try:
+        written = _write(rows if check is None else check.watched(rows), layout, objects, keys)
+    except OutOfOrder:
+        yield _reported([], b"out of order")
+        return
+    edges = b""
+    if check is not None and check.first is not None and check.last is not None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, check.first.schema) as writer:
+            writer.write_batch(pa.concat_batches([check.first, check.last]))
+        edges = sink.getvalue().to_pybytes()
+    yield _reported(written, edges)
+
+
+@kernel
+def write_ranges(
+    runs: Sequence[str],
+    ranges: Sequence[Range],
+    names: tuple[str, ...],
+    layout: Layout,
+    objects: str,
+    keys: str | None,
+) -> Iterator[pa.RecordBatch]:
+    """Write some ranges of sorted runs to data files, then yield a row for each file.
+
+    Columns that the layout does not have served only to sort by.
+    """
+    reader = RunReader(runs, names)
+    columns = list(layout.schema.names)
+    by_key = names == layout.schema.key.names
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for each in ranges:
+            batch = reader.rows(each)
+            if batch is not None:
+                if by_key:
+                    check_increasing(batch.select(list(names)))
+                yield batch.select(columns)
+
+    yield _reported(_write(rows(), layout, objects, keys), b"")
+
+
+def _write(
+    rows: Iterator[pa.RecordBatch], layout: Layout, objects: str, keys: str | None
+) -> list[WrittenFile]:
     store = DataFileStore(Path(objects))
     folder = Path(keys) if keys is not None else None
-    for written in write_data_files(rows, layout, store, folder, origin=Origin.IMPORT):
-        digests = {str(number): list(lanes) for number, lanes in written.digests.items()}
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([written.entry.file]),
-                pa.array([format_entry(written.entry)]),
-                pa.array([json.dumps(digests)]),
-            ],
-            schema=_FIELDS,
-        )
+    return list(write_data_files(rows, layout, store, folder, origin=Origin.IMPORT))
 
 
-def parse_written(batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
-    """Yield the files that `write` tasks reported."""
-    for batch in batches:
-        for row in batch.to_pylist():
+def _reported(files: Sequence[WrittenFile], edges: bytes) -> pa.RecordBatch:
+    digests = [
+        json.dumps({str(number): list(lanes) for number, lanes in file.digests.items()})
+        for file in files
+    ]
+    nothing = [] if files else [""]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([file.entry.file for file in files] or nothing, pa.string()),
+            pa.array([format_entry(file.entry) for file in files] or nothing, pa.binary()),
+            pa.array(digests or nothing, pa.string()),
+            pa.array([edges] * max(len(files), 1), pa.binary()),
+        ],
+        schema=_FIELDS,
+    )
+
+
+def parse_report(batch: pa.RecordBatch) -> Report:
+    """Return what a write task reported."""
+    files = []
+    edges = batch.column("edges")[0].as_py()
+    for row in batch.to_pylist():
+        if row["file"]:
             lanes = json.loads(row["digests"])
-            yield WrittenFile(
-                parse_entry(row["entry"], row["file"], row["file"]),
-                {int(number): (first, second) for number, (first, second) in lanes.items()},
+            entry = parse_entry(row["entry"], row["file"], row["file"])
+            files.append(
+                WrittenFile(entry, {int(n): (first, second) for n, (first, second) in lanes.items()})
             )
+    if edges == b"out of order":
+        return Report((), None, in_order=False)
+    found = pa.ipc.open_stream(edges).read_next_batch() if edges else None
+    return Report(tuple(files), found)

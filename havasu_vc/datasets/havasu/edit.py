@@ -92,7 +92,7 @@ class Edit:
         self._stack.close()
 
     def _spool(self) -> Spool:
-        return self._stack.enter_context(Spool(self.dataset.storage.staging.temporary_folder))
+        return self._stack.enter_context(Spool(self.dataset.storage.staging.scratch))
 
     # Collecting
 

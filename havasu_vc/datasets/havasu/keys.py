@@ -1,6 +1,6 @@
 """The key cache: for one data file, where each key is and what its row hashes to.
 
-    <gitdir>/havasu/keys/<sha256 of the data file>-<hash of the key field ids>
+    <gitdir>/havasu/keys/<sha256 of the data file>-<hash of the ids of key columns and columns>
 
     8 bytes   "havasuk1"
     8 bytes   number of rows n, little endian
@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.model.hashing import Hashes
+from havasu_vc.model.schema import Schema
 
 __all__ = ["KeyCache", "Found", "key_cache_path", "open_key_cache", "write_key_cache"]
 
@@ -100,9 +101,10 @@ def build_key_cache(keys: Hashes, rows: Hashes) -> KeyCache:
     return KeyCache(keys[order], rows[order], order.astype(np.uint32))
 
 
-def key_cache_path(folder: Path, file: str, key_ids: tuple[int, ...]) -> Path:
-    """Return where the key cache of a data file is."""
-    name = hashlib.sha256(",".join(map(str, sorted(key_ids))).encode()).hexdigest()[:16]
+def key_cache_path(folder: Path, file: str, schema: Schema) -> Path:
+    """Return where the key cache of a data file is, for the columns that it shares with a schema."""
+    ids = (*sorted(schema.identifier_ids), 0, *sorted(schema.by_id))
+    name = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:16]
     return folder / f"{file}-{name}"
 
 

@@ -67,7 +67,7 @@ def locate(
 
 def _find(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
     schema = shared_schema(dataset, entry)
-    path = key_cache_path(dataset.storage.keys, entry.file, cache_ids(schema))
+    path = key_cache_path(dataset.storage.keys, entry.file, schema)
     cache = open_key_cache(path)
     if cache is not None:
         try:
@@ -77,11 +77,6 @@ def _find(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
     cache = _build(dataset, entry, schema)
     write_key_cache(path, cache)
     return cache.find(needles)
-
-
-def cache_ids(schema: Schema) -> tuple[int, ...]:
-    """Return what a key cache depends on: key columns, then the columns that are hashed."""
-    return (*sorted(schema.identifier_ids), 0, *sorted(schema.by_id))
 
 
 def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:

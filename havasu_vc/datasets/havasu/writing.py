@@ -197,8 +197,7 @@ class _FileWriter:
         )
         file, size = putting.result()
         if keys is not None:
-            ids = tuple(self._layout.schema.identifier_ids)
-            write_key_cache(key_cache_path(keys, file, ids), cache)
+            write_key_cache(key_cache_path(keys, file, self._layout.schema), cache)
         entry = Entry(
             file,
             Content.DATA,

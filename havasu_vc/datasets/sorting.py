@@ -1,0 +1,200 @@
+"""Sorting rows that do not fit in memory: sorted runs on disk, merged range by range.
+
+`sort_run` sorts the rows of some tasks into files and reports samples of the sort
+column; from the samples `cut_ranges` draws ranges of about equal size; `RunReader`
+gathers one range from all runs at a time. Ranges are drawn on the first sort column,
+so rows that agree in it are sorted in memory together.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import KeyViolationError
+from havasu_vc.model.task import Task, kernel, run_task
+
+__all__ = ["OrderCheck", "OutOfOrder", "Range", "RunReader", "cut_ranges", "sort_run"]
+
+RUN_BYTES = 128 * 1024 * 1024
+RANGE_BYTES = 24 * 1024 * 1024
+_SAMPLE = 1 << 12
+_BATCH = 1 << 16
+
+
+class OutOfOrder(Exception):  # noqa: N818 - a signal between two functions, not an error
+    """Rows that were hoped to be in key order are not."""
+
+
+class OrderCheck:
+    """Watches a stream of batches for keys that are null, twice there, or out of order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self.first: pa.RecordBatch | None = None
+        """The first row's key."""
+        self.last: pa.RecordBatch | None = None
+        """The last row's key so far."""
+
+    def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches as they are; raises `OutOfOrder` or `KeyViolationError`."""
+        for batch in batches:
+            if batch.num_rows:
+                self._check(batch.select(self._names))
+            yield batch
+
+    def _check(self, keys: pa.RecordBatch) -> None:
+        for name in self._names:
+            if keys.column(name).null_count:
+                raise KeyViolationError(
+                    f"a row has no value in its key column {name!r}",
+                    hints=("choose other columns with --primary-key",),
+                )
+        whole = keys if self.last is None else pa.concat_batches([self.last, keys])
+        check_increasing(whole)
+        if self.first is None:
+            self.first = keys.slice(0, 1)
+        self.last = keys.slice(keys.num_rows - 1, 1)
+
+
+def check_increasing(keys: pa.RecordBatch) -> None:
+    """Raise unless each key is greater than the one before."""
+    count = keys.num_rows - 1
+    if count < 1:
+        return
+    equal = np.ones(count, bool)
+    for column in keys.columns:
+        before, after = column.slice(0, count), column.slice(1, count)
+        if bool((equal & pc.greater(before, after).to_numpy(zero_copy_only=False)).any()):
+            raise OutOfOrder
+        equal &= pc.equal(before, after).to_numpy(zero_copy_only=False)
+        if not equal.any():
+            return
+    where = int(np.flatnonzero(equal)[0])
+    key = ",".join(str(column[where].as_py()) for column in keys.columns)
+    raise KeyViolationError(
+        f"the key {key} is there twice",
+        hints=("choose other columns with --primary-key, or import without a key",),
+    )
+
+
+@kernel
+def sort_run(
+    sources: Sequence[Task], names: tuple[str, ...], folder: str
+) -> Iterator[pa.RecordBatch]:
+    """Sort the rows of some tasks into runs; yield where they are and samples of them."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for source in sources:
+        for batch in run_task(source):
+            waiting.append(batch)
+            size += batch.nbytes
+            if size >= RUN_BYTES:
+                yield _write_run(waiting, names, Path(folder))
+                waiting, size = [], 0
+    if waiting:
+        yield _write_run(waiting, names, Path(folder))
+
+
+def _write_run(
+    waiting: list[pa.RecordBatch], names: tuple[str, ...], folder: Path
+) -> pa.RecordBatch:
+    table = pa.Table.from_batches(waiting)
+    waiting.clear()
+    keys = [(name, "ascending") for name in names]
+    table = table.take(pc.sort_indices(table, sort_keys=keys))
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / f"run-{uuid.uuid4().hex}.arrows"
+    temporary = final.with_suffix(".tmp")
+    with pa.ipc.new_file(str(temporary), table.schema) as writer:
+        writer.write_table(table, max_chunksize=_BATCH)
+    temporary.rename(final)
+    sample = table.column(names[0]).take(pa.array(np.arange(0, table.num_rows, _SAMPLE)))
+    sample = sample.combine_chunks()
+    count = len(sample)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(str(final), count),
+            pa.repeat(table.num_rows, count),
+            pa.repeat(table.nbytes, count),
+            sample,
+        ],
+        ["path", "rows", "bytes", "sample"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values of the first sort column from `low` on and below `high`."""
+
+    low: Any | None
+    """The least, None for no limit."""
+    high: Any | None
+    """The first beyond, None for no limit."""
+
+
+def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tuple[Range, ...]]:
+    """Return the runs that `sort_run` reported, and ranges that each fit in memory."""
+    runs: dict[str, tuple[int, int]] = {}
+    for report in reports:
+        runs[report.column("path")[0].as_py()] = (
+            report.column("rows")[0].as_py(),
+            report.column("bytes")[0].as_py(),
+        )
+    samples = pa.concat_arrays([report.column("sample") for report in reports])
+    samples = samples.take(pc.sort_indices(samples))
+    rows = sum(count for count, _ in runs.values())
+    size = sum(count for _, count in runs.values())
+    wanted = max(rows * RANGE_BYTES // max(size, 1), 1)
+    step = max(wanted // _SAMPLE, 1)
+    cuts: list[Any] = []
+    for index in range(step, len(samples), step):
+        value = samples[index].as_py()
+        if not cuts or value != cuts[-1]:
+            cuts.append(value)
+    edges = [None, *cuts, None]
+    ranges = tuple(Range(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True))
+    return tuple(sorted(runs)), ranges
+
+
+class RunReader:
+    """Reads ranges from sorted runs, in order."""
+
+    def __init__(self, runs: Sequence[str], names: tuple[str, ...]) -> None:
+        self._readers = [pa.ipc.open_file(pa.memory_map(run)) for run in runs]
+        self._names = names
+
+    def rows(self, range_: Range) -> pa.RecordBatch | None:
+        """Return the rows of one range, sorted; None when there are none."""
+        pieces = [piece for reader in self._readers for piece in self._pieces(reader, range_)]
+        if not pieces:
+            return None
+        table = pa.Table.from_batches(pieces)
+        keys = [(name, "ascending") for name in self._names]
+        ordered = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
+        return ordered.to_batches()[0]
+
+    def _pieces(self, reader: pa.RecordBatchFileReader, range_: Range) -> Iterator[pa.RecordBatch]:
+        for index in range(reader.num_record_batches):
+            batch = reader.get_batch(index)
+            column = batch.column(self._names[0])
+            if range_.high is not None and column[0].as_py() >= range_.high:
+                return
+            if range_.low is not None and column[-1].as_py() < range_.low:
+                continue
+            keep = None
+            if range_.low is not None:
+                keep = pc.greater_equal(column, pa.scalar(range_.low, column.type))
+            if range_.high is not None:
+                below = pc.less(column, pa.scalar(range_.high, column.type))
+                keep = below if keep is None else pc.and_(keep, below)
+            piece = batch if keep is None else batch.filter(keep)
+            if piece.num_rows:
+                yield piece

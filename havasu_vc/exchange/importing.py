@@ -1,0 +1,219 @@
+"""Taking in a table: the rows of source tasks become data files, sorted and unique by key.
+
+Rows that already come in key order are written as they come, in one pass. If they turn
+out not to, or are to lie along a Hilbert curve, they are sorted on disk first, in runs
+and ranges that fit in memory. Nothing is part of the repository until a commit says so.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.build import NewDataset, Report, parse_report, write, write_ranges
+from havasu_vc.datasets.havasu.keys import key_cache_path, open_key_cache
+from havasu_vc.datasets.havasu.parquet import read_rows
+from havasu_vc.datasets.havasu.view import Storage
+from havasu_vc.datasets.havasu.writing import WrittenFile
+from havasu_vc.datasets.sorting import OutOfOrder, check_increasing, cut_ranges, sort_run
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import KeyViolationError
+from havasu_vc.geo.bounds import bounds_of, row_bounds
+from havasu_vc.geo.hilbert import hilbert_index
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+
+__all__ = ["write_table"]
+
+CHUNK_BYTES = 128 * 1024 * 1024
+"""About as much input as makes a file or two."""
+RANGES_A_TASK = 24
+_HILBERT = "_hilbert"
+
+
+def write_table(
+    tasks: Sequence[Task],
+    new: NewDataset,
+    storage: Storage,
+    engine: Engine,
+    *,
+    input_bytes: int,
+    hilbert: str | None = None,
+) -> list[WrittenFile]:
+    """Write the rows of tasks to staged files; `hilbert` names the geometry column to order by."""
+    key = new.schema.key.names
+    if hilbert is None:
+        chunks = _chunks(tasks, input_bytes)
+        where = (str(storage.staging.root), str(storage.keys))
+        writing = [task_of(write, chunk, new.layout, *where, bool(key)) for chunk in chunks]
+        reports = [parse_report(batch) for batch in engine.run(writing, description="Importing")]
+        if not key or _in_order(reports):
+            return [file for report in reports for file in report.files]
+        return _sorted(tasks, key, new, storage, engine)
+    column = new.schema.by_name[hilbert]
+    bounds = _bounds(tasks, hilbert, new.schema, engine)
+    placed = [task_of(with_hilbert, task, new.schema, hilbert, bounds) for task in tasks]
+    if column.geometry is None:
+        raise ValueError(f"{hilbert!r} is no geometry column")
+    files = _sorted(placed, (_HILBERT, *key), new, storage, engine)
+    if key:
+        _check_unique(files, new.schema, storage)
+    return files
+
+
+def _chunks(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
+    """Return the tasks in a few runs, by size alone, so that the same input gives the same files."""
+    count = max(min(2, len(tasks)), min(-(-input_bytes // CHUNK_BYTES), len(tasks)), 1)
+    cuts = [round(i * len(tasks) / count) for i in range(count + 1)]
+    return [list(tasks[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+
+
+def _in_order(reports: Sequence[Report]) -> bool:
+    """Whether each chunk is in key order and begins after the one before."""
+    if not all(report.in_order for report in reports):
+        return False
+    edges = [report.edges for report in reports if report.edges is not None]
+    if len(edges) < 2:
+        return True
+    # One row alone is both first and last; it stands once.
+    rows = [
+        edge.slice(0, 1) if edge.slice(0, 1).equals(edge.slice(1, 1)) else edge for edge in edges
+    ]
+    try:
+        check_increasing(pa.concat_batches(rows))
+    except OutOfOrder:
+        return False
+    return True
+
+
+def _sorted(
+    tasks: Sequence[Task],
+    names: tuple[str, ...],
+    new: NewDataset,
+    storage: Storage,
+    engine: Engine,
+) -> list[WrittenFile]:
+    folder = storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
+    key = new.schema.key.names
+    try:
+        checked = [task_of(without_null_keys, task, key) for task in tasks]
+        sorting = [
+            task_of(sort_run, checked[i : i + 4], names, str(folder))
+            for i in range(0, len(checked), 4)
+        ]
+        reports = [r for r in engine.run(sorting, description="Sorting") if r.num_rows]
+        if not reports:
+            return []
+        runs, ranges = cut_ranges(reports)
+        where = (str(storage.staging.root), str(storage.keys))
+        writing = [
+            task_of(write_ranges, runs, ranges[i : i + RANGES_A_TASK], names, new.layout, *where)
+            for i in range(0, len(ranges), RANGES_A_TASK)
+        ]
+        batches = engine.run(writing, description="Writing")
+        return [file for batch in batches for file in parse_report(batch).files]
+    finally:
+        for path in folder.glob("*") if folder.exists() else ():
+            path.unlink(missing_ok=True)
+        if folder.exists():
+            folder.rmdir()
+
+
+@kernel
+def without_null_keys(task: Task, key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task; raises if one has a null in its key."""
+    for batch in run_task(task):
+        for name in key:
+            if batch.column(name).null_count:
+                raise KeyViolationError(
+                    f"a row has no value in its key column {name!r}",
+                    hints=("choose other columns with --primary-key",),
+                )
+        yield batch
+
+
+@kernel
+def bounds(task: Task, name: str, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield one row: the bounds of a geometry column over the rows of a task."""
+    geometry = schema.by_name[name].geometry
+    if geometry is None:
+        raise ValueError(f"{name!r} is no geometry column")
+    found = Bounds.of(bounds_of(batch.column(name), geometry.encoding) for batch in run_task(task))
+    corners = [] if found is None else [found.xmin, found.ymin, found.xmax, found.ymax]
+    yield pa.RecordBatch.from_arrays([pa.array([corners], pa.list_(pa.float64()))], ["corners"])
+
+
+def _bounds(tasks: Sequence[Task], name: str, schema: Schema, engine: Engine) -> Bounds:
+    found: Bounds | None = None
+    measuring = [task_of(bounds, task, name, schema) for task in tasks]
+    for batch in engine.run(measuring, description="Measuring"):
+        corners = batch.column(0)[0].as_py()
+        if corners:
+            part = Bounds(*corners)
+            found = part if found is None else found.union(part)
+    return found if found is not None else Bounds(0, 0, 0, 0)
+
+
+@kernel
+def with_hilbert(task: Task, schema: Schema, name: str, extent: Bounds) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task with their place along a Hilbert curve in a last column."""
+    geometry = schema.by_name[name].geometry
+    if geometry is None:
+        raise ValueError(f"{name!r} is no geometry column")
+    for batch in run_task(task):
+        corners = row_bounds(batch.column(name), geometry.encoding)
+        xs, ys = (corners[:, 0] + corners[:, 2]) / 2, (corners[:, 1] + corners[:, 3]) / 2
+        places = hilbert_index(xs, ys, extent)
+        yield batch.append_column(_HILBERT, pa.array(places))
+
+
+def _check_unique(files: Sequence[WrittenFile], schema: Schema, storage: Storage) -> None:
+    """Raise if a key stands twice in files that are not in key order.
+
+    Key caches hold the hashes of keys in order, so equal ones are found interval by
+    interval; only where hashes agree are rows read.
+    """
+    caches = [
+        (file.entry.file, open_key_cache(key_cache_path(storage.keys, file.entry.file, schema)))
+        for file in files
+    ]
+    parts = max(sum(file.entry.rows for file in files) >> 20, 1)
+    edges = [int(i * (1 << 64) / parts) for i in range(parts)] + [(1 << 64) - 1]
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        found = []
+        for index, (_, cache) in enumerate(caches):
+            if cache is None:
+                raise ValueError("a file was written without its key cache")
+            start = int(np.searchsorted(cache.keys, np.uint64(low), "left"))
+            side = "right" if high == edges[-1] else "left"
+            end = int(np.searchsorted(cache.keys, np.uint64(high), side))
+            found.append((index, cache.keys[start:end], cache.positions[start:end]))
+        keys = np.concatenate([part for _, part, _ in found])
+        order = np.argsort(keys, kind="stable")
+        twice = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        if len(twice):
+            which = np.concatenate([np.full(len(part), index) for index, part, _ in found])
+            where = np.concatenate([positions for _, _, positions in found])
+            for at in twice:
+                pair = order[at : at + 2]
+                _refuse_equal(
+                    [(caches[int(which[i])][0], int(where[i])) for i in pair], schema, storage
+                )
+
+
+def _refuse_equal(places: list[tuple[str, int]], schema: Schema, storage: Storage) -> None:
+    keys = schema.select(schema.key.names)
+    rows = [
+        read_rows(str(storage.path(file)), keys, np.array([position])) for file, position in places
+    ]
+    if rows[0].equals(rows[1]):
+        key = ",".join(str(column[0].as_py()) for column in rows[0].columns)
+        raise KeyViolationError(
+            f"the key {key} is there twice",
+            hints=("choose other columns with --primary-key, or import without a key",),
+        )

@@ -1,0 +1,1 @@
+"""Algorithms over datasets: how two versions differ, and what comes of changes."""

@@ -1,0 +1,136 @@
+"""How two versions of a dataset differ: meta items at once, rows as a change stream.
+
+A dataset that is added or removed differs from an empty one. Where the dataset's plan
+pairs rows in place, its tasks run as they are. Where rows must be dealt out by key
+first, the engine does that, and the changes of all parts are sorted back together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.folder import MemoryFolder
+from havasu_vc.datasets.havasu.diff import DiffPlan, plan_diff
+from havasu_vc.datasets.havasu.documents import layout_documents
+from havasu_vc.datasets.havasu.pieces import pair_parts
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.sorting import RunReader, cut_ranges, sort_run
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
+from havasu_vc.datasets.folder import guard_of
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+
+__all__ = ["diff_datasets", "meta_changes", "row_changes"]
+
+PARTS = 64
+
+
+def diff_datasets(
+    path: str, old: Dataset | None, new: Dataset | None, engine: Engine
+) -> DatasetDiff:
+    """Return how one dataset differs between two versions; its changes are read lazily."""
+    before = None if old is None else old.header
+    after = None if new is None else new.header
+    return DatasetDiff(
+        path, before, after, meta_changes(before, after), row_changes(old, new, engine)
+    )
+
+
+def meta_changes(
+    old: DatasetHeader | None, new: DatasetHeader | None
+) -> tuple[MetaChange, ...]:
+    """Return the meta items that differ, by name."""
+    before = dict(old.meta) if old is not None else {}
+    after = dict(new.meta) if new is not None else {}
+    return tuple(
+        MetaChange(name, before.get(name), after.get(name))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )
+
+
+def row_changes(
+    old: Dataset | None, new: Dataset | None, engine: Engine
+) -> Generator[ChangeBatch, None, None]:
+    """Yield the row changes from one version to the other, in key order."""
+    if old is None and new is None:
+        return
+    before = old if old is not None else _emptied(new)
+    after = new if new is not None else _emptied(old)
+    if not isinstance(before, HavasuDataset) or not isinstance(after, HavasuDataset):
+        raise NotYetSupportedError("datasets of other kinds cannot be compared yet")
+    plan = plan_diff(before, after)
+    batches = _dealt(plan, engine, before) if plan.dealt else engine.run(plan.tasks())
+    for batch in batches:
+        if batch.num_rows:
+            yield ChangeBatch(batch)
+
+
+def _emptied(dataset: Dataset | None) -> HavasuDataset:
+    """Return a dataset with the same columns and no rows."""
+    if not isinstance(dataset, HavasuDataset):
+        raise NotYetSupportedError("datasets of other kinds cannot be compared yet")
+    folder = MemoryFolder(layout_documents(dataset.schema, PartitionSpec(), SortOrder()))
+    folder.files["snapshot.json"] = format_snapshot(
+        Snapshot(0, 0, 0), guard_of(folder, dataset.path)
+    )
+    return HavasuDataset(dataset.path, folder, dataset.storage)
+
+
+def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[pa.RecordBatch]:
+    """Pair rows part by part, then sort the changes of all parts by key."""
+    old, new = (engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves())
+    pairs = [
+        task_of(
+            pair_parts,
+            [old[part]] if old else [],
+            [new[part]] if new else [],
+            plan.old_schema,
+            plan.new_schema,
+        )
+        for part in range(PARTS)
+    ]
+    names = tuple(f"key{index}" for index in range(max(len(plan.new_schema.key.fields), 1)))
+    keyed = [task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in pairs]
+    folder = dataset.storage.staging.scratch / "runs"
+    reports: list[pa.RecordBatch] = []
+    try:
+        tasks = [task_of(sort_run, keyed[i : i + 8], names, str(folder)) for i in range(0, PARTS, 8)]
+        reports.extend(report for report in engine.run(tasks) if report.num_rows)
+        if not reports:
+            return
+        runs, ranges = cut_ranges(reports)
+        reader = RunReader(runs, names)
+        for each in ranges:
+            rows = reader.rows(each)
+            if rows is not None:
+                yield rows.select(["old", "new"])
+    finally:
+        for report in reports:
+            Path(report.column("path")[0].as_py()).unlink(missing_ok=True)
+
+
+@kernel
+def with_keys(task: Task, old_schema: Schema, new_schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of a task with their keys in columns of their own, to sort by."""
+    for batch in run_task(task):
+        old, new = batch.column("old"), batch.column("new")
+        columns = []
+        for before, after in zip(old_schema.key.fields, new_schema.key.fields, strict=True):
+            right = pc.struct_field(new, after.name)
+            columns.append(pc.coalesce(right, pc.struct_field(old, before.name).cast(right.type)))
+        if not columns:
+            # Without a key any order that does not depend on the parts will do.
+            columns = [pc.is_valid(new).cast(pa.int8())]
+        names = [f"key{index}" for index in range(len(columns))]
+        yield pa.RecordBatch.from_arrays([*columns, old, new], [*names, "old", "new"])
