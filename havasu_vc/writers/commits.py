@@ -121,7 +121,7 @@ def format_commit(commit: CommitInfo, *, color: bool = False) -> str:
         f"Author: {printable(author)}",
         f"Date:   {format_date(commit.author_time, commit.author_offset)}",
         "",
-        *(f"    {printable(line)}".rstrip() for line in commit.message.rstrip().split("\n")),
+        *(f"    {printable(line.expandtabs())}" for line in commit.message.rstrip().split("\n")),
         "",
     ]
     return "\n".join(lines) + "\n"

@@ -22,6 +22,7 @@ from havasu_vc.writers.values import canonical_wkb
 __all__ = ["geometry_tokens"]
 
 _PUNCTUATION = re.compile(r"[\[\],]+")
+_flat = json.JSONEncoder(separators=(",", ":")).encode
 _NESTING = {
     "Point": 1,
     "MultiPoint": 2,
@@ -43,21 +44,25 @@ def geometry_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) 
 
 def _token(geometry: dict[str, Any], layout: Layout, depth: int) -> str:
     kind = geometry["type"]
-    nesting = _NESTING.get(kind)
-    if nesting is not None:
-        flat = json.dumps(geometry["coordinates"], separators=(",", ":"))
-        table = _punctuation(layout, nesting, depth + 1)
+    if kind in _NESTING:
+        flat = _flat(geometry["coordinates"])
+        start, table, end = _frame(layout, kind, depth)
         try:
             coordinates = _PUNCTUATION.sub(lambda match: table[match[0]], flat)
         except KeyError:  # an empty part
             return layout.dumps(geometry, depth)
         if "N" not in flat and "I" not in flat:
-            start, middle, end = layout.object_pieces(("type", "coordinates"), depth)
-            return f'{start}"{kind}"{middle}{coordinates}{end}'
+            return start + coordinates + end
     return layout.dumps(geometry, depth)
 
 
 @lru_cache
+def _frame(layout: Layout, kind: str, depth: int) -> tuple[str, dict[str, str], str]:
+    """Return what stands before, within and after the coordinates of a type."""
+    start, middle, end = layout.object_pieces(("type", "coordinates"), depth)
+    return f'{start}"{kind}"{middle}', _punctuation(layout, _NESTING[kind], depth + 1), end
+
+
 def _punctuation(layout: Layout, nesting: int, depth: int) -> dict[str, str]:
     """Return what stands for each run of brackets and commas, lists nested so deep."""
 

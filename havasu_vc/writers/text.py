@@ -156,9 +156,17 @@ def _spelled(column: pa.Array, field: Field) -> pa.StringArray:
 
 def _equal(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.BooleanArray:
     """Return where both values are the same, null equal to null and NaN to NaN."""
-    left, right = _identity(*old), _identity(*new)
+    left, right = old[1], new[1]
+    if left.type != right.type or not (_is_plain(old[0]) and _is_plain(new[0])):
+        left, right = _identity(*old), _identity(*new)
     same = pc.fill_null(pc.equal(left, right), False)
     return pc.or_(same, pc.and_(left.is_null(), right.is_null()))
+
+
+def _is_plain(field: Field) -> bool:
+    """Whether Arrow's idea of equal values is ours: not of floats, for the sake of NaN and -0."""
+    floating = field.type in (Primitive.FLOAT, Primitive.DOUBLE)
+    return field.geometry is None and isinstance(field.type, Primitive) and not floating
 
 
 def _identity(field: Field, column: pa.Array) -> pa.Array:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.hashing import hash_values
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 from havasu_vc.writers.json_style import Layout
@@ -52,7 +53,7 @@ _ESCAPED_ASCII = _ESCAPED | (np.arange(256) > 0x7E)
 
 def slices(batch: ChangeBatch) -> Iterator[ChangeBatch]:
     """Cut a batch into pieces whose text is small."""
-    size = batch.data.get_total_buffer_size()
+    size = batch.data.nbytes  # of this slice, not of the buffers it lies in
     step = max(1, min(SLICE_ROWS, len(batch) * SLICE_BYTES // max(size, 1)))
     for start in range(0, len(batch), step):
         yield batch.slice(start, step)
@@ -81,16 +82,20 @@ def row_dicts(side: pa.StructArray, schema: Schema) -> list[dict[str, Any] | Non
 
 
 def key_labels(side: pa.StructArray, schema: Schema) -> pa.StringArray:
-    """Return key values joined by commas: what rows are called after `dataset:feature:`."""
+    """Return what rows are called after `dataset:feature:`: their key values joined by commas.
+
+    Without a key, a row is called by the first 16 digits of the hash of all its values.
+    """
     wanted = set(schema.identifier_ids)
     parts = [
         plain_text(column, field)
         for field, column in side_columns(side, schema)
         if field.id in wanted
     ]
-    if not parts:
-        raise ValueError("a dataset without a key needs labels of its own")
-    return pc.binary_join_element_wise(*parts, ",")
+    if parts:
+        return pc.binary_join_element_wise(*parts, ",")
+    whole = Field(1, "row", Struct(schema.fields))
+    return pa.array([f"{value:016x}" for value in hash_values(side, whole).tolist()], pa.string())
 
 
 def json_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) -> pa.StringArray:

@@ -35,18 +35,18 @@ def read_diff(case: str) -> Iterator[DatasetDiff]:
     """Yield the datasets of `<case>.json` as diffs."""
     document = json.loads((EXPECTED / f"{case}.json").read_text())
     for path, value in document["kart.diff/v1+hexwkb"].items():
-        headers = []
-        for columns in schemas(case)[path]:
-            if columns is None:
-                headers.append(None)
-                continue
-            schema = schema_of(columns)
-            headers.append(DatasetHeader(path, "kart", schema, {"schema.json": columns}))
+        old, new = (
+            None
+            if columns is None
+            else DatasetHeader(path, "kart", schema_of(columns), {"schema.json": columns})
+            for columns in schemas(case)[path]
+        )
         meta = tuple(
             MetaChange(name, change.get("-"), change.get("+"))
             for name, change in value.get("meta", {}).items()
         )
-        yield DatasetDiff(path, *headers, meta, changes(path, value.get("feature", []), *headers))
+        features = changes(path, value.get("feature", []), old, new)
+        yield DatasetDiff(path, old, new, meta, features)
 
 
 def changes(

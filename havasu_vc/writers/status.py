@@ -1,0 +1,136 @@
+"""The state of a repository as `status` prints it, in Kart's words and JSON.
+
+What is counted comes ready: this only puts it into words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.writers.commits import ABBREVIATED
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
+from havasu_vc.writers.terminal import printable, styled
+
+__all__ = ["RepositoryStatus", "Upstream", "format_status", "status_object"]
+
+_COUNTS = ("inserts", "updates", "deletes")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """How the branch stands to the one that it follows."""
+
+    branch: str
+    """Such as `origin/main`."""
+    ahead: int = 0
+    """Commits that only the branch has."""
+    behind: int = 0
+    """Commits that only the other has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryStatus:
+    """Where HEAD is and what is not committed."""
+
+    commit: str | None
+    """40 hex digits; None before the first commit."""
+    branch: str | None
+    """The branch that HEAD is on; None when it is detached."""
+    upstream: Upstream | None = None
+    """The branch that it follows."""
+    changes: ChangeSummary | None = None
+    """What is not committed; None where there is no working copy."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """Working copies as JSON values, by name."""
+
+
+def status_object(status: RepositoryStatus) -> dict[str, Any]:
+    """Return the status as Kart's JSON, `kart.status/v2`."""
+    upstream = status.upstream
+    working_copy = None
+    if status.changes is not None:
+        working_copy = {
+            "parts": dict(status.parts),
+            "changes": _changes_object(status.changes),
+            "nonCheckoutDatasets": [],
+        }
+    value = {
+        "commit": status.commit,
+        "abbrevCommit": status.commit and status.commit[:ABBREVIATED],
+        "branch": status.branch,
+        "upstream": upstream
+        and {"branch": upstream.branch, "ahead": upstream.ahead, "behind": upstream.behind},
+        "spatialFilter": None,
+        "workingCopy": working_copy,
+    }
+    return {"kart.status/v2": value}
+
+
+def _changes_object(changes: ChangeSummary) -> dict[str, Any]:
+    return {
+        path: {name: _counts_object(counts) for name, counts in _parts(summary)}
+        for path, summary in changes.datasets.items()
+    }
+
+
+def _parts(summary: DatasetSummary) -> Iterator[tuple[str, ChangeCounts]]:
+    for name, counts in (("meta", summary.meta), ("feature", summary.features)):
+        if counts.total:
+            yield name, counts
+
+
+def _counts_object(counts: ChangeCounts) -> dict[str, int]:
+    return {name: getattr(counts, name) for name in _COUNTS if getattr(counts, name)}
+
+
+def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
+    """Return the status for a person."""
+    if status.commit is None:
+        return 'Empty repository.\n  (use "havasu-vc import" to add some data)\n'
+    if status.branch is None:
+        head = f"{styled('HEAD detached at', 'red', color)} {status.commit[:ABBREVIATED]}"
+    else:
+        head = f"On branch {printable(status.branch)}"
+    lines = [head, *_upstream_lines(status.upstream), ""]
+    if status.changes is None:
+        lines.append('No working copy\n  (use "havasu-vc checkout" to create a working copy)')
+    elif not status.changes.has_changes:
+        lines.append("Nothing to commit, working copy clean")
+    else:
+        lines += ["Changes in working copy:", '  (use "havasu-vc commit" to commit)', ""]
+        lines += summary_lines(status.changes)
+    return "\n".join(lines) + "\n"
+
+
+def summary_lines(changes: ChangeSummary) -> Iterator[str]:
+    """Yield how much of each dataset changed, indented by two."""
+    for path, summary in changes.datasets.items():
+        yield f"  {printable(path)}:"
+        for name, counts in _parts(summary):
+            yield f"    {name}:"
+            yield from (f"      {count} {what}" for what, count in _counts_object(counts).items())
+
+
+def _upstream_lines(upstream: Upstream | None) -> Iterator[str]:
+    if upstream is None:
+        return
+    name, ahead, behind = printable(upstream.branch), upstream.ahead, upstream.behind
+    if ahead and behind:
+        yield f"Your branch and '{name}' have diverged,"
+        yield f"and have {ahead} and {behind} different commits each, respectively."
+        yield '  (use "havasu-vc pull" to merge the remote branch into yours)'
+    elif ahead:
+        yield f"Your branch is ahead of '{name}' by {_commits(ahead)}."
+        yield '  (use "havasu-vc push" to publish your local commits)'
+    elif behind:
+        yield f"Your branch is behind '{name}' by {_commits(behind)}, and can be fast-forwarded."
+        yield '  (use "havasu-vc pull" to update your local branch)'
+    else:
+        yield f"Your branch is up to date with '{name}'."
+
+
+def _commits(count: int) -> str:
+    return f"{count} commit" if count == 1 else f"{count} commits"
