@@ -27,7 +27,7 @@ from havasu_vc.errors import EngineError, MissingProgramError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["is_local_master", "require_spark", "ship_package", "start_session"]
+__all__ = ["is_local_master", "require_spark", "ship_package", "start_session", "zipped_package"]
 
 _PACKAGE = Path(havasu_vc.__file__).parent
 _SETTINGS = {
@@ -152,7 +152,7 @@ def ship_package(session: "SparkSession") -> None:
     context = session.sparkContext
     if context.applicationId in _shipped:
         return
-    content = _zipped_package()
+    content = zipped_package()
     folder = Path(tempfile.mkdtemp(prefix="havasu-vc-code-"))
     # The driver serves the file for as long as the session lives: it stays to the end.
     atexit.register(shutil.rmtree, folder, True)
@@ -164,7 +164,8 @@ def ship_package(session: "SparkSession") -> None:
     _shipped[context.applicationId] = archive
 
 
-def _zipped_package() -> bytes:
+def zipped_package() -> bytes:
+    """Return this package as a zip file; the same bytes for the same files."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(_PACKAGE.rglob("*")):

@@ -35,10 +35,6 @@ class TestSparkEngine(EngineContract):
         assert list((tmp_path / "scratch").glob("*")) == []
         assert spark.sparkContext.parallelize([1]).count() == 1  # a session that was given stays
 
-    @pytest.fixture
-    def progress(self) -> RecordedProgress:
-        return RecordedProgress()
-
 
 def test_files_go_as_they_are_consumed(spark: "SparkSession", tmp_path: Path) -> None:
     tasks = [task_of(kernels.volume, 1 << 20, 2) for _ in range(60)]

@@ -1,0 +1,110 @@
+"""Which engine is chosen, and what happens where Spark cannot start."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.engine.choose import THRESHOLD, EngineSettings, choose_engine
+from havasu_vc.engine.java import require_java
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.engine.spark import SparkEngine
+from havasu_vc.errors import InvalidArgumentError, MissingProgramError
+
+Java = Callable[[str, int], None]
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
+    """Put a program in the place of Java that says something and exits."""
+
+    def put(said: str, status: int) -> None:
+        program = tmp_path / "bin" / "java"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {status}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    return put
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_small_work_stays_here() -> None:
+    assert isinstance(choose_engine("auto", input_bytes=THRESHOLD), LocalEngine)
+    assert isinstance(choose_engine("local", input_bytes=1 << 50), LocalEngine)
+
+
+def test_settings_reach_the_local_engine() -> None:
+    engine = choose_engine("local", input_bytes=0, settings=EngineSettings(threads=3, budget=99))
+    assert isinstance(engine, LocalEngine)
+    assert (engine.threads, engine.budget) == (3, 99)
+
+
+def test_large_work_goes_to_spark(java: Java) -> None:
+    java('openjdk version "17.0.15"', 0)
+    notes: list[str] = []
+    engine = choose_engine("auto", input_bytes=11, threshold=10, note=notes.append)
+    assert isinstance(engine, SparkEngine)
+    assert notes == []
+    engine.close()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_auto_is_local_with_a_note() -> None:
+    notes: list[str] = []
+    engine = choose_engine("auto", input_bytes=11, threshold=10, note=notes.append)
+    assert isinstance(engine, LocalEngine)
+    assert notes == [
+        "Spark needs Java, and there is none on this machine; the local engine does the work"
+    ]
+    small = choose_engine("auto", input_bytes=10, threshold=10, note=notes.append)
+    assert isinstance(small, LocalEngine)
+    assert len(notes) == 1
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_spark_is_refused_with_the_next_step() -> None:
+    with pytest.raises(MissingProgramError, match="there is none on this machine") as caught:
+        choose_engine("spark", input_bytes=0)
+    assert any("JDK 17" in hint for hint in caught.value.hints)
+    assert any("--engine local" in hint for hint in caught.value.hints)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="no engine 'dask'"):
+        choose_engine("dask", input_bytes=0)
+
+
+def test_java_home_must_hold_a_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingProgramError, match="where JAVA_HOME says it is"):
+        require_java()
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "message"),
+    [
+        ("Unable to locate a Java Runtime.", 1, "does not run"),
+        ("nothing of use", 0, "does not run"),
+        ('openjdk version "11.0.2" 2019-01-15', 0, "is Java 11"),
+        ('java version "1.8.0_392"', 0, "Spark needs Java 17 or newer"),
+    ],
+)
+def test_a_java_that_cannot_run_spark_is_refused(
+    java: Java, said: str, status: int, message: str
+) -> None:
+    java(said, status)
+    with pytest.raises(MissingProgramError, match=message):
+        require_java()
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
+def test_newer_javas_are_taken(java: Java, version: str) -> None:
+    java(f'openjdk version "{version}" 2025-04-15', 0)
+    assert require_java() == os.path.join(os.environ["JAVA_HOME"], "bin", "java")

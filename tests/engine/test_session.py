@@ -1,0 +1,59 @@
+"""What executors get, and what masters mean; sessions themselves are in `test_spark`."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.engine.session import is_local_master, zipped_package
+
+
+@pytest.mark.parametrize(
+    ("master", "local"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,3]", True),
+        ("local-cluster[1,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_local_masters_share_the_drivers_disk(master: str, local: bool) -> None:
+    assert is_local_master(master) is local
+
+
+def test_the_shipped_package_is_enough_to_run_a_task(tmp_path: Path) -> None:
+    archive = tmp_path / "shipped.zip"
+    archive.write_bytes(zipped_package())
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "import havasu_vc.engine.worker as worker; print(worker.__file__);"
+        "from havasu_vc.model.task import Task;"
+        "task = Task('havasu_vc.testing.kernels:numbers', (0, 5));"
+        "print(worker.run_chunk(worker.Chunk(0, (task,), sys.argv[2])).tasks[0].error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(archive), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    where, error = done.stdout.splitlines()
+    assert where.startswith(str(archive))
+    assert error == "None"
+
+
+def test_the_shipped_package_is_the_same_each_time() -> None:
+    assert zipped_package() == zipped_package()
+
+
+def test_the_shipped_package_holds_sources_only(tmp_path: Path) -> None:
+    archive = tmp_path / "shipped.zip"
+    archive.write_bytes(zipped_package())
+    names = zipfile.ZipFile(archive).namelist()
+    assert "havasu_vc/engine/worker.py" in names
+    assert not [name for name in names if "__pycache__" in name]
