@@ -16,7 +16,8 @@ from havasu_vc.geo.buffers import ByteColumn, Column, Floats
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.kinds import SRID_FLAG
 from havasu_vc.geo.layout import scan
-from havasu_vc.geo.wkb import Encoding, layout_column, point_records
+from havasu_vc.geo.points import point_records
+from havasu_vc.geo.wkb import Encoding, layout_column
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 
 __all__ = ["bounds_of", "format_bound", "parse_bound", "row_bounds"]

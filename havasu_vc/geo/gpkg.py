@@ -23,6 +23,7 @@ from havasu_vc.geo.buffers import (
 )
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.layout import scan
+from havasu_vc.geo.points import gpkg_points, plain_points
 
 __all__ = ["format_gpkg", "gpkg_bodies"]
 
@@ -51,9 +52,15 @@ def gpkg_bodies(column: ByteColumn) -> ByteColumn:
 
 def format_gpkg(wkb: "pa.Array") -> "pa.Array":
     """Put Kart's header before every value of a canonical WKB column."""
-    column = pack(byte_column(wkb))
+    column = byte_column(wkb)
     if not len(column.starts):
         return pa.nulls(len(wkb), pa.binary())
+    points = plain_points(column)
+    if points is not None:
+        empty = np.isnan(points["x"]) & np.isnan(points["y"])
+        headers = _MAGIC + (np.where(empty, 1 | _EMPTY, 1) << 24)
+        return gpkg_points(column, points, headers)
+    column = pack(column)
     flags, envelopes = _headers(column)
     sizes = _ENVELOPE_SIZES[flags >> 1 & 7]
     lengths = 8 + sizes + column.lengths
@@ -73,11 +80,6 @@ def format_gpkg(wkb: "pa.Array") -> "pa.Array":
 
 def _headers(column: ByteColumn) -> tuple[Ints, Floats]:
     """Return each value's flags and envelope (minx, maxx, miny, maxy, minz, maxz)."""
-    words = overlapping(column.data, "<u4")[column.starts + 1]
-    if (words == 1).all() and (column.lengths == 21).all():
-        numbers = overlapping(column.data, "<f8")
-        empty = np.isnan(numbers[column.starts + 5]) & np.isnan(numbers[column.starts + 13])
-        return np.where(empty, 1 | _EMPTY, 1), np.empty((len(words), 0))
     layout = scan(column)
     extent = extents(layout)
     top = layout.is_top

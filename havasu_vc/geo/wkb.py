@@ -31,28 +31,24 @@ from havasu_vc.geo.buffers import (
     pack,
     simple_column,
 )
-from havasu_vc.geo.kinds import SRID_FLAG
+from havasu_vc.geo.geojson import format_geojson, parse_geojson
+from havasu_vc.geo.gpkg import format_gpkg, gpkg_bodies
 from havasu_vc.geo.layout import scan
+from havasu_vc.geo.points import plain_points, srid_points, with_srids, without_srids
 from havasu_vc.geo.rewrite import rewrite, shallow
+from havasu_vc.geo.wkt import format_wkt, parse_wkt
 
 __all__ = [
     "Encoding",
     "Srids",
     "from_canonical",
     "layout_column",
-    "plain_points",
-    "point_records",
     "to_canonical",
 ]
 
 Encoding: TypeAlias = Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
 Srids: TypeAlias = npt.NDArray[np.int32]
-Records: TypeAlias = npt.NDArray[np.void]
 
-_POINT: Final = np.dtype([("order", "u1"), ("type", "<u4"), ("x", "<f8"), ("y", "<f8")])
-_SRID_POINT: Final = np.dtype(
-    [("order", "u1"), ("type", "<u4"), ("srid", "<i4"), ("x", "<f8"), ("y", "<f8")]
-)
 _NAN: Final = np.uint64(0x7FF8000000000000)
 _NO_SRID: Final = "drop the SRIDs, or keep them in a column of encoding ewkb"
 
@@ -69,18 +65,12 @@ def to_canonical(column: Column, encoding: Encoding) -> "tuple[pa.Array[Any], Sr
         case "wkb" | "ewkb":
             return _canonical(array)
         case "gpkg":
-            from havasu_vc.geo.gpkg import gpkg_bodies
-
             bodies = pack(gpkg_bodies(byte_column(array)))
             return _canonical(_from_packed(bodies))[0], None
         case "wkt":
-            from havasu_vc.geo.wkt import parse_wkt
-
-            return parse_wkt(array), None
+            return parse_wkt(_as_text(array)), None
         case "geojson":
-            from havasu_vc.geo.geojson import parse_geojson
-
-            return parse_geojson(array), None
+            return parse_geojson(_as_text(array)), None
 
 
 def from_canonical(
@@ -103,16 +93,10 @@ def from_canonical(
         case "ewkb":
             return _extended(array, srids)
         case "gpkg":
-            from havasu_vc.geo.gpkg import format_gpkg
-
             return format_gpkg(array)
         case "wkt":
-            from havasu_vc.geo.wkt import format_wkt
-
             return format_wkt(array)
         case "geojson":
-            from havasu_vc.geo.geojson import format_geojson
-
             return format_geojson(array)
 
 
@@ -123,41 +107,15 @@ def layout_column(column: Column, encoding: Encoding) -> ByteColumn:
     if encoding in ("wkb", "ewkb"):
         return byte_column(array)
     if encoding == "gpkg":
-        from havasu_vc.geo.gpkg import gpkg_bodies
-
         return gpkg_bodies(byte_column(array))
     return byte_column(to_canonical(array, encoding)[0])
 
 
-def plain_points(column: ByteColumn) -> Records | None:
-    """Return the values as records of x and y if all are little-endian 2D points."""
-    return _points(column, _POINT, 1)
-
-
-def point_records(column: ByteColumn) -> Records | None:
-    """Return the values as records of x and y, as `plain_points` or with an SRID each."""
-    points = plain_points(column)
-    return _points(column, _SRID_POINT, 1 | SRID_FLAG) if points is None else points
-
-
-def _points(column: ByteColumn, kind: "np.dtype[np.void]", word: int) -> Records | None:
-    count, size = len(column.starts), kind.itemsize
-    if not count or not (column.lengths == size).all():
-        return None
-    base = int(column.starts[0])
-    if int(column.starts[-1]) - base != (count - 1) * size:
-        return None
-    points = np.frombuffer(column.data, kind, count, base)
-    if (points["order"] == 1).all() and (points["type"] == word).all():
-        return points
-    return None
-
-
 def _canonical(array: "pa.Array[Any]") -> "tuple[pa.Array[Any], Srids | None]":
     column = byte_column(array)
-    points = _points(column, _SRID_POINT, 1 | SRID_FLAG)
+    points = srid_points(column)
     if points is not None and not np.isnan(points["x"]).any():
-        return _without_srids(column, points)
+        return without_srids(column, points)
     open_values = _unproven(column)
     if not open_values.size:
         return _as_binary(array), None
@@ -181,26 +139,6 @@ def _canonical(array: "pa.Array[Any]") -> "tuple[pa.Array[Any], Srids | None]":
         srids = np.zeros(len(array), np.int32)
         srids[rows] = found
     return (rewritten if whole else merge_rows(_as_binary(array), rows, rewritten)), srids
-
-
-def _without_srids(column: ByteColumn, points: Records) -> "tuple[pa.Array[Any], Srids | None]":
-    """Return points that all have an SRID as canonical WKB."""
-    plain = np.ones(len(points), _POINT)
-    plain["x"], plain["y"] = points["x"], points["y"]
-    lengths = np.full(len(points), _POINT.itemsize)
-    srids = np.zeros(column.size, np.int32)
-    srids[column.rows] = points["srid"]
-    array = binary_column(plain.view(np.uint8), lengths, column.rows, column.size)
-    return array, srids if srids.any() else None
-
-
-def _with_srids(column: ByteColumn, points: Records, srids: Srids) -> "pa.Array[Any]":
-    """Return canonical points that all have an SRID as EWKB."""
-    extended = np.empty(len(points), _SRID_POINT)
-    extended["order"], extended["type"], extended["srid"] = 1, 1 | SRID_FLAG, srids
-    extended["x"], extended["y"] = points["x"], points["y"]
-    lengths = np.full(len(points), _SRID_POINT.itemsize)
-    return binary_column(extended.view(np.uint8), lengths, column.rows, column.size)
 
 
 def _unproven(column: ByteColumn) -> Ints:
@@ -275,7 +213,7 @@ def _extended(array: "pa.Array[Any]", srids: Srids | None) -> "pa.Array[Any]":
     own = None if srids is None else srids[column.rows]
     points = plain_points(column)
     if points is not None and own is not None and own.all():
-        return _with_srids(column, points, own)
+        return with_srids(column, points, own)
     column = pack(column)
     # Without Z and M in parts, only outermost headers change.
     outer = ((kind < 4) | ((dimensions == 0) & (kind != 7))).all()
@@ -292,6 +230,13 @@ def _as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
     if pa.types.is_string(array.type):
         return array.cast(pa.binary())
     return array.cast(pa.large_binary()) if pa.types.is_large_string(array.type) else array
+
+
+def _as_text(array: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return bytes as the text that they claim to be; its readers check."""
+    if pa.types.is_binary(array.type):
+        return array.view(pa.string())
+    return array.view(pa.large_string()) if pa.types.is_large_binary(array.type) else array
 
 
 def _refuse_srids(srids: Srids, encoding: Encoding) -> None:

@@ -2,10 +2,12 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.text import (
     common_type_name,
@@ -99,3 +101,20 @@ def test_hex_is_what_kart_prints(shared_data: Path) -> None:
     assert len(printed) > 3
     gpkg = from_canonical(rows, None, "gpkg")
     assert hex_wkb(to_canonical(gpkg, "gpkg")[0]).to_pylist() == printed
+
+
+def test_pq_30_to_33_all_types_of_a_file_of_others_are_found(shared_data: Path) -> None:
+    file = pq.ParquetFile(shared_data / "parquet-geospatial" / "geospatial.parquet")
+    column = next(name for name in file.schema_arrow.names if name.startswith("geo"))
+
+    for group in range(file.num_row_groups):
+        index = file.schema_arrow.names.index(column)
+        stated = file.metadata.row_group(group).column(index).geo_statistics
+        rows = file.read_row_group(group, [column])[column]
+        if rows.null_count == len(rows) or stated is None or not stated.geospatial_types:
+            continue
+        assert geometry_types(rows) == sorted(stated.geospatial_types)
+        bounds = bounds_of(rows)
+        if bounds is not None:
+            assert (bounds.xmin, bounds.ymin) == (stated.xmin, stated.ymin)
+            assert (bounds.xmax, bounds.ymax) == (stated.xmax, stated.ymax)

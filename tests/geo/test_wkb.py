@@ -292,6 +292,13 @@ def test_all_binary_types_are_taken(kind: Any) -> None:
     assert to_canonical(pa.chunked_array([array, array]), "ewkb")[0].null_count == 2
 
 
+def test_text_may_come_as_bytes() -> None:
+    for kind in (pa.binary(), pa.large_binary()):
+        texts = pa.array([None, b"POINT (1 2)"], kind)
+
+        assert to_canonical(texts, "wkt")[0].to_pylist() == [None, bytes.fromhex(POINT)]
+
+
 def test_other_columns_are_a_mistake_of_the_caller() -> None:
     with pytest.raises(TypeError, match="int64"):
         to_canonical(pa.array([1]), "wkb")
