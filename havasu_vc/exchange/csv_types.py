@@ -7,7 +7,7 @@ the first type of the list below that every value of the column has.
     boolean     true, false (any case)
     int64       whole numbers; a leading zero (`007`) makes a column text
     decimal     whole numbers beyond int64, up to 38 digits
-    float64     numbers; not when that would round a whole number above 2^53
+    float64     numbers; not when one has more digits than that holds
     date        2020-01-31
     timestamp   2020-01-31T10:00:00, also with a blank for the T and with fractions
     timestamptz the same with Z or +02:00 on every value
@@ -52,8 +52,8 @@ _PATTERNS = {
     "timestamptz": _TIMED + r"(?:[zZ]|[+-]\d\d(?::?\d\d)?)$",
     "time": r"^\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?$",
 }
-_EXACT_IN_FLOAT = 16
-"""Whole numbers of so many digits may be rounded as floating point."""
+# Whole numbers of 16 digits, and others of more than the 17 that any float is written with.
+_TOO_LONG = r"^[+-]?[1-9][0-9]{15,}$|^[+-]?[0.]*[1-9]\.?(?:[0-9]\.?){17,}"
 
 
 @dataclass(slots=True)
@@ -64,8 +64,8 @@ class Judgement:
     """Types that every value seen so far has."""
     seen: bool = False
     """Whether there was any value."""
-    long_whole: bool = False
-    """Whether a whole number was seen that floating point may round."""
+    too_long: bool = False
+    """Whether a number was seen that floating point would round."""
     wkt: bool = True
     """Whether every value looks like WKT."""
 
@@ -81,8 +81,8 @@ class Judgement:
             if name == "text" or self._fits(values, name):
                 break
             self.possible.remove(name)
-        if "float64" in self.possible and not self.long_whole:
-            self.long_whole = _any(values, rf"^[+-]?[1-9][0-9]{{{_EXACT_IN_FLOAT - 1},}}$")
+        if "float64" in self.possible and not self.too_long:
+            self.too_long = _any(values, _TOO_LONG)
         if self.wkt:
             self.wkt = _all(values, _WKT)
 
@@ -100,7 +100,7 @@ class Judgement:
         """The type of the column; text when there was no value."""
         if not self.seen:
             return "text"
-        return "text" if self.possible[0] == "float64" and self.long_whole else self.possible[0]
+        return "text" if self.possible[0] == "float64" and self.too_long else self.possible[0]
 
 
 _WKT = (

@@ -13,7 +13,6 @@ import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +26,8 @@ from havasu_vc.exchange.ogr_formats import (
     VectorFile,
     cut_short,
     has_feature_ids,
+    quoted,
+    read_only,
     require_all_records,
 )
 from havasu_vc.exchange.ogr_times import TimeColumns, judge_times
@@ -91,7 +92,9 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
             f"it holds {info['driver']} and not {file.driver}",
             hints=("give the file the extension of what it is",),
         )
-    with open_stream(file.path, layer, return_fids=True, batch_size=1) as reader:
+    # GeoJSON may take an attribute `id` for the feature id too, and would give it twice.
+    own_fid = str(info["fid_column"]) not in [str(name) for name in info["fields"]]
+    with open_stream(file.path, layer, return_fids=own_fid, batch_size=1) as reader:
         arrow = reader.schema
     fid, geometry, names = _column_names(file, info, arrow)
     fields = tuple(str(name) for name in info["fields"])
@@ -261,10 +264,9 @@ def _fid_ranges(file: VectorFile, layer: str, fid: str, rows: int | None) -> tup
     parts = min(-(-file.input_bytes // TASK_BYTES), -(-rows // MOST_BATCH_ROWS), _MOST_TASKS)
     if parts <= 1:
         return (None,)
-    column, table = _quoted(fid), _quoted(layer)
+    column, table = quoted(fid), quoted(layer)
     try:
-        uri = f"{Path(file.path).absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as database:
+        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
             query = f"SELECT min({column}), max({column}) FROM {table}"
             lowest, highest = database.execute(query).fetchone()
     except sqlite3.Error:
@@ -277,7 +279,3 @@ def _fid_ranges(file: VectorFile, layer: str, fid: str, rows: int | None) -> tup
         return (None,)
     inner = [f"{column} >= {low} AND {column} < {high}" for low, high in itertools.pairwise(cuts)]
     return (f"{column} < {cuts[0]}", *inner, f"{column} >= {cuts[-1]}")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

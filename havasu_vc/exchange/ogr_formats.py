@@ -229,3 +229,13 @@ def _first_feature(text: str, driver: str) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read_only(path: str) -> str:
+    """Return the address by which SQLite opens a GeoPackage without writing to it."""
+    return f"{Path(path).absolute().as_uri()}?mode=ro"

@@ -3,19 +3,23 @@
 GDAL keeps a zone for each value but announces one for a column only where all of
 them share it; a column of several zones looks like one without any, and its hours
 would be wrong. So a column that looks so is read once as text before anything else:
-either no value has a zone, or all have one, or it stays text.
+either no value has a zone, or all have one, or it stays text. In a GeoPackage all times
+are UTC by its standard, and GDAL reads them so; but a column of which no value says it
+was written by a program that had times without a zone, and is taken as that.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.exchange.gdal import open_stream
-from havasu_vc.exchange.ogr_formats import VectorFile
+from havasu_vc.exchange.ogr_formats import VectorFile, quoted, read_only
 
 __all__ = ["TimeColumns", "judge_times"]
 
@@ -34,6 +38,8 @@ class TimeColumns:
     """Points in time like any other, in a file where others must be text."""
     mixed: tuple[str, ...] = ()
     """Some values have a zone and some have none: text."""
+    bare: tuple[str, ...] = ()
+    """GDAL says UTC, but no value does."""
 
     @property
     def as_text(self) -> bool:
@@ -54,10 +60,14 @@ class TimeColumns:
             return field.with_type(pa.timestamp("ms", tz="UTC"))
         if field.name in self.mixed:
             return field.with_type(pa.string())
+        if field.name in self.bare:
+            return field.with_type(pa.timestamp(field.type.unit))
         return field
 
     def convert(self, name: str, column: pa.Array) -> pa.Array:
         """Return a column that was read as text as what it is."""
+        if name in self.bare:
+            return column.cast(pa.timestamp(column.type.unit))
         if not self.as_text or name in self.mixed:
             return column
         if name in self.zoned:
@@ -70,6 +80,8 @@ def judge_times(
 ) -> TimeColumns:
     """Read the points in time of a layer once, where its columns do not tell of zones."""
     times = [name for name in fields if pa.types.is_timestamp(arrow.field(name).type)]
+    if file.driver == "GPKG":
+        return TimeColumns(bare=_bare_columns(file, layer, times))
     unclear = [name for name in times if arrow.field(name).type.tz is None]
     if file.driver not in _GUESSING_DRIVERS or not unclear:
         return TimeColumns()
@@ -91,3 +103,23 @@ def judge_times(
     if not zoned and not mixed:
         return TimeColumns()
     return TimeColumns((*zoned, *uniform), tuple(others), tuple(mixed))
+
+
+def _bare_columns(file: VectorFile, layer: str, times: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a GeoPackage with values of which none names a zone."""
+    table = quoted(layer)
+    bare = []
+    try:
+        with closing(sqlite3.connect(read_only(file.path), uri=True)) as database:
+            for name in times:
+                column = quoted(name)
+                there, zoned = database.execute(
+                    f"SELECT EXISTS(SELECT 1 FROM {table} WHERE {column} IS NOT NULL),"
+                    f" EXISTS(SELECT 1 FROM {table} WHERE {column} GLOB '*[Zz]'"
+                    f" OR {column} GLOB '*[-+][0-9][0-9]:[0-9][0-9]')"
+                ).fetchone()
+                if there and not zoned:
+                    bare.append(name)
+    except sqlite3.Error:
+        return ()
+    return tuple(bare)

@@ -1,0 +1,278 @@
+"""What each column becomes in a foreign format, decided before a row is read.
+
+A format either holds a column as it is, holds it otherwise (a note says how), or
+cannot hold it (an error that names the column). A few losses depend on the values and
+are found on the way: they are either noted or stop the export, never silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import UnsupportedTypeError
+from havasu_vc.exchange.json_values import format_json, is_nested
+from havasu_vc.exchange.layout import JSON
+from havasu_vc.model.types import Decimal, Field, Fixed, Primitive
+
+__all__ = ["ExportFormat", "Notes", "Outgoing", "hex_text", "outgoing", "uuid_text"]
+
+Convert = Callable[[pa.Array], pa.Array]
+
+
+class ExportFormat(StrEnum):
+    """A format to export to."""
+
+    GEOPARQUET = "geoparquet"
+    PARQUET = "parquet"
+    GPKG = "gpkg"
+    SHAPEFILE = "shapefile"
+    GEOJSON = "geojson"
+    GEOJSONSEQ = "geojsonseq"
+    FLATGEOBUF = "flatgeobuf"
+    CSV = "csv"
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return _TITLES[self]
+
+
+_TITLES = {
+    ExportFormat.GEOPARQUET: "GeoParquet",
+    ExportFormat.PARQUET: "Parquet",
+    ExportFormat.GPKG: "GeoPackage",
+    ExportFormat.SHAPEFILE: "a shapefile",
+    ExportFormat.GEOJSON: "GeoJSON",
+    ExportFormat.GEOJSONSEQ: "GeoJSON",
+    ExportFormat.FLATGEOBUF: "FlatGeobuf",
+    ExportFormat.CSV: "CSV",
+}
+_JSON_FORMATS = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
+_LONGEST_SHAPEFILE_TEXT = 254
+_FIRST_LONG_SHAPEFILE_INTEGER = 10**18
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a person should know of an export, each thing once."""
+
+    lines: list[str] = field(default_factory=list)
+    """In the order in which they came up."""
+
+    def say(self, line: str) -> None:
+        """Add a line unless it is there."""
+        if line not in self.lines:
+            self.lines.append(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A column on its way out."""
+
+    name: str
+    """What it is called there."""
+    type: pa.DataType
+    """The Arrow type that the writer is given."""
+    convert: Convert
+    """From the stored type to that."""
+
+
+def outgoing(column: Field, format: ExportFormat, notes: Notes) -> Outgoing:
+    """Return what a column without geometries becomes.
+
+    Raises `UnsupportedTypeError` if the format cannot hold it in any way.
+    """
+    plan = _Planner(column, format, notes)
+    type_, convert = plan.decide()
+    return Outgoing(column.name, type_, convert)
+
+
+def _same(column: pa.Array) -> pa.Array:
+    return column
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Decides for one column."""
+
+    column: Field
+    format: ExportFormat
+    notes: Notes
+
+    def decide(self) -> tuple[pa.DataType, Convert]:
+        column, format = self.column, self.format
+        if is_nested(column):
+            return self._nested()
+        match column.type:
+            case Primitive.BOOLEAN:
+                return pa.bool_(), _same
+            case Primitive.INT | Primitive.LONG:
+                return self._integer()
+            case Primitive.FLOAT | Primitive.DOUBLE:
+                return self._floating()
+            case Primitive.DATE:
+                if format is ExportFormat.FLATGEOBUF:
+                    self._say("becomes a date with a time of midnight")
+                return pa.date32(), _same
+            case Primitive.TIME:
+                if format not in (ExportFormat.CSV, *_JSON_FORMATS):
+                    self._say("becomes text")
+                return self._text(lambda values: values.cast(pa.string()))
+            case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+                return self._moment()
+            case Primitive.STRING:
+                type_, convert = self._text(_same)
+                return (pa.json_(), convert) if self._is_json() else (type_, convert)
+            case Primitive.UUID:
+                return self._text(uuid_text)
+            case Primitive.BINARY | Fixed():
+                return self._bytes()
+            case Decimal():
+                return self._decimal(column.type)
+        raise UnsupportedTypeError(column.name, f"{format.label} has no {column.type}")
+
+    def _say(self, what: str) -> None:
+        self.notes.say(f"column {self.column.name!r} {what} in {self.format.label}")
+
+    def _refuse(self, why: str) -> UnsupportedTypeError:
+        return UnsupportedTypeError(
+            self.column.name,
+            f"{self.format.label} {why}",
+            hints=("leave the column out with --columns, or export to GeoParquet",),
+        )
+
+    def _is_json(self) -> bool:
+        holds = (ExportFormat.GPKG, *_JSON_FORMATS)
+        return self.column.source_type == JSON and self.format in holds
+
+    def _nested(self) -> tuple[pa.DataType, Convert]:
+        type_ = self.column.type
+        if self.format is ExportFormat.SHAPEFILE:
+            raise self._refuse(f"has no {type_}")
+        if self.format not in _JSON_FORMATS:
+            self._say("becomes JSON text")
+        typed = self.format not in (ExportFormat.CSV, ExportFormat.FLATGEOBUF)
+
+        def convert(values: pa.Array) -> pa.Array:
+            return self._no_nul(format_json(values, type_))
+
+        return (pa.json_() if typed else pa.string()), convert
+
+    def _integer(self) -> tuple[pa.DataType, Convert]:
+        column = self.column
+        if (column.source_type or "").startswith("duration"):
+            unit = (column.source_type or "")[9:-1]
+            self._say(f"becomes a number of {unit}")
+        if column.type is Primitive.INT:
+            if column.source_type in ("int8", "uint8", "int16"):
+                return pa.int16(), lambda values: values.cast(pa.int16(), safe=False)
+            return pa.int32(), _same
+        if self.format is ExportFormat.SHAPEFILE:
+            return pa.int64(), self._short_enough
+        return pa.int64(), _same
+
+    def _short_enough(self, values: pa.Array) -> pa.Array:
+        limit = _FIRST_LONG_SHAPEFILE_INTEGER
+        over = pc.or_(pc.greater_equal(values, limit), pc.less_equal(values, -limit))
+        if pc.any(over).as_py():
+            raise self._refuse("holds whole numbers of 18 digits at most")
+        return values
+
+    def _floating(self) -> tuple[pa.DataType, Convert]:
+        if self.format is ExportFormat.SHAPEFILE:
+            self._say("is kept to 15 decimal places")
+        return (pa.float32() if self.column.type is Primitive.FLOAT else pa.float64()), _same
+
+    def _moment(self) -> tuple[pa.DataType, Convert]:
+        zoned = self.column.type is Primitive.TIMESTAMPTZ
+        stored = pa.timestamp("us", tz="UTC" if zoned else None)
+        if self.format is ExportFormat.CSV:
+            return stored, _same
+        if self.format in (ExportFormat.SHAPEFILE, *_JSON_FORMATS):
+            if self.format is ExportFormat.SHAPEFILE:
+                self._say("becomes text")
+            pattern = "%Y-%m-%dT%H:%M:%S" + ("Z" if zoned else "")
+            return pa.string(), lambda values: pc.strftime(values, pattern)
+        return stored, self._milliseconds
+
+    def _milliseconds(self, values: pa.Array) -> pa.Array:
+        fraction = pc.microsecond(values)
+        if pc.any(pc.not_equal(fraction, 0)).as_py():
+            self._say("is cut to milliseconds")
+        return values
+
+    def _text(self, convert: Convert) -> tuple[pa.DataType, Convert]:
+        if self.format is ExportFormat.SHAPEFILE:
+            return pa.string(), lambda values: self._no_long(self._no_nul(convert(values)))
+        if self.format is ExportFormat.CSV:
+            return pa.string(), convert
+        return pa.string(), lambda values: self._no_nul(convert(values))
+
+    def _no_nul(self, values: pa.Array) -> pa.Array:
+        if self.format is not ExportFormat.CSV and (
+            pc.any(pc.match_substring(values, "\x00")).as_py()
+        ):
+            raise self._refuse("cannot hold text with a NUL character, and a value has one")
+        return values
+
+    def _no_long(self, values: pa.Array) -> pa.Array:
+        longest = pc.max(pc.binary_length(values)).as_py() or 0
+        if longest > _LONGEST_SHAPEFILE_TEXT:
+            raise self._refuse(f"holds text of 254 bytes at most, and a value has {longest}")
+        return values
+
+    def _bytes(self) -> tuple[pa.DataType, Convert]:
+        if self.format in (ExportFormat.GPKG, ExportFormat.FLATGEOBUF):
+            return pa.binary(), lambda values: values.cast(pa.binary())
+        if self.format is ExportFormat.SHAPEFILE:
+            raise self._refuse("has no bytes")
+        self._say("becomes hexadecimal text")
+        return pa.string(), hex_text
+
+    def _decimal(self, type_: Decimal) -> tuple[pa.DataType, Convert]:
+        if self.format is ExportFormat.CSV:
+            return pa.string(), lambda values: values.cast(pa.string())
+        if type_.scale == 0 and type_.precision <= 18:
+            self._say("becomes a whole number")
+            return pa.int64(), lambda values: values.cast(pa.int64())
+        if type_.precision <= 15:
+            # Fifteen digits come back from a double as they were.
+            self._say("becomes a floating-point number")
+            return pa.float64(), lambda values: values.cast(pa.float64())
+        self._say(f"becomes text, so that its {type_.precision} digits are not rounded,")
+        return self._text(lambda values: values.cast(pa.string()))
+
+
+def uuid_text(values: pa.Array) -> pa.Array:
+    """Return a column of 16 bytes as UUIDs are written."""
+    plain = hex_text(values)
+    cuts = (0, 8, 12, 16, 20, 32)
+    parts = [
+        pc.utf8_slice_codeunits(plain, start, stop)
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)  # noqa: RUF007
+    ]
+    return pc.binary_join_element_wise(*parts, "-")
+
+
+_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)
+
+
+def hex_text(values: pa.Array) -> pa.Array:
+    """Return a column of bytes as hexadecimal text."""
+    values = values.cast(pa.large_binary())
+    count = len(values)
+    _, offsets_buffer, data_buffer = values.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64, count + 1, values.offset * 8)
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
+    used = data[offsets[0] : offsets[-1]]
+    text = _HEX.reshape(256, 2)[used]
+    moved = (offsets - offsets[0]) * 2
+    buffers = [None, pa.py_buffer(moved), pa.py_buffer(np.ascontiguousarray(text))]
+    whole = pa.Array.from_buffers(pa.large_string(), count, buffers).cast(pa.string())
+    return pc.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))

@@ -1,0 +1,165 @@
+"""GeoParquet and Parquet files out.
+
+Columns get the types back that they first came as. GeoParquet describes geometries
+in its `geo` document, plain Parquet by the GEOMETRY and GEOGRAPHY logical types.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from havasu_vc.errors import StorageError
+from havasu_vc.exchange.export_columns import Notes
+from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes, type_name
+from havasu_vc.exchange.geoparquet import WrittenColumn, format_geo
+from havasu_vc.exchange.layout import JSON
+from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.crs import projection
+from havasu_vc.model.arrow import source_type, to_source
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.crs import Crs
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+
+__all__ = ["write_parquet"]
+
+_GROUP_ROWS = 65_536
+_GROUP_BYTES = 32 * 1024 * 1024
+
+
+class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
+    """What Arrow writes as the GEOMETRY and GEOGRAPHY logical types."""
+
+    def __init__(self, metadata: bytes) -> None:
+        self._metadata = metadata
+        super().__init__(pa.binary(), "geoarrow.wkb")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self._metadata
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, metadata: bytes) -> _GeoArrowWkb:
+        return cls(metadata)
+
+
+class _Seen:
+    """What was seen of one geometry column while it was written."""
+
+    def __init__(self, geometry: OutgoingGeometry) -> None:
+        self.geometry = geometry
+        self.codes: set[int] = set()
+        self.bounds: Bounds | None = None
+
+    def look(self, wkb: pa.Array) -> None:
+        self.codes |= geometry_codes(wkb)
+        found = bounds_of(wkb, "wkb")
+        if found is not None:
+            self.bounds = found if self.bounds is None else self.bounds.union(found)
+
+    def written(self, notes: Notes) -> WrittenColumn:
+        names = tuple(type_name(code) for code in self.codes)
+        if any(code >= 2000 for code in self.codes):
+            notes.say(
+                f"column {self.geometry.field.name!r} has M values, which GeoParquet does not know"
+            )
+            names = ()
+        box = None
+        if self.bounds is not None and not any(code >= 1000 for code in self.codes):
+            box = (self.bounds.xmin, self.bounds.ymin, self.bounds.xmax, self.bounds.ymax)
+            box = box if all(map(math.isfinite, box)) else None
+        return WrittenColumn(names, _projjson(self.geometry.target), box, _edges(self.geometry))
+
+
+def write_parquet(
+    path: Path,
+    schema: Schema,
+    geometries: Mapping[str, OutgoingGeometry],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    notes: Notes,
+    with_geo: bool,
+) -> int:
+    """Write a file and return the number of rows."""
+    arrow = pa.schema([_field(field, geometries, with_geo=with_geo) for field in schema.fields])
+    seen = {name: _Seen(geometry) for name, geometry in geometries.items()}
+    rows = 0
+    try:
+        with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=True) as writer:
+            for group in _groups(batches):
+                table = [_converted(batch, schema, arrow, seen) for batch in group]
+                writer.write_table(pa.Table.from_batches(table, arrow), _GROUP_ROWS)
+                rows += sum(batch.num_rows for batch in group)
+            if with_geo and seen:
+                written = {name: column.written(notes) for name, column in seen.items()}
+                writer.add_key_value_metadata({"geo": format_geo(written, next(iter(seen)))})
+    except OSError as error:
+        raise StorageError(f"{path.name} cannot be written: {error.strerror or error}") from error
+    return rows
+
+
+def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield batches together that make a row group of a good size."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if held and (rows + batch.num_rows > _GROUP_ROWS or size + batch.nbytes > _GROUP_BYTES):
+            yield held
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if held:
+        yield held
+
+
+def _converted(
+    batch: pa.RecordBatch, schema: Schema, arrow: pa.Schema, seen: Mapping[str, _Seen]
+) -> pa.RecordBatch:
+    originals = to_source(batch, schema)
+    columns = []
+    for wanted, column in zip(arrow, originals.columns, strict=True):
+        if wanted.name in seen:
+            column = seen[wanted.name].geometry.canonical(batch.column(wanted.name))
+            seen[wanted.name].look(column)
+        if isinstance(wanted.type, pa.BaseExtensionType):
+            column = pa.ExtensionArray.from_storage(wanted.type, column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=arrow)
+
+
+def _field(field: Field, geometries: Mapping[str, OutgoingGeometry], *, with_geo: bool) -> pa.Field:
+    type_ = source_type(field)
+    if field.name in geometries:
+        type_ = pa.binary() if with_geo else _logical_type(geometries[field.name])
+    elif field.type is Primitive.UUID:
+        type_ = pa.uuid()
+    elif field.source_type == JSON:
+        type_ = pa.json_()
+    return pa.field(field.name, type_, nullable=not field.required)
+
+
+def _logical_type(geometry: OutgoingGeometry) -> pa.DataType:
+    said: dict[str, Any] = {}
+    if geometry.target is not None and geometry.target.identifier != "OGC:CRS84":
+        said["crs"] = _projjson(geometry.target)
+    if (edges := _edges(geometry)) is not None:
+        said["edges"] = edges
+    return _GeoArrowWkb(json.dumps(said).encode())
+
+
+def _edges(geometry: OutgoingGeometry) -> str | None:
+    return dict(geometry.field.extra).get("edges")
+
+
+def _projjson(crs: Crs | None) -> dict[str, Any] | None:
+    if crs is None:
+        return None
+    described: dict[str, Any] = projection(crs).to_json_dict()
+    return described
