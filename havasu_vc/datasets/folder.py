@@ -1,6 +1,7 @@
-"""A folder of documents that are in no tree yet.
+"""The folder that a dataset reads its documents from, in git or in memory.
 
-A dataset that is being imported, or edited and not committed, is a view upon one: it
+`TreeFolder` is a view of a git tree that costs nothing to make and reads objects when
+asked. `MemoryFolder` holds documents that are in no tree yet. A dataset that is being imported, or edited and not committed, is a view upon one: it
 can be scanned and compared like any other before anything is written to git. Tree ids
 are made as git makes them, so guards mean the same.
 """
@@ -12,12 +13,105 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from havasu_vc.datasets.protocol import Folder, TreeEdit
+from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.snapshot import Guard, format_snapshot
+from havasu_vc.store.objects import (
+    EMPTY_TREE,
+    ObjectId,
+    ObjectKind,
+    ObjectSource,
+    object_id,
+    read_object,
+)
+from havasu_vc.store.trees import (
+    blobs_below,
+    find_entry,
+    format_tree,
+    read_blob,
+    read_entries,
+    tree_difference,
+)
 
-__all__ = ["UNGUARDED", "MemoryFolder", "edited", "guard_of"]
+__all__ = ["UNGUARDED", "MemoryFolder", "TreeFolder", "edited", "guard_of"]
 
 UNGUARDED = ("title", "description")
 """Meta items that git may merge as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFolder:
+    """A folder in git."""
+
+    source: ObjectSource
+    """Where its objects are."""
+    tree: ObjectId
+    """Its own tree."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes of a blob; None when there is none at the path."""
+        return read_blob(self.source, self.tree, path)
+
+    def read_blob(self, blob_id: ObjectId) -> bytes:
+        """Return the bytes of a blob by its id."""
+        return read_object(self.source, blob_id, "blob")
+
+    def tree_id(self, path: str) -> str:
+        """Return the id of the tree at a path; empty when there is none."""
+        found = find_entry(self.source, self.tree, path)
+        return found.id if found is not None and found.is_tree else ""
+
+    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
+        """Return the id that the tree at a path would have without some names.
+
+        It is empty when nothing is left.
+        """
+        tree = self.tree_id(path)
+        if not tree:
+            return ""
+        hidden = {name.encode() for name in names}
+        items = {n: (m, i) for m, n, i in read_entries(self.source, tree) if n not in hidden}
+        return object_id("tree", format_tree(items)) if items else ""
+
+    def blobs(self, path: str) -> Iterator[tuple[str, ObjectId]]:
+        """Yield path and id of every blob below a path, in git's order."""
+        for entry in blobs_below(self.source, self.tree, path):
+            yield entry.name, entry.id
+
+    def difference(
+        self, new: Folder, path: str
+    ) -> Iterator[tuple[str, ObjectId | None, ObjectId | None]]:
+        """Yield path, old id and new id of every blob below a path that differs.
+
+        Between two folders in git only what differs is read.
+        """
+        if isinstance(new, TreeFolder):
+            yield from self._tree_difference(new, path)
+            return
+        yield from _difference(self, new, path)
+
+    def _tree_difference(
+        self, new: "TreeFolder", path: str
+    ) -> Iterator[tuple[str, ObjectId | None, ObjectId | None]]:
+        # What a commit in the making holds, only its own writer knows.
+        source = self.source if new.source is self.source else _Either(self.source, new.source)
+        old_tree, new_tree = self.tree_id(path), new.tree_id(path)
+        for change in tree_difference(source, old_tree or EMPTY_TREE, new_tree or EMPTY_TREE):
+            if change.old != change.new:
+                yield change.path, change.old, change.new
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    """Two sources as one."""
+
+    first: ObjectSource
+    second: ObjectSource
+
+    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
+        try:
+            return self.first.read(object_id)
+        except CorruptDatasetError:
+            return self.second.read(object_id)
 
 
 @dataclass

@@ -1,0 +1,178 @@
+"""Filters on a diff, written as Kart writes them.
+
+    parcels                      a dataset; `*` matches within its name
+    parcels:feature              its rows
+    parcels:feature:42           one row by its key; composite keys as `a,b`
+    parcels:meta                 its meta items
+    parcels:meta:title           one of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.model.arrow import arrow_type
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.schema import Schema
+
+__all__ = ["DatasetFilter", "RepoFilter", "parse_filters"]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFilter:
+    """What of one dataset, or of those that a pattern matches, is wanted."""
+
+    pattern: str
+    """The dataset's path, or a glob."""
+    rows: bool = True
+    """Whether rows are wanted at all."""
+    keys: frozenset[str] | None = None
+    """Only rows with these keys; None for all."""
+    meta: bool = True
+    """Whether meta items are wanted at all."""
+    items: frozenset[str] | None = None
+    """Only these meta items; None for all."""
+
+    def matches(self, path: str) -> bool:
+        """Whether a dataset is meant."""
+        return path == self.pattern or fnmatchcase(path, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class RepoFilter:
+    """What of a repository is wanted; without filters, everything."""
+
+    filters: tuple[DatasetFilter, ...] = field(default=())
+    """In the order given."""
+
+    def of(self, path: str) -> DatasetFilter | None:
+        """Return what is wanted of a dataset; None for nothing."""
+        if not self.filters:
+            return DatasetFilter(path)
+        found = [each for each in self.filters if each.matches(path)]
+        if not found:
+            return None
+        united = found[0]
+        for other in found[1:]:
+            united = DatasetFilter(
+                path,
+                united.rows or other.rows,
+                _either(united.rows, united.keys, other.rows, other.keys),
+                united.meta or other.meta,
+                _either(united.meta, united.items, other.meta, other.items),
+            )
+        return united
+
+    def check(self, paths: Iterable[str]) -> None:
+        """Raise for a filter that names no dataset at all."""
+        known = list(paths)
+        for each in self.filters:
+            if not any(each.matches(path) for path in known):
+                raise InvalidArgumentError(
+                    f"there is no dataset {each.pattern!r} on either side",
+                    hints=("`havasu-vc data ls` lists the datasets",),
+                )
+
+    def apply(self, diff: DatasetDiff) -> DatasetDiff | None:
+        """Return a diff with only what is wanted; None for nothing."""
+        wanted = self.of(diff.path)
+        if wanted is None:
+            return None
+        if wanted.rows and wanted.keys is None and wanted.meta and wanted.items is None:
+            return diff
+        meta = tuple(
+            change
+            for change in diff.meta
+            if wanted.meta and (wanted.items is None or change.name in wanted.items)
+        )
+        changes: Iterator[ChangeBatch] = iter(())
+        if wanted.rows:
+            changes = diff.changes
+            if wanted.keys is not None:
+                changes = only_keys(changes, wanted.keys, diff.header.schema)
+        return replace(diff, meta=meta, changes=changes)
+
+
+def _either(
+    first: bool, left: frozenset[str] | None, second: bool, right: frozenset[str] | None
+) -> frozenset[str] | None:
+    if not first:
+        return right
+    if not second:
+        return left
+    return None if left is None or right is None else left | right
+
+
+def parse_filters(texts: Sequence[str]) -> RepoFilter:
+    """Return the filter that some arguments mean together."""
+    return RepoFilter(tuple(_parse(text) for text in texts))
+
+
+def _parse(text: str) -> DatasetFilter:
+    pattern, colon, rest = text.partition(":")
+    if not pattern:
+        raise InvalidArgumentError(f"{text!r} names no dataset")
+    if not colon:
+        return DatasetFilter(pattern.rstrip("/"))
+    kind, _, what = rest.partition(":")
+    chosen = frozenset([what]) if what else None
+    if kind == "feature":
+        return DatasetFilter(pattern, keys=chosen, meta=False)
+    if kind == "meta":
+        return DatasetFilter(pattern, rows=False, items=chosen)
+    raise InvalidArgumentError(
+        f"{text!r} is no filter", hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",)
+    )
+
+
+def parse_key(text: str, schema: Schema) -> tuple[object, ...]:
+    """Return the key that a filter names."""
+    fields = schema.key.fields
+    parts = text.split(",") if len(fields) > 1 else [text]
+    if len(parts) != len(fields):
+        raise InvalidArgumentError(f"a key has {len(fields)} values, {text!r} has {len(parts)}")
+    values = []
+    for part, key_field in zip(parts, fields, strict=True):
+        try:
+            scalar = pa.scalar(part).cast(arrow_type(key_field.type))
+        except pa.ArrowException:
+            raise InvalidArgumentError(
+                f"{part!r} cannot be a key: {key_field.name!r} is {key_field.type}"
+            ) from None
+        values.append(scalar.as_py())
+    return tuple(values)
+
+
+def only_keys(
+    changes: Iterator[ChangeBatch], keys: frozenset[str], schema: Schema
+) -> Iterator[ChangeBatch]:
+    """Yield the changes of some rows."""
+    if not schema.key:
+        raise InvalidArgumentError("the dataset has no key to choose a row by")
+    wanted = [parse_key(key, schema) for key in sorted(keys)]
+    for batch in changes:
+        keep = None
+        for key in wanted:
+            same = None
+            for value, key_field in zip(key, schema.key.fields, strict=True):
+                column = _coalesced(batch, key_field.name)
+                equal = pc.equal(column, pa.scalar(value, column.type))
+                same = equal if same is None else pc.and_(same, equal)
+            keep = same if keep is None else pc.or_(keep, same)
+        chosen = batch.data.filter(keep)
+        if chosen.num_rows:
+            yield ChangeBatch(chosen)
+
+
+def _coalesced(batch: ChangeBatch, name: str) -> pa.Array:
+    sides = [pc.struct_field(s, name) for s in (batch.new, batch.old) if name in s.type.names]
+    if len(sides) == 1:
+        return sides[0]
+    return pc.coalesce(sides[0], sides[1].cast(sides[0].type))

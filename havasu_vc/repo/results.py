@@ -1,0 +1,120 @@
+"""What operations on a repository tell: values for commands to print and programs to use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from havasu_vc.model.changes import ChangeCounts
+
+__all__ = [
+    "CommitResult",
+    "DatasetInfo",
+    "ExportResult",
+    "GcResult",
+    "ImportResult",
+    "Problem",
+    "RepoStatus",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """One dataset of a revision."""
+
+    path: str
+    """Where it is."""
+    kind: str
+    """`havasu`, `kart`, or the name of a kind that is left untouched."""
+    version: int
+    """The version of its format."""
+    title: str | None = None
+    """What it is called."""
+    rows: int | None = None
+    """How many rows, where that is known without counting."""
+    size: int | None = None
+    """Bytes of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A commit that was made, or would be."""
+
+    commit: str | None
+    """Its id; None for a dry run or when nothing changed."""
+    branch: str | None
+    """The branch that has it now; None on a detached HEAD."""
+    changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
+    """Rows changed, by dataset."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import took in."""
+
+    commit: str | None
+    """The commit's id; None for a dry run or when nothing changed."""
+    branch: str | None
+    """The branch that has it now."""
+    datasets: Mapping[str, ChangeCounts] = field(default_factory=dict)
+    """Rows inserted, updated and deleted, by dataset."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What an export wrote."""
+
+    path: str
+    """The file."""
+    rows: int
+    """Rows in it."""
+    notes: tuple[str, ...] = ()
+    """What the format could not hold, one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepoStatus:
+    """The state of a repository."""
+
+    commit: str | None
+    """HEAD's commit; None before the first."""
+    branch: str | None
+    """HEAD's branch; None when detached."""
+    upstream: str | None = None
+    """The branch it follows."""
+    ahead: int = 0
+    """Commits that upstream lacks."""
+    behind: int = 0
+    """Commits that only upstream has."""
+    state: str = "clean"
+    """`clean`, or what git or an operation of ours is in the middle of, such as `merge`."""
+    problems: tuple[str, ...] = ()
+    """What stands in the way of other commands, one line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that `fsck` found."""
+
+    where: str
+    """A dataset, document or file."""
+    message: str
+    """What is wrong with it."""
+    hint: str | None = None
+    """What to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class GcResult:
+    """What `gc` removed, or would."""
+
+    files: int
+    """Data files."""
+    size: int
+    """Their bytes."""
+    kept_young: int = 0
+    """Unreachable files that are younger than the grace period."""

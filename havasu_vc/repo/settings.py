@@ -1,0 +1,39 @@
+"""How a repository is to be worked with: which engine, and who hears of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from havasu_vc.engine.choose import EngineSettings, choose_engine
+from havasu_vc.engine.protocol import Engine, Progress
+
+__all__ = ["Settings"]
+
+
+def _nobody(note: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a repository is to be worked with."""
+
+    engine: str = "auto"
+    """`local`, `spark`, or `auto`: Spark when the input is large."""
+    engine_settings: EngineSettings = field(default_factory=EngineSettings)
+    """How the engine is set up."""
+    progress: Progress | None = None
+    """Hears how far the work is."""
+    note: Callable[[str], None] = _nobody
+    """Hears what a person should know."""
+
+    def open_engine(self, input_bytes: int) -> Engine:
+        """Return the engine for work of this size; the caller closes it."""
+        return choose_engine(
+            self.engine,
+            input_bytes=input_bytes,
+            settings=self.engine_settings,
+            progress=self.progress,
+            note=self.note,
+        )

@@ -1,0 +1,119 @@
+"""The rows of a dataset at a revision, in whatever form a program wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from havasu_vc.datasets.protocol import Dataset, Predicate
+from havasu_vc.errors import MissingProgramError
+from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.model.arrow import arrow_schema, to_source
+from havasu_vc.model.schema import Schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import geopandas
+    import pandas
+
+    from havasu_vc.repo.settings import Settings
+
+__all__ = ["Table"]
+
+
+class Table:
+    """The rows of one dataset at one revision. Nothing is read until asked for."""
+
+    def __init__(self, dataset: Dataset, settings: Settings) -> None:
+        self._dataset = dataset
+        self._settings = settings
+
+    @property
+    def path(self) -> str:
+        """Where the dataset is."""
+        return self._dataset.path
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns."""
+        return self._dataset.schema
+
+    @property
+    def crs(self) -> dict[str, str]:
+        """Coordinate reference systems as WKT, by name."""
+        return dict(self._dataset.crs)
+
+    def __len__(self) -> int:
+        return self._dataset.rows
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches, in bounded memory.
+
+        `keys` gives only rows with those keys. `box` leaves out files that have nothing
+        there; rows outside may still come. `source_types` gives columns the types that
+        they were imported with.
+        """
+        where = Predicate(None if keys is None else tuple(map(tuple, keys)), box)
+        tasks = self._dataset.scan(columns, where)
+        schema = self.schema if columns is None else self.schema.select(tuple(columns))
+        with self._settings.open_engine(self._dataset.size) as engine:
+            for batch in engine.run(tasks, description=f"Reading {self.path}"):
+                yield to_source(batch, schema) if source_types else batch
+
+    def to_arrow(self, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
+        """Return the rows as one Arrow table; the options are those of `to_batches`."""
+        schema = self.schema if columns is None else self.schema.select(tuple(columns))
+        batches = list(self.to_batches(columns, **options))
+        return pa.Table.from_batches(batches, None if batches else arrow_schema(schema))
+
+    def to_pandas(self, columns: Sequence[str] | None = None, **options: Any) -> pandas.DataFrame:
+        """Return the rows as a pandas data frame, geometries as WKB."""
+        _require("pandas", "geopandas")
+        options.setdefault("source_types", True)
+        return self.to_arrow(columns, **options).to_pandas()
+
+    def to_geopandas(
+        self, columns: Sequence[str] | None = None, **options: Any
+    ) -> geopandas.GeoDataFrame:
+        """Return the rows as a GeoDataFrame, its geometries in the dataset's CRS."""
+        geopandas = _require("geopandas", "geopandas")
+        names = self.schema.names if columns is None else tuple(columns)
+        found = [field for field in self.schema.geometries if field.name in names]
+        frame = self.to_pandas(columns, **options)
+        table = self.to_arrow([field.name for field in found], **options) if found else None
+        for field in found:
+            if table is None or field.geometry is None:
+                continue
+            column = table.column(field.name).combine_chunks()
+            wkb, _ = to_canonical(column, field.geometry.encoding)
+            crs = self.crs.get(field.geometry.crs or "")
+            frame[field.name] = geopandas.GeoSeries.from_wkb(
+                wkb.to_pandas(), crs=crs, index=frame.index
+            )
+        geometry = found[0].name if found else None
+        return geopandas.GeoDataFrame(frame, geometry=geometry)
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> Any:
+        """Return the rows as a DuckDB relation, of a connection or of the default one."""
+        duckdb = _require("duckdb", "duckdb")
+        return (connection or duckdb).from_arrow(self.to_arrow())
+
+
+def _require(module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingProgramError(
+            f"{module} is not installed", hints=(f"pip install 'havasu-vc[{extra}]'",)
+        ) from error
