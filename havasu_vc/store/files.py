@@ -91,6 +91,10 @@ class DataFileStore:
             raise DataFileNotFoundError(sha256)
         return place
 
+    def location(self, sha256: str) -> Path:
+        """Return where a file is or would be."""
+        return self._place(sha256)
+
     def has(self, sha256: str) -> bool:
         """Return whether a file is here."""
         return self._status(self._place(sha256), sha256) is not None

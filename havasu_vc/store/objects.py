@@ -106,13 +106,17 @@ class StoredObjects:
             ) from error
         return _KINDS[kind], data
 
-    def __contains__(self, object_id: ObjectId) -> bool:
-        """Return whether the object is here, and keep git from pruning it soon if it is."""
+    def has(self, object_id: ObjectId) -> bool:
+        """Return whether an object is here."""
+        return self._handle.odb.exists(object_id)
+
+    def keep(self, object_id: ObjectId) -> bool:
+        """Return whether an object is here, and keep git from pruning it soon if it is."""
         try:
             # What nothing reaches yet is pruned by age; git renews it when it is used again.
             os.utime(self.folder / object_id[:2] / object_id[2:])
         except OSError:
-            return self._handle.odb.exists(object_id)
+            return self.has(object_id)
         return True
 
     def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
@@ -147,7 +151,7 @@ class ObjectWriter:
     def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
         """Take an object in, unless it is there already, and return its id."""
         identity = object_id(kind, data)
-        if identity in self._pending or identity in self._stored:
+        if identity in self._pending or self._stored.keep(identity):
             return identity
         if self._pack is not None:
             self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)

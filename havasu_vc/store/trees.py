@@ -26,6 +26,7 @@ __all__ = [
     "format_tree",
     "parse_tree",
     "read_blob",
+    "read_entries",
     "tree_difference",
 ]
 

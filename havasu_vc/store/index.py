@@ -1,0 +1,234 @@
+"""The index and the work tree, kept in step with commits that we make.
+
+Datasets' internals are in the index (git insists) but never in the work tree. When a
+commit of ours moved HEAD, `git reset -q -- <internals>` brings just those entries up to
+it, and the user's staged, unstaged and untracked files stay as they are.
+
+Between the moved ref and the reset we may die. So a marker stands in
+`<git directory>/havasu/index-behind/` from before the one until after the other; its
+owner holds it locked. `mend` finds markers whose owner is gone and does their work.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from havasu_vc.errors import HavasuError, LockedError, NoBranchError
+from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
+from havasu_vc.store.objects import ObjectId, read_object
+from havasu_vc.store.preparation import is_prepared, prepare
+from havasu_vc.store.refs import read_head, read_ref
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.revisions import commit_tree
+from havasu_vc.store.trees import find_entry
+
+__all__ = ["in_step", "mend", "switch_worktree"]
+
+PATIENCE = 5.0
+"""Seconds that a held `index.lock` is waited for."""
+
+
+@contextlib.contextmanager
+def in_step(
+    repository: GitRepository, internals: Sequence[str], *, files: Sequence[str] = ()
+) -> Iterator[None]:
+    """Bring the index up to HEAD after a block that moves it.
+
+    `internals` are folders of datasets' internals that the commit changed; `files` are
+    ordinary files that it changed (`.gitattributes`). Nothing is done if the block raises
+    an error of ours, since then nothing moved. If another git holds the index all the
+    time, the commit stands, and the next command mends the index.
+    """
+    if repository.is_bare or repository.is_kart:
+        yield
+        return
+    blobs = {path: _blob_in_head(repository, path) for path in files}
+    with _marked(repository, internals, blobs) as marker:
+        try:
+            yield
+        except HavasuError:
+            marker.unlink(missing_ok=True)
+            raise
+        with contextlib.suppress(LockedError):
+            _catch_up(repository, internals, blobs)
+            marker.unlink(missing_ok=True)
+
+
+def mend(repository: GitRepository) -> bool:
+    """Do what a command that died left undone; return whether there was anything."""
+    folder = _marker_folder(repository)
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    mended = False
+    for name in names:
+        with contextlib.suppress(FileNotFoundError), open(folder / name, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # its owner is alive
+            try:
+                internals, blobs = _parse_marker(file.read())
+            except ValueError:
+                internals, blobs = [], {}  # it died while it wrote this, before the ref moved
+            if internals or blobs:
+                _catch_up(repository, internals, blobs)
+                mended = True
+            (folder / name).unlink(missing_ok=True)
+    return mended
+
+
+def switch_worktree(
+    repository: GitRepository,
+    target: str,
+    *,
+    create: bool = False,
+    start: ObjectId | None = None,
+    discard: bool = False,
+) -> None:
+    """Put HEAD, the index and the user's files on a branch, or on a commit given by its id.
+
+    git does the work, so what is not committed is kept or refused as it does. `create`
+    makes the branch, at `start` or HEAD; `discard` drops edits that are in the way.
+    """
+    is_branch = create or read_ref(repository, f"refs/heads/{target}") is not None
+    if repository.is_bare or repository.is_kart:
+        _point_head(repository, target, is_branch=is_branch, create=create, start=start)
+        return
+    if not is_prepared(repository):
+        prepare(repository)
+    options = ["--quiet", "--no-guess"]
+    options += ["--discard-changes"] if discard else []
+    if create:
+        options += ["--no-track", "--create", target, *([start] if start else [])]
+    else:
+        options += [target] if is_branch else ["--detach", target]
+    _patiently(lambda: repository.git("switch", *options))
+
+
+def _point_head(
+    repository: GitRepository,
+    target: str,
+    *,
+    is_branch: bool,
+    create: bool,
+    start: ObjectId | None,
+) -> None:
+    if create:
+        commit = start or read_head(repository).commit
+        if commit is None:
+            raise NoBranchError("there is no commit yet for a branch to begin at")
+        repository.git("branch", "--quiet", "--no-track", "--", target, commit)
+    message = f"checkout: moving from {read_head(repository).branch or 'HEAD'} to {target}"
+    if is_branch:
+        repository.git("symbolic-ref", "-m", message, "HEAD", f"refs/heads/{target}")
+    else:
+        repository.git("update-ref", "--no-deref", "-m", message, "HEAD", target)
+
+
+def _catch_up(
+    repository: GitRepository, internals: Sequence[str], blobs: Mapping[str, ObjectId | None]
+) -> None:
+    if not is_prepared(repository):
+        prepare(repository)
+    paths = list(internals)
+    for path, old in blobs.items():
+        new = _blob_in_head(repository, path)
+        if new == old:
+            continue
+        # A file that the user staged otherwise stays as it is staged.
+        if _blob_in_index(repository, path) == old:
+            paths.append(path)
+        _write_file(repository, path, old, new)
+    if paths:
+        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        command = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        _patiently(lambda: repository.git(*command, stdin=listed))
+
+
+def _patiently(run: Callable[[], object]) -> None:
+    deadline, pause = time.monotonic() + PATIENCE, 0.01
+    while True:
+        try:
+            run()
+            return
+        except LockedError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(pause)
+        pause = min(pause * 2, 0.2)
+
+
+def _blob_in_head(repository: GitRepository, path: str) -> ObjectId | None:
+    commit = read_head(repository).commit
+    if commit is None:
+        return None
+    found = find_entry(repository.objects, commit_tree(repository, commit), path)
+    return found.id if found is not None and not found.is_tree else None
+
+
+def _blob_in_index(repository: GitRepository, path: str) -> ObjectId | None:
+    text = repository.git("ls-files", "--stage", "-z", "--", path).text
+    return text.split()[1] if text else None
+
+
+def _write_file(
+    repository: GitRepository, path: str, old: ObjectId | None, new: ObjectId | None
+) -> None:
+    """Bring a file of the work tree from `old` to `new` unless the user changed it."""
+    work_tree = repository.work_tree
+    if work_tree is None or new is None:
+        return
+    place = work_tree / path
+    data = read_object(repository.objects, new, "blob")
+    with reporting_storage_errors(place):
+        if not os.path.lexists(place):
+            if old is None:
+                replace_file(place, data)
+            return
+        if old is None or place.is_symlink() or not place.is_file():
+            return
+        found = place.read_bytes()
+        # With core.autocrlf the copy has other line ends than the blob.
+        if found.replace(b"\r\n", b"\n") == read_object(repository.objects, old, "blob"):
+            replace_file(place, data.replace(b"\n", b"\r\n") if b"\r\n" in found else data)
+
+
+def _marker_folder(repository: GitRepository) -> Path:
+    return repository.git_directory / "havasu" / "index-behind"
+
+
+@contextlib.contextmanager
+def _marked(
+    repository: GitRepository, internals: Sequence[str], blobs: Mapping[str, ObjectId | None]
+) -> Iterator[Path]:
+    folder = _marker_folder(repository)
+    path = folder / secrets.token_hex(8)
+    with reporting_storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(path, "xb")
+    with file:
+        with reporting_storage_errors(folder):
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(_format_marker(internals, blobs))
+            file.flush()
+            os.fsync(file.fileno())
+            fsync_folder(folder)
+        yield path
+
+
+def _format_marker(internals: Sequence[str], blobs: Mapping[str, ObjectId | None]) -> bytes:
+    return json.dumps({"internals": list(internals), "files": dict(blobs)}).encode()
+
+
+def _parse_marker(data: bytes) -> tuple[list[str], dict[str, ObjectId | None]]:
+    document = json.loads(data)
+    if not isinstance(document, dict):
+        raise ValueError("a marker is an object")
+    return list(document.get("internals", ())), dict(document.get("files", {}))

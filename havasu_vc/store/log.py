@@ -1,0 +1,178 @@
+"""The commits that a revision reaches, newest first, as `git log` chooses them.
+
+No commit comes before all that were built upon it, and otherwise newer ones come first.
+With paths, only commits that changed one of them are given: the ids of the entries at
+the paths are compared with the parents', and of a merge that took one side as it was
+only that side is followed, so a commit costs the reading of a few trees at most.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pygit2
+from pygit2.enums import SortMode
+
+from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
+from havasu_vc.store.commits import Commit, read_commit
+from havasu_vc.store.objects import EMPTY_TREE, ObjectId
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import TREE, read_entries
+
+__all__ = ["LogFilter", "commits", "parse_date"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which commits are wanted. Every condition must hold."""
+
+    paths: tuple[str, ...] = ()
+    """Files and folders, one of which must have changed; none means any."""
+    since: int | None = None
+    """Seconds since 1970 that the commit must not be older than."""
+    until: int | None = None
+    """Seconds since 1970 that the commit must not be newer than."""
+    author: str | None = None
+    """A regular expression that `Name <email>` must match somewhere."""
+    grep: str | None = None
+    """A regular expression that a line of the message must match somewhere."""
+    skip: int = 0
+    """How many of those to leave out at the start."""
+    limit: int | None = None
+    """How many of those to give at most."""
+
+
+def commits(
+    repository: GitRepository,
+    start: ObjectId,
+    wanted: LogFilter = LogFilter(),
+    *,
+    hide: Sequence[ObjectId] = (),
+) -> Iterator[Commit]:
+    """Yield the commits that `start` reaches and those of `hide` do not."""
+    author, grep = _pattern("author", wanted.author), _pattern("grep", wanted.grep)
+    skipped = given = 0
+    for commit in _touching(repository, _walk(repository, start, hide), start, wanted.paths):
+        if given == wanted.limit:
+            return
+        time = commit.committer.time
+        if wanted.since is not None and time < wanted.since:
+            continue
+        if wanted.until is not None and time > wanted.until:
+            continue
+        if author and not author.search(f"{commit.author.name} <{commit.author.email}>"):
+            continue
+        if grep and not grep.search(commit.message):
+            continue
+        if skipped < wanted.skip:
+            skipped += 1
+            continue
+        given += 1
+        yield commit
+
+
+def parse_date(repository: GitRepository, text: str) -> int:
+    """Return a date in any of git's forms (`2 weeks ago`, `2026-01-31`) as seconds since 1970."""
+    answer = repository.git("rev-parse", f"--since={text}", check=False).text
+    match = re.fullmatch(r"--max-age=(\d+)", answer)
+    if match is None:
+        raise InvalidArgumentError(f"{text!r} is not a date")
+    return int(match[1])
+
+
+def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise InvalidArgumentError(f"--{name} is not a regular expression: {error}") from error
+
+
+def _walk(
+    repository: GitRepository, start: ObjectId, hide: Sequence[ObjectId]
+) -> Iterator[ObjectId]:
+    try:
+        walker = repository.handle.walk(start, SortMode.TOPOLOGICAL | SortMode.TIME)
+        for commit in hide:
+            walker.hide(commit)
+        for found in walker:
+            yield str(found.id)
+    except (KeyError, ValueError, pygit2.GitError) as error:
+        raise CorruptDatasetError(
+            f"git object {start}", f"its history cannot be read ({error})"
+        ) from error
+
+
+def _touching(
+    repository: GitRepository,
+    walk: Iterator[ObjectId],
+    start: ObjectId,
+    paths: tuple[str, ...],
+) -> Iterator[Commit]:
+    """Yield those of `walk` that changed one of the paths."""
+    if not paths:
+        for identity in walk:
+            yield read_commit(repository.objects, identity)
+        return
+    ends = _Ends(repository, paths)
+    followed = {start}
+    known: dict[ObjectId, Commit] = {}
+    for identity in walk:
+        if identity not in followed:
+            continue
+        followed.discard(identity)
+        commit = known.pop(identity, None) or read_commit(repository.objects, identity)
+        here, same = ends.of(commit.tree), None
+        for parent in _parents(repository, commit):
+            known[parent.id] = parent
+            if ends.of(parent.tree) == here:
+                same = parent
+                break
+        if same is not None:
+            followed.add(same.id)
+            continue
+        followed.update(commit.parents)
+        # A first commit changed what it has.
+        if commit.parents or any(here):
+            yield commit
+
+
+def _parents(repository: GitRepository, commit: Commit) -> Iterator[Commit]:
+    for parent in commit.parents:
+        if repository.objects.has(parent):  # beyond the end of a shallow clone there are none
+            yield read_commit(repository.objects, parent)
+
+
+class _Ends:
+    """What stands at each path in a tree, remembered by tree."""
+
+    def __init__(self, repository: GitRepository, paths: tuple[str, ...]) -> None:
+        self._source = repository.objects
+        self._parts = [[_raw(part) for part in path.split("/") if part] for path in paths]
+        self._trees: dict[ObjectId, tuple[bytes | None, ...]] = {}
+        self._folders: dict[tuple[bytes, tuple[bytes, ...]], bytes | None] = {}
+
+    def of(self, tree: ObjectId) -> tuple[bytes | None, ...]:
+        """Return mode and raw id at each path, as bytes to compare."""
+        if (known := self._trees.get(tree)) is None:
+            root = bytes.fromhex(tree or EMPTY_TREE)
+            known = tuple(self._end(TREE, root, tuple(parts)) for parts in self._parts)
+            self._trees[tree] = known
+        return known
+
+    def _end(self, mode: bytes, identity: bytes, parts: tuple[bytes, ...]) -> bytes | None:
+        if not parts:
+            return mode + identity
+        if mode != TREE:
+            return None
+        key = (identity, parts)
+        if key not in self._folders:
+            self._folders[key] = None
+            for found, name, below in read_entries(self._source, identity.hex()):
+                if name == parts[0]:
+                    self._folders[key] = self._end(found, below, parts[1:])
+                    break
+        return self._folders[key]
+
+
+def _raw(part: str) -> bytes:
+    return part.encode("utf-8", "surrogateescape")

@@ -1,0 +1,104 @@
+"""Making an ordinary repository one that can hold datasets.
+
+Datasets' internals are kept out of the work tree by a sparse checkout, in git's
+general (not `cone`) form, whose last patterns are ours:
+
+    /*                        everything, unless the user had patterns of their own
+    !**/.havasu-dataset/
+    !**/.table-dataset/
+
+A user's patterns stay in front. Patterns in cone form mean the same in general form,
+so such a checkout is turned into the general form. `tables/` (checkouts) is ignored
+through `info/exclude`; directory renames in merges are off, since they would move
+files that came by hash. The files are written here, not by `git sparse-checkout`, which
+would also turn on an extension of the repository format.
+"""
+
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.store.durability import replace_file
+from havasu_vc.store.objects import ObjectId, ObjectSource
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import read_blob
+
+__all__ = ["ATTRIBUTES_FILE", "attributes_edit", "is_prepared", "prepare"]
+
+ATTRIBUTES_FILE = ".gitattributes"
+_ATTRIBUTES = b"**/.havasu-dataset/** -text diff=havasu"
+
+_HIDDEN = tuple(f"!**/{marker}/" for marker in (HAVASU_MARKER, TABLE_MARKER))
+_IGNORED = "/tables/"
+
+
+def is_prepared(repository: GitRepository) -> bool:
+    """Return whether datasets' internals stay out of this work tree."""
+    if repository.is_bare or repository.is_kart:
+        return True
+    patterns = _lines(_read(repository, "sparse-checkout"))
+    return (
+        tuple(patterns[-len(_HIDDEN) :]) == _HIDDEN
+        and repository.config.boolean("core.sparseCheckout")
+        and not repository.config.boolean("core.sparseCheckoutCone", True)
+    )
+
+
+def prepare(repository: GitRepository) -> None:
+    """Set a repository up for datasets; do nothing where that was done.
+
+    In a repository that Kart made, the work tree and its settings stay Kart's.
+    """
+    if repository.is_kart:
+        return
+    config = repository.config
+    if config.boolean("merge.directoryRenames", True):
+        config.set("merge.directoryRenames", False)
+    if not repository.is_bare:
+        _ignore_checkouts(repository)
+        if not is_prepared(repository):
+            _hide_internals(repository)
+
+
+def attributes_edit(source: ObjectSource, tree: ObjectId | None) -> bytes | None:
+    """Return `.gitattributes` as a commit upon `tree` should have it; None if it is so already."""
+    old = read_blob(source, tree, ATTRIBUTES_FILE) if tree is not None else None
+    lines = (old or b"").splitlines()
+    if any(line.split() == _ATTRIBUTES.split() for line in lines):
+        return None
+    before = old or b""
+    if before and not before.endswith(b"\n"):
+        before += b"\n"
+    return before + _ATTRIBUTES + b"\n"
+
+
+def _ignore_checkouts(repository: GitRepository) -> None:
+    path = repository.common_directory / "info" / "exclude"
+    text = path.read_text("utf-8", "surrogateescape") if path.exists() else ""
+    if _IGNORED not in _lines(text):
+        added = ("" if not text or text.endswith("\n") else "\n") + _IGNORED + "\n"
+        replace_file(path, (text + added).encode("utf-8", "surrogateescape"))
+
+
+def _hide_internals(repository: GitRepository) -> None:
+    config = repository.config
+    wanted = _lines(_read(repository, "sparse-checkout"))
+    if not wanted or not config.boolean("core.sparseCheckout"):
+        wanted = ["/*"]  # patterns that were not in force would hide files now
+    wanted = [line for line in wanted if line not in _HIDDEN] + list(_HIDDEN)
+    data = "".join(f"{line}\n" for line in wanted).encode("utf-8", "surrogateescape")
+    replace_file(repository.git_directory / "info" / "sparse-checkout", data)
+    # `git sparse-checkout` keeps its settings per work tree, where they win.
+    own = config.boolean("extensions.worktreeConfig")
+    config.set("core.sparseCheckout", True, worktree=own)
+    config.set("core.sparseCheckoutCone", False, worktree=own)
+    if config.boolean("index.sparse"):
+        config.set("index.sparse", False, worktree=own)
+    if (repository.git_directory / "index").exists():
+        repository.git("sparse-checkout", "reapply")
+
+
+def _read(repository: GitRepository, name: str) -> str:
+    path = repository.git_directory / "info" / name
+    return path.read_text("utf-8", "surrogateescape") if path.exists() else ""
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]

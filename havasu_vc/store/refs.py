@@ -1,0 +1,280 @@
+"""Branches, tags and HEAD.
+
+A commit becomes part of history by one compare-and-swap: `move_head` or `move_ref`
+changes a ref only if it still has the value that the commit was built upon, writes
+its reflog, waits a while for a lock that another process holds, and says which of the
+two went wrong. Names follow git's rules.
+"""
+
+import random
+import time
+from dataclasses import dataclass
+
+import pygit2
+
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    InvalidArgumentError,
+    InvalidNameError,
+    LockedError,
+    NoBranchError,
+    RevisionNotFoundError,
+    StorageError,
+)
+from havasu_vc.store.objects import ObjectId
+from havasu_vc.store.repository import GitRepository
+
+__all__ = [
+    "Branch",
+    "Head",
+    "Tag",
+    "check_ref_name",
+    "create_branch",
+    "create_tag",
+    "delete_branch",
+    "delete_tag",
+    "list_branches",
+    "list_tags",
+    "move_head",
+    "move_ref",
+    "read_head",
+    "read_ref",
+    "rename_branch",
+]
+
+_BRANCHES, _REMOTES, _TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
+_SEPARATOR = "\x01"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where HEAD is."""
+
+    branch: str | None
+    """The branch that it is on; None when it is on a commit itself."""
+    commit: ObjectId | None
+    """The commit; None when the branch has none yet."""
+
+    @property
+    def ref(self) -> str:
+        """The ref that a commit moves."""
+        return "HEAD" if self.branch is None else _BRANCHES + self.branch
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch, here or as last seen on a remote."""
+
+    name: str
+    """Its name; a remote one's begins with the remote's."""
+    commit: ObjectId
+    """Its newest commit."""
+    is_head: bool
+    """Whether HEAD is on it."""
+    upstream: str | None
+    """The branch that it follows."""
+    checked_out: str | None
+    """The work tree that is on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag of a commit."""
+
+    name: str
+    """Its name."""
+    commit: ObjectId
+    """The commit, also when the tag has a message of its own."""
+    message: str | None
+    """The message, for a tag that has one."""
+
+
+def read_head(repository: GitRepository) -> Head:
+    """Return where HEAD is now."""
+    branch = repository.head_branch
+    return Head(branch, read_ref(repository, "HEAD" if branch is None else _BRANCHES + branch))
+
+
+def read_ref(repository: GitRepository, name: str) -> ObjectId | None:
+    """Return what a ref points at, or None if there is no such ref."""
+    try:
+        return str(repository.handle.references[name].resolve().target)
+    except (KeyError, pygit2.InvalidSpecError):
+        return None
+
+
+def move_head(repository: GitRepository, head: Head, new: ObjectId, message: str) -> None:
+    """Move the branch that HEAD was on, or HEAD itself, from where it was to a commit."""
+    if head.branch is None and repository.head_branch is not None:
+        raise ConcurrentChangeError("HEAD was put on a branch meanwhile; nothing is changed")
+    move_ref(repository, head.ref, old=head.commit, new=new, message=message)
+
+
+def move_ref(
+    repository: GitRepository,
+    ref: str,
+    *,
+    old: ObjectId | None,
+    new: ObjectId,
+    message: str,
+    patience: float = 5.0,
+) -> None:
+    """Point a ref at a commit if it is still at `old`; None means that it must not exist.
+
+    Raises ConcurrentChangeError if it is elsewhere, LockedError if it stays locked for as
+    many seconds as there is patience.
+    """
+    deadline, pause = time.monotonic() + patience, 0.002
+    while True:
+        try:
+            _swap(repository, ref, old, new, message)
+            return
+        except (pygit2.GitError, OSError, ValueError) as error:
+            # libgit2 reports a held lock and a lost race in several ways: look what is there.
+            if read_ref(repository, ref) != old:
+                raise ConcurrentChangeError(
+                    f"{_short(ref)} was moved by another process; nothing is changed",
+                    hints=("try again",),
+                ) from error
+            if time.monotonic() >= deadline:
+                raise _stuck(repository, ref, error) from error
+        time.sleep(pause * (1 + random.random()))
+        pause = min(pause * 2, 0.1)
+
+
+def _swap(
+    repository: GitRepository, ref: str, old: ObjectId | None, new: ObjectId, message: str
+) -> None:
+    if old is None:
+        repository.handle.create_reference_direct(ref, new, False, message)
+        return
+    # What this object read is what libgit2 compares under the lock.
+    reference = repository.handle.references.get(ref)
+    target = None if reference is None else reference.target
+    if reference is None or str(target) != old:
+        raise ValueError(f"{ref} is at {target}")
+    reference.set_target(new, message)
+
+
+def _stuck(repository: GitRepository, ref: str, error: Exception) -> Exception:
+    holder = repository.git_directory if ref == "HEAD" else repository.common_directory
+    lock = holder / f"{ref}.lock"
+    if lock.exists():
+        return LockedError(
+            f"{_short(ref)} is locked by another process",
+            hints=(f"if none is running, remove {lock}",),
+        )
+    others = repository.handle.references
+    if any(other.startswith(ref + "/") or ref.startswith(other + "/") for other in others):
+        return InvalidNameError(_short(ref), "there is a ref whose name is a part of it, or longer")
+    return StorageError(f"{_short(ref)} cannot be moved: {error}")
+
+
+def check_ref_name(name: str) -> None:
+    """Raise InvalidNameError unless git takes `name` for a branch or a tag."""
+    if name in ("HEAD", "@") or name.startswith("-"):
+        raise InvalidNameError(name, "git gives it another meaning")
+    try:
+        valid = pygit2.reference_is_valid_name(_BRANCHES + name)
+    except (ValueError, pygit2.GitError):
+        valid = False
+    if not valid:
+        raise InvalidNameError(name, "git does not allow it for branches and tags")
+
+
+def list_branches(repository: GitRepository, *, remote: bool = False) -> list[Branch]:
+    """Return the branches, by name."""
+    fields = ("refname", "objectname", "HEAD", "upstream:short", "worktreepath", "symref")
+    found = []
+    prefix = _REMOTES if remote else _BRANCHES
+    for name, commit, mark, upstream, worktree, symbolic in _each_ref(repository, prefix, fields):
+        if not symbolic:  # such as origin/HEAD
+            found.append(
+                Branch(
+                    name.removeprefix(prefix),
+                    commit,
+                    mark == "*",
+                    upstream or None,
+                    worktree or None,
+                )
+            )
+    return found
+
+
+def create_branch(
+    repository: GitRepository, name: str, commit: ObjectId, *, force: bool = False
+) -> None:
+    """Make a branch at a commit; with `force`, move it there if it exists."""
+    check_ref_name(name)
+    if not force and read_ref(repository, _BRANCHES + name) is not None:
+        raise InvalidArgumentError(f"there is a branch {name!r} already")
+    options = ["--force"] if force else []
+    repository.git("branch", "--quiet", "--no-track", *options, "--", name, commit)
+
+
+def rename_branch(repository: GitRepository, old: str, new: str, *, force: bool = False) -> None:
+    """Give a branch another name; its reflog, settings and HEADs follow."""
+    check_ref_name(new)
+    _check_branch(repository, old)
+    if not force and read_ref(repository, _BRANCHES + new) is not None:
+        raise InvalidArgumentError(f"there is a branch {new!r} already")
+    repository.git("branch", "-M" if force else "-m", "--", old, new)
+
+
+def delete_branch(repository: GitRepository, name: str, *, force: bool = False) -> None:
+    """Delete a branch; unless `force`, only one whose commits another one has."""
+    _check_branch(repository, name)
+    repository.git("branch", "--quiet", "-D" if force else "-d", "--", name)
+
+
+def _check_branch(repository: GitRepository, name: str) -> None:
+    if name != repository.head_branch and read_ref(repository, _BRANCHES + name) is None:
+        raise NoBranchError(
+            f"there is no branch {name!r}", hints=("`havasu-vc branch` lists the branches",)
+        )
+
+
+def list_tags(repository: GitRepository) -> list[Tag]:
+    """Return the tags of commits, by name."""
+    fields = ("refname", "objectname", "objecttype", "*objectname", "*objecttype", "contents")
+    found = []
+    for name, target, kind, peeled, peeled_kind, text in _each_ref(repository, _TAGS, fields):
+        if "commit" in (kind, peeled_kind):
+            message = text.removesuffix("\n") if kind == "tag" else None
+            found.append(Tag(name.removeprefix(_TAGS), peeled or target, message))
+    return found
+
+
+def create_tag(
+    repository: GitRepository,
+    name: str,
+    commit: ObjectId,
+    *,
+    message: str | None = None,
+    force: bool = False,
+) -> None:
+    """Tag a commit, with a message or without."""
+    check_ref_name(name)
+    if not force and read_ref(repository, _TAGS + name) is not None:
+        raise InvalidArgumentError(f"there is a tag {name!r} already")
+    options = ["--force"] if force else []
+    options += ["--no-sign"] if message is None else ["--annotate", f"--message={message}"]
+    repository.git("tag", *options, "--", name, commit)
+
+
+def delete_tag(repository: GitRepository, name: str) -> None:
+    """Delete a tag."""
+    if read_ref(repository, _TAGS + name) is None:
+        raise RevisionNotFoundError(name, hints=("`havasu-vc tag` lists the tags",))
+    repository.git("tag", "--delete", "--", name)
+
+
+def _each_ref(repository: GitRepository, prefix: str, fields: tuple[str, ...]) -> list[list[str]]:
+    # git's formats have no NUL before 2.36; a ref name or a subject has no control characters.
+    form = "%01".join(f"%({field})" for field in fields) + "%02"
+    text = repository.git("for-each-ref", f"--format={form}", prefix).text
+    return [line.lstrip("\n").split(_SEPARATOR) for line in text.split("\x02") if line.strip("\n")]
+
+
+def _short(ref: str) -> str:
+    return ref.removeprefix(_BRANCHES)

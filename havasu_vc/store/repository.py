@@ -1,0 +1,297 @@
+"""One git repository, opened: where it is, what it is doing, and a way to ask git.
+
+A repository is found as git finds it (upwards from a folder; work trees linked to
+another; bare ones), and also as Kart lays it out, in a `.kart` folder. What libgit2
+cannot open is refused with a reason. Opening changes nothing.
+
+Everything of ours that is not in git's objects lies below `data_folder`, in the git
+directory that all linked work trees share.
+"""
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import RepositoryState
+
+from havasu_vc.errors import (
+    HavasuError,
+    InvalidArgumentError,
+    RepositoryNotFoundError,
+    UnsupportedRepositoryError,
+)
+from havasu_vc.store.command import GitResult, run_git
+from havasu_vc.store.commits import Signature, parse_signature
+from havasu_vc.store.configuration import GitConfig
+from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
+
+__all__ = ["GitRepository", "Operation"]
+
+_KART_DIRECTORIES = (".kart", ".sno")
+
+_REASONS = {
+    "sha256": ("it uses SHA-256 object ids", "`git init --object-format=sha1`, then import again"),
+    "refstorage": ("it keeps its refs in a reftable", "`git refs migrate --ref-format=files`"),
+    "repository version": ("its format is newer than ours", "a later version may open it"),
+    "unsupported extension": ("it uses an extension of git that is unknown here", ""),
+}
+
+
+class Operation(StrEnum):
+    """What git command stopped half-way in a repository, if any."""
+
+    NONE = "none"
+    MERGE = "merge"
+    REVERT = "revert"
+    CHERRY_PICK = "cherry-pick"
+    REBASE = "rebase"
+    BISECT = "bisect"
+    APPLY = "am"
+
+
+_OPERATIONS = {
+    RepositoryState.NONE: Operation.NONE,
+    RepositoryState.MERGE: Operation.MERGE,
+    RepositoryState.REVERT: Operation.REVERT,
+    RepositoryState.REVERT_SEQUENCE: Operation.REVERT,
+    RepositoryState.CHERRYPICK: Operation.CHERRY_PICK,
+    RepositoryState.CHERRYPICK_SEQUENCE: Operation.CHERRY_PICK,
+    RepositoryState.BISECT: Operation.BISECT,
+    RepositoryState.REBASE: Operation.REBASE,
+    RepositoryState.REBASE_INTERACTIVE: Operation.REBASE,
+    RepositoryState.REBASE_MERGE: Operation.REBASE,
+    RepositoryState.APPLY_MAILBOX: Operation.APPLY,
+    RepositoryState.APPLY_MAILBOX_OR_REBASE: Operation.APPLY,
+}
+
+
+class GitRepository:
+    """An open repository. `open` and `init` make one."""
+
+    def __init__(self, handle: pygit2.Repository) -> None:
+        """Wrap what libgit2 opened."""
+        self.handle = handle
+        self.git_directory = Path(handle.path)
+        """The git directory of this work tree."""
+        self.common_directory = _common_directory(self.git_directory)
+        """The git directory that all linked work trees share."""
+        self.data_folder = self.common_directory / "havasu"
+        """Where what is ours lies: data files, key cache, lock."""
+        self.objects = StoredObjects(handle, self.common_directory / "objects", self._fetch)
+        """The git objects that are stored."""
+        self.config = GitConfig(self.git)
+        """git's settings."""
+
+    @classmethod
+    def open(cls, path: Path | str = ".") -> "GitRepository":
+        """Open the repository that `path` is in, or is."""
+        place = Path(path).absolute()
+        found = _discover(place)
+        if found is None:
+            raise RepositoryNotFoundError(str(path))
+        return cls(_opened(found, place))
+
+    @classmethod
+    def init(
+        cls, path: Path | str, *, bare: bool = False, branch: str | None = None
+    ) -> "GitRepository":
+        """Make a repository at `path`, or take the one that is there, and prepare it for datasets.
+
+        Doing it again changes nothing.
+        """
+        from havasu_vc.store.preparation import prepare
+
+        place = Path(path).absolute()
+        found = _git_directory_at(place)
+        if found is None:
+            _git_init(place, bare, branch)
+            repository = cls(_opened(_git_directory_at(place) or place, place))
+        else:
+            repository = cls(_opened(found, place))
+            repository._check_same(bare, branch)
+        prepare(repository)
+        return repository
+
+    @property
+    def path(self) -> Path:
+        """The work tree, or the git directory where there is none."""
+        return self.work_tree or self.git_directory
+
+    @property
+    def work_tree(self) -> Path | None:
+        """The folder of the user's files; None in a bare repository."""
+        return None if self.is_bare else Path(self.handle.workdir)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is no work tree."""
+        return self.handle.is_bare
+
+    @property
+    def is_kart(self) -> bool:
+        """Whether Kart made this repository and looks after its work tree and index."""
+        return self.git_directory.name in _KART_DIRECTORIES
+
+    @property
+    def operation(self) -> Operation:
+        """What git command stopped half-way here."""
+        return _OPERATIONS.get(RepositoryState(self.handle.state()), Operation.NONE)
+
+    @property
+    def head_branch(self) -> str | None:
+        """The name of the branch that HEAD is on, born or not; None when it is on none."""
+        target = self.handle.references["HEAD"].raw_target
+        if isinstance(target, bytes) and target.startswith(b"refs/heads/"):
+            return target.removeprefix(b"refs/heads/").decode("utf-8", "surrogateescape")
+        return None
+
+    @property
+    def author(self) -> Signature:
+        """Who a commit that is made now is by; raises NoUserError if nobody is configured."""
+        return self._identity("GIT_AUTHOR_IDENT")
+
+    @property
+    def committer(self) -> Signature:
+        """Who makes a commit now; raises NoUserError if nobody is configured."""
+        return self._identity("GIT_COMMITTER_IDENT")
+
+    def writer(self) -> ObjectWriter:
+        """Return a writer for the objects of one commit."""
+        return ObjectWriter(self.objects)
+
+    def git(
+        self,
+        *arguments: str,
+        check: bool = True,
+        stdin: bytes | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> GitResult:
+        """Run a git command in this repository."""
+        return run_git(
+            arguments,
+            git_directory=self.git_directory,
+            work_tree=self.work_tree,
+            stdin=stdin,
+            environment=environment,
+            check=check,
+        )
+
+    def _identity(self, variable: str) -> Signature:
+        # git guesses from the machine's names unless it is told not to.
+        return parse_signature(self.git("-c", "user.useConfigOnly=true", "var", variable).text)
+
+    def _fetch(self, object_id: ObjectId) -> tuple[ObjectKind, bytes] | None:
+        """Ask git for an object that a partial clone left with its remote."""
+        if self.config.get("extensions.partialclone") is None:
+            return None
+        answer = self.git("cat-file", "--batch", stdin=object_id.encode() + b"\n").output
+        head, _, data = answer.partition(b"\n")
+        match head.split():
+            case [_, b"commit" | b"tree" | b"blob" | b"tag" as kind, size]:
+                kinds: dict[bytes, ObjectKind] = {
+                    b"commit": "commit",
+                    b"tree": "tree",
+                    b"blob": "blob",
+                    b"tag": "tag",
+                }
+                return kinds[kind], data[: int(size)]
+        return None
+
+    def _check_same(self, bare: bool, branch: str | None) -> None:
+        if bare and not self.is_bare:
+            raise InvalidArgumentError(f"{self.path} is a repository with a work tree already")
+        if branch is None or branch == self.head_branch:
+            return
+        if not self.handle.head_is_unborn:
+            raise InvalidArgumentError(
+                f"{self.path} is a repository on branch {self.head_branch!r} already",
+                hints=(f"`havasu-vc switch -c {branch}` makes another branch",),
+            )
+        self.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+
+
+def _discover(place: Path) -> Path | None:
+    """Return the git directory that serves `place`."""
+    ceilings = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+    for folder in (place, *place.parents):
+        if folder != place and str(folder) in ceilings:
+            return None
+        if found := _git_directory_at(folder):
+            return found
+    return None
+
+
+def _git_directory_at(folder: Path) -> Path | None:
+    """Return the git directory whose work tree begins at a folder, or which it is."""
+    for name in (".git", *_KART_DIRECTORIES):
+        inside = folder / name
+        if inside.is_file() or (inside.is_dir() and _is_git_directory(inside)):
+            return inside
+    return folder if _is_git_directory(folder) else None
+
+
+def _is_git_directory(folder: Path) -> bool:
+    # As git: HEAD (a link or a file), objects and refs; a linked work tree's has `commondir`.
+    if not os.path.lexists(folder / "HEAD"):
+        return False
+    return (folder / "commondir").is_file() or (
+        (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    )
+
+
+def _opened(found: Path, place: Path) -> pygit2.Repository:
+    pygit2.settings.enable_fsync_gitdir(True)
+    # What a partial clone lacks is asked from git, so libgit2 need not refuse it.
+    pygit2.settings.set_extensions(["partialclone"])
+    # A `.git` file is resolved by libgit2; a folder that Kart named is a git directory as it is.
+    try:
+        return pygit2.Repository(str(found if found.is_dir() else found.parent))
+    except pygit2.GitError as error:
+        message = str(error)
+        if "not owned by" in message:
+            return _opened_unowned(found, place)
+        raise _refusal(message, place) from error
+
+
+def _opened_unowned(found: Path, place: Path) -> pygit2.Repository:
+    """Open a repository of another user if the user told git that it is safe."""
+    # git reads `safe.directory` from more places than libgit2 does; it says why if it is not.
+    run_git(["rev-parse", "--git-dir"], folder=found if found.is_dir() else found.parent)
+    pygit2.settings.owner_validation = False
+    try:
+        return pygit2.Repository(str(found if found.is_dir() else found.parent))
+    except pygit2.GitError as error:
+        raise _refusal(str(error), place) from error
+    finally:
+        pygit2.settings.owner_validation = True
+
+
+def _refusal(message: str, place: Path) -> HavasuError:
+    for sign, (reason, hint) in _REASONS.items():
+        if sign in message:
+            hints = (hint,) if hint else ()
+            return UnsupportedRepositoryError(f"{place} cannot be opened: {reason}", hints=hints)
+    if "not found" in message:
+        return RepositoryNotFoundError(str(place))
+    # Such as a configuration that cannot be parsed.
+    return UnsupportedRepositoryError(f"{place} cannot be opened: {message.splitlines()[0]}")
+
+
+def _common_directory(git_directory: Path) -> Path:
+    try:
+        text = (git_directory / "commondir").read_text("utf-8").rstrip("\n")
+    except FileNotFoundError:
+        return git_directory
+    return Path(os.path.normpath(git_directory / text))
+
+
+def _git_init(place: Path, bare: bool, branch: str | None) -> None:
+    if place.exists() and not place.is_dir():
+        raise InvalidArgumentError(f"{place} is a file; a repository needs a folder")
+    if branch is None:
+        configured = run_git(["config", "--get", "init.defaultBranch"], check=False).text
+        branch = configured or "main"
+    options = ["--quiet", "--object-format=sha1", f"--initial-branch={branch}"]
+    run_git(["init", *options, *(["--bare"] if bare else []), "--", str(place)])

@@ -1,0 +1,179 @@
+"""Names of commits: revisions, and ranges of two.
+
+A revision is anything git takes for a commit (`HEAD~2`, `v1^`, `main@{yesterday}`,
+`a1b2c3d`), and besides, as in Kart, `[EMPTY]` for the tree without datasets and `A^?`
+for A's first parent or `[EMPTY]` where it has none. A range is one of
+
+    A        from A to the work tree        A..B     from A to B
+                                            A...B    from the merge base of A and B to B
+
+where an end that is left out is HEAD. Everything here is resolved to ids at once, so a
+branch that moves meanwhile does not matter.
+"""
+
+import re
+from dataclasses import dataclass
+
+import pygit2
+
+from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.objects import EMPTY_TREE, ObjectId
+from havasu_vc.store.repository import GitRepository
+
+__all__ = [
+    "EMPTY",
+    "Range",
+    "RangeText",
+    "Revision",
+    "commit_tree",
+    "merge_base",
+    "parse_range",
+    "resolve",
+    "resolve_range",
+]
+
+EMPTY = "[EMPTY]"
+"""The name of the revision that holds nothing."""
+
+_FROM_MERGE_BASE = "..."
+"""The separator that starts at the merge base."""
+
+_RANGE = re.compile(r"(?P<old>.*?)(?P<separator>\.\.\.?)(?P<new>.*)", re.DOTALL)
+_AT = re.compile(r"([^@]*)@\{([^{}]*)\}(.*)")
+_DATE = re.compile(r"\d|yesterday|today|noon|midnight|tea|last|ago", re.IGNORECASE)
+_PARENT_OR_EMPTY = "^?"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A commit, or the empty revision."""
+
+    name: str
+    """How it was asked for."""
+    commit: ObjectId | None
+    """The commit; None for the empty revision."""
+    tree: ObjectId
+    """The commit's tree."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this is the revision that holds nothing."""
+        return self.commit is None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeText:
+    """A range as it was written."""
+
+    old: str
+    """Where it starts."""
+    new: str | None
+    """Where it ends; None for the work tree."""
+    from_merge_base: bool = False
+    """Whether it starts at the merge base of the two instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From one revision to another."""
+
+    old: Revision
+    """Where it starts."""
+    new: Revision
+    """Where it ends: HEAD where `to_work_tree`."""
+    to_work_tree: bool
+    """Whether what is not committed belongs to it."""
+
+
+def resolve(repository: GitRepository, name: str) -> Revision:
+    """Return the commit that a name means."""
+    if name in (EMPTY, EMPTY_TREE):
+        return Revision(name, None, EMPTY_TREE)
+    if name.endswith(_PARENT_OR_EMPTY):
+        commit = resolve(repository, name.removesuffix(_PARENT_OR_EMPTY) or "HEAD").commit
+        parents = read_commit(repository.objects, commit).parents if commit else ()
+        if not parents:
+            return Revision(name, None, EMPTY_TREE)
+        return Revision(name, parents[0], commit_tree(repository, parents[0]))
+    commit = _commit_id(repository, name)
+    return Revision(name, commit, commit_tree(repository, commit))
+
+
+def parse_range(text: str) -> RangeText:
+    """Return the ends of a range.
+
+    >>> parse_range("main...")
+    RangeText(old='main', new='HEAD', from_merge_base=True)
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return RangeText(text or "HEAD", None)
+    old, separator, new = match.groups()
+    if ".." in new:
+        raise InvalidArgumentError(
+            f"{text!r} is not a range of two revisions", hints=("write A..B or A...B",)
+        )
+    return RangeText(old or "HEAD", new or "HEAD", separator == _FROM_MERGE_BASE)
+
+
+def resolve_range(repository: GitRepository, text: str) -> Range:
+    """Return the revisions between which a range goes.
+
+    Where HEAD has no commit yet, the work tree is compared with the empty revision.
+    """
+    ends = parse_range(text)
+    if ends.new is None:
+        head = _head(repository)
+        old = head if ends.old in ("HEAD", "@") else resolve(repository, ends.old)
+        return Range(old, head, to_work_tree=True)
+    old, new = resolve(repository, ends.old), resolve(repository, ends.new)
+    if ends.from_merge_base and old.commit and new.commit:
+        base = merge_base(repository, old.commit, new.commit)
+        if base is None:
+            raise RevisionNotFoundError(
+                text, hints=(f"the two have no common ancestor: `{ends.old}..{ends.new}`",)
+            )
+        old = Revision(base, base, commit_tree(repository, base))
+    return Range(old, new, to_work_tree=False)
+
+
+def merge_base(repository: GitRepository, one: ObjectId, other: ObjectId) -> ObjectId | None:
+    """Return the best common ancestor of two commits, or None if they have none."""
+    try:
+        found = repository.handle.merge_base(one, other)
+    except (KeyError, ValueError, pygit2.GitError):
+        return None
+    return None if found is None else str(found)
+
+
+def commit_tree(repository: GitRepository, commit: ObjectId) -> ObjectId:
+    """Return the tree of a commit."""
+    return read_commit(repository.objects, commit).tree
+
+
+def _head(repository: GitRepository) -> Revision:
+    if repository.handle.head_is_unborn:
+        return Revision("HEAD", None, EMPTY_TREE)
+    return resolve(repository, "HEAD")
+
+
+def _commit_id(repository: GitRepository, name: str) -> ObjectId:
+    if not name or name.startswith("-") or not name.isprintable():
+        raise RevisionNotFoundError(name)
+    if match := _AT.fullmatch(name):
+        return _commit_at(repository, name, match)
+    try:
+        found = repository.handle.revparse_single(name)
+    except pygit2.AmbiguousError as error:
+        raise RevisionNotFoundError(
+            name, hints=("it is the beginning of several ids: give more digits",)
+        ) from error
+    except (KeyError, ValueError, pygit2.GitError, OSError) as error:
+        raise RevisionNotFoundError(name) from error
+    try:
+        return str(found.peel(pygit2.Commit).id)
+    except (ValueError, pygit2.GitError) as error:
+        raise RevisionNotFoundError(
+            name, hints=("it names something else than a commit",)
+        ) from error
