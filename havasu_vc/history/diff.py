@@ -7,13 +7,13 @@ first, the engine does that, and the changes of all parts are sorted back togeth
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.folder import MemoryFolder
+from havasu_vc.datasets.folder import MemoryFolder, guard_of
 from havasu_vc.datasets.havasu.diff import DiffPlan, plan_diff
 from havasu_vc.datasets.havasu.documents import layout_documents
 from havasu_vc.datasets.havasu.pieces import pair_parts
@@ -24,7 +24,6 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
-from havasu_vc.datasets.folder import guard_of
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -36,14 +35,20 @@ PARTS = 64
 
 
 def diff_datasets(
-    path: str, old: Dataset | None, new: Dataset | None, engine: Engine
+    path: str, old: Dataset | None, new: Dataset | None, open_engine: Callable[[], Engine]
 ) -> DatasetDiff:
-    """Return how one dataset differs between two versions; its changes are read lazily."""
+    """Return how one dataset differs between two versions.
+
+    An engine is opened when the first change is asked for, and closed after the last.
+    """
     before = None if old is None else old.header
     after = None if new is None else new.header
-    return DatasetDiff(
-        path, before, after, meta_changes(before, after), row_changes(old, new, engine)
-    )
+
+    def changes() -> Iterator[ChangeBatch]:
+        with open_engine() as engine:
+            yield from row_changes(old, new, engine)
+
+    return DatasetDiff(path, before, after, meta_changes(before, after), changes())
 
 
 def meta_changes(

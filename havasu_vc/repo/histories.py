@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc.errors import NotFoundError
 from havasu_vc.datasets.havasu.view import FOLDER, HavasuDataset
+from havasu_vc.errors import NotFoundError
+from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import CommitInfo, DatasetDiff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.store.commits import Commit, read_commit
@@ -129,7 +130,7 @@ def diff_revisions(
             first, second = before.get(path), after.get(path)
             if wanted.of(path) is None or _equal(first, second):
                 continue
-            yield from _dataset_diff(repo, path, _view(repo, first, old), _view(repo, second, new))
+            yield _dataset_diff(repo, path, _view(repo, first, old), _view(repo, second, new))
 
     def filtered() -> Iterator[DatasetDiff]:
         for each in differing():
@@ -154,10 +155,6 @@ def _view(repo: Repo, folder: DatasetFolder | None, revision: Revision) -> Havas
 
 def _dataset_diff(
     repo: Repo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
-) -> Iterator[DatasetDiff]:
-    # Late, as pyarrow is: `log` and `status` do without.
-    from havasu_vc.history.diff import diff_datasets
-
+) -> DatasetDiff:
     size = sum(view.size for view in (old, new) if view is not None)
-    with repo.settings.open_engine(size) as engine:
-        yield diff_datasets(path, old, new, engine)
+    return diff_datasets(path, old, new, lambda: repo.settings.open_engine(size))

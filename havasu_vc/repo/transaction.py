@@ -23,11 +23,11 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.store.commits import Signature, format_commit, read_commit
-from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import shared_lock
-from havasu_vc.store.objects import ObjectWriter
+from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource, ObjectWriter, object_id
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.trees import find_entry
@@ -144,11 +144,11 @@ class Transaction:
     ) -> str:
         parent = None if head.commit is None else read_commit(self._git.objects, head.commit)
         committer = self._git.committer
+        base = None if parent is None else parent.tree
+        attributes = attributes_edit(self._git.objects, base)
+        files = {} if attributes is None else {ATTRIBUTES_FILE: attributes}
         with self._git.writer() as writer:
-            tree = write_tree(writer, None if parent is None else parent.tree, edits, removed)
-            attributes = attributes_edit(writer, tree)
-            if attributes is not None:
-                tree = edit_tree(writer, tree, {ATTRIBUTES_FILE: attributes})
+            tree = write_tree(writer, base, edits, removed, files)
             commit = writer.write(
                 "commit",
                 format_commit(
@@ -167,36 +167,61 @@ class Transaction:
         if head.branch != current.branch:
             move_ref(self._git, head.ref, old=head.commit, new=commit, message=reason)
             return commit
-        files = [] if attributes is None else [ATTRIBUTES_FILE]
-        with in_step(self._git, folders, files=files):
+        with in_step(self._git, folders, files=tuple(files)):
             move_head(self._git, head, commit, reason)
         return commit
 
 
 def write_tree(
-    writer: ObjectWriter, base: str | None, edits: Sequence[TreeEdit], removed: Sequence[str]
+    writer: ObjectWriter,
+    base: str | None,
+    edits: Sequence[TreeEdit],
+    removed: Sequence[str] = (),
+    files: Mapping[str, bytes] | None = None,
 ) -> str:
-    """Write the trees that edits make of a base, guards included; return the root's id."""
+    """Write the trees that edits make of a base, guards included; return the root's id.
+
+    A guard names trees, so these are made once without it, in memory: git's store gets
+    nothing that no commit reaches.
+    """
     changes: dict[str, Change] = {f"{path}/{FOLDER}": None for path in removed}
+    changes.update(files or {})
     for edit in edits:
         changes.update(_changes(edit))
-    tree = edit_tree(writer, base, changes)
-    snapshots: dict[str, Change] = {}
+    draft = _Draft(writer)
+    tree = edit_tree(draft, base, changes)
     for edit in edits:
         if edit.snapshot is not None:
-            inside = find_entry(writer, tree, f"{edit.path}/{FOLDER}")
+            inside = find_entry(draft, tree, f"{edit.path}/{FOLDER}")
             if inside is None:
                 raise ValueError(f"the edit of {edit.path} leaves nothing")
-            guard = guard_of(TreeFolder(writer, inside.id), edit.path)
-            snapshots[f"{edit.path}/{FOLDER}/snapshot.json"] = format_snapshot(
-                edit.snapshot, guard
-            )
-    return edit_tree(writer, tree, snapshots) if snapshots else tree
+            guard = guard_of(TreeFolder(draft, inside.id), edit.path)
+            document = format_snapshot(edit.snapshot, guard)
+            changes[f"{edit.path}/{FOLDER}/snapshot.json"] = document
+    return edit_tree(writer, base, changes)
+
+
+class _Draft:
+    """Objects that are never stored."""
+
+    def __init__(self, source: ObjectSource) -> None:
+        self._source = source
+        self._objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
+
+    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+        """Take an object in and return its id."""
+        identity = object_id(kind, data)
+        self._objects[identity] = (kind, data)
+        return identity
+
+    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
+        """Return an object that was taken in or that is stored."""
+        return self._objects.get(object_id) or self._source.read(object_id)
 
 
 def _changes(edit: TreeEdit) -> Mapping[str, Change]:
     folder = f"{edit.path}/{FOLDER}"
-    changes: dict[str, bytes | Existing | None] = {}
+    changes: dict[str, Change] = {}
     if edit.fresh:
         changes[folder] = None
     for path, data in edit.blobs.items():

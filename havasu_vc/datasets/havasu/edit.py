@@ -80,6 +80,11 @@ class Edit:
         """The columns after the edit."""
         return self.layout.schema
 
+    @property
+    def counts(self) -> ChangeCounts:
+        """The changes collected so far."""
+        return self._counts
+
     def __enter__(self) -> Self:
         return self
 

@@ -1,0 +1,163 @@
+"""From one schema to the next: what may change without rewriting a data file.
+
+Columns may be added, dropped, renamed, reordered and widened, by field id. A renamed
+column keeps the name it has in files; a column that takes over a name which files
+still use for another gets one of its own. A column once required, or part of the key,
+cannot be dropped; nothing may be narrowed, for that could lose values.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from havasu_vc.errors import SchemaViolationError
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type
+
+__all__ = ["check_evolution", "field_ids", "match_by_name", "widens", "with_stored_names"]
+
+BLOCK = 1 << 20
+"""New field ids are drawn within so many of the highest, so that branches rarely collide."""
+
+_WIDER = {
+    (Primitive.INT, Primitive.LONG),
+    (Primitive.FLOAT, Primitive.DOUBLE),
+}
+
+
+def field_ids(last_id: int, *, source: random.Random | None = None) -> Callable[[], int]:
+    """Return a function that draws new field ids above `last_id`, each once."""
+    draw = source or random.SystemRandom()
+    counter = iter(range(last_id + 1 + draw.randrange(BLOCK), 1 << 31))
+    return counter.__next__
+
+
+def widens(old: Type, new: Type) -> bool:
+    """Whether every value of one type is a value of another, stored alike or wider.
+
+    >>> widens(Primitive.INT, Primitive.LONG), widens(Decimal(9, 2), Decimal(7, 2))
+    (True, False)
+    """
+    if old == new:
+        return True
+    match old, new:
+        case Primitive(), Primitive():
+            return (old, new) in _WIDER
+        case Decimal(), Decimal():
+            return old.scale == new.scale and old.precision <= new.precision
+        case Struct(), Struct():
+            known = {field.id: field for field in new.fields}
+            return all(f.id not in known or widens(f.type, known[f.id].type) for f in old.fields)
+        case List(), List():
+            return old.element.id == new.element.id and widens(old.element.type, new.element.type)
+        case Map(), Map():
+            return (
+                old.key == new.key
+                and old.value.id == new.value.id
+                and widens(old.value.type, new.value.type)
+            )
+        case _:
+            return False
+
+
+def check_evolution(old: Schema, new: Schema) -> None:
+    """Raise unless rows of the old schema can be read under the new one without loss."""
+    for field in new.fields:
+        before = old.by_id.get(field.id)
+        if before is None:
+            if field.required:
+                raise SchemaViolationError(
+                    f"column {field.name!r} cannot be added as required: rows have no value for it"
+                )
+            continue
+        _check_column(before, field)
+    if old.identifier_ids and set(old.identifier_ids) - set(new.by_id):
+        gone = old.by_id[min(set(old.identifier_ids) - set(new.by_id))]
+        raise SchemaViolationError(
+            f"key column {gone.name!r} cannot be dropped",
+            hints=("choose another key in the same change",),
+        )
+
+
+def _check_column(before: Field, field: Field) -> None:
+    if not widens(before.type, field.type):
+        raise SchemaViolationError(
+            f"column {field.name!r} cannot become {field.type}: "
+            f"it is {before.type} and values could be lost",
+            hints=("add a column of the new type and fill it",),
+        )
+    if field.required and not before.required:
+        raise SchemaViolationError(f"column {field.name!r} cannot become required: it may hold nulls")
+    if (before.geometry is None) != (field.geometry is None):
+        raise SchemaViolationError(f"column {field.name!r} cannot change to or from a geometry")
+
+
+def with_stored_names(schema: Schema) -> Schema:
+    """Return a schema whose columns all have names of their own in files."""
+    taken = {field.stored_name for field in schema.fields if field.physical_name is not None}
+    fields = []
+    for field in schema.fields:
+        if field.physical_name is None and field.name in taken:
+            field = replace(field, physical_name=f"{field.name}_{field.id}")
+        taken.add(field.stored_name)
+        fields.append(field)
+    return Schema(tuple(fields), schema.identifier_ids)
+
+
+def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> Schema:
+    """Return the schema of incoming rows in terms of a dataset's columns.
+
+    A column of the same name is the same column; it takes the wider of both types.
+    The dataset's columns stay in their order, new ones follow, missing ones are dropped.
+    """
+    fields = []
+    for field in old.fields:
+        came = incoming.by_name.get(field.name)
+        if came is None:
+            continue
+        came_type = with_ids(came.type, new_id, field.type)
+        if widens(came_type, field.type):
+            fields.append(field)
+        elif widens(field.type, came_type):
+            fields.append(replace(field, type=came_type, source_type=came.source_type))
+        else:
+            raise SchemaViolationError(
+                f"column {field.name!r} is {field.type} in the dataset and {came.type} in the source",
+                hints=("import it as another dataset, or change the type in the source",),
+            )
+    known = {field.name for field in old.fields}
+    for field in incoming.fields:
+        if field.name not in known:
+            type_ = with_ids(field.type, new_id, None)
+            fields.append(replace(field, id=new_id(), type=type_, required=False))
+    ids = {field.id for field in fields}
+    if not ids.issuperset(old.identifier_ids):
+        lost = next(old.by_id[i].name for i in old.identifier_ids if i not in ids)
+        raise SchemaViolationError(f"the source has no column {lost!r}, which is in the key")
+    return with_stored_names(Schema(tuple(fields), old.identifier_ids))
+
+
+def with_ids(type_: Type, new_id: Callable[[], int], like: Type | None) -> Type:
+    """Return a nested type with the ids of a like one, and new ids where it has none."""
+
+    def part(field: Field, counterpart: Field | None) -> Field:
+        inner = with_ids(field.type, new_id, None if counterpart is None else counterpart.type)
+        return replace(field, id=counterpart.id if counterpart else new_id(), type=inner)
+
+    match type_:
+        case Struct(fields):
+            names = {f.name: f for f in like.fields} if isinstance(like, Struct) else {}
+            return Struct(tuple(part(f, names.get(f.name)) for f in fields))
+        case List(element):
+            return List(part(element, like.element if isinstance(like, List) else None))
+        case Map(key, value):
+            same = like if isinstance(like, Map) else None
+            return Map(
+                part(key, None if same is None else same.key),
+                part(value, None if same is None else same.value),
+            )
+        case _:
+            return type_
+

@@ -1,0 +1,272 @@
+"""Importing: layers of a file become datasets, in one commit.
+
+A dataset that is there already is an error, unless it is to be replaced. Then the
+source is compared with it by key, and only what differs is committed, which is how
+agencies publish one release after another.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.apply import collect_changes
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, KeyViolationError, UnsupportedTypeError
+from havasu_vc.exchange.importing import write_table
+from havasu_vc.exchange.source import Source, SourceOptions
+from havasu_vc.exchange.sources import open_sources
+from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.evolution import field_ids, match_by_name
+from havasu_vc.model.names import check_dataset_path
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.repo.results import ImportResult
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.repository import Repo
+
+__all__ = ["ImportRequest", "import_layers", "replacement"]
+
+ORDERS = ("key", "hilbert", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import, and how."""
+
+    location: str
+    """A file, folder or pattern."""
+    destination: str | None = None
+    """The dataset's path, for a single layer."""
+    layers: tuple[str, ...] = ()
+    """Layers, each perhaps with its dataset as `LAYER:DATASET`."""
+    all_layers: bool = False
+    """Whether all layers are meant."""
+    options: SourceOptions | None = None
+    """How the source is read."""
+    order: str = "key"
+    """How rows are ordered in files."""
+    replace: bool = False
+    """Whether datasets that are there are replaced."""
+
+
+def import_layers(
+    repo: Repo, request: ImportRequest, *, dry_run: bool, message: str | None
+) -> ImportResult:
+    """Import layers as datasets, in one commit."""
+    if request.order not in ORDERS:
+        raise InvalidArgumentError(
+            f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
+        )
+    chosen = _sources(request)
+    existing = set(repo.folders(repo.head()))
+    for source, path in chosen:
+        check_dataset_path(path, existing - {path})
+        if path in existing and not request.replace:
+            raise InvalidArgumentError(
+                f"there is a dataset {path!r} already",
+                hints=("--replace commits what differs from it; or give another name",),
+            )
+        existing.add(path)
+    notes = [note for source, _ in chosen for note in source.notes]
+    counts: dict[str, ChangeCounts] = {}
+    edits: list[TreeEdit] = []
+    with repo.transaction() as transaction:
+        size = sum(source.input_bytes for source, _ in chosen)
+        with repo.settings.open_engine(size) as engine:
+            known = repo.folders(repo.head())
+            for source, path in chosen:
+                if path in known:
+                    old = replace_storage(repo.dataset(path), transaction.storage)
+                    edit = _replacing(old, source, engine, request, notes)
+                else:
+                    edit = _fresh(path, source, transaction.storage, engine, request)
+                counts[path] = edit.counts
+                if edit.blobs:
+                    edits.append(edit)
+        if dry_run or not edits:
+            return ImportResult(None, repo.head_branch, counts, tuple(notes))
+        text = message or _message(request.location, chosen)
+        commit = transaction.commit(edits, text)
+    return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
+    """Return the sources to read, each with the path of its dataset."""
+    names, paths = [], []
+    for layer in request.layers:
+        name, _, path = layer.partition(":")
+        names.append(name)
+        paths.append(path or None)
+    sources = open_sources(request.location, names, options=request.options)
+    if len(sources) > 1 and not names and not request.all_layers:
+        listed = ", ".join(source.name for source in sources)
+        raise InvalidArgumentError(
+            f"{request.location} has {len(sources)} layers: {listed}",
+            hints=("name one with --layer, or take all with --all-layers",),
+        )
+    if request.destination is not None:
+        if len(sources) > 1:
+            raise InvalidArgumentError(
+                "one name cannot stand for several layers", hints=("write LAYER:DATASET",)
+            )
+        paths = [request.destination.strip("/")]
+    paths = paths or [None] * len(sources)
+    named = [(s, p if p is not None else s.name) for s, p in zip(sources, paths, strict=True)]
+    twice = {path for _, path in named if [p for _, p in named].count(path) > 1}
+    if twice:
+        raise InvalidArgumentError(f"two layers would become the dataset {min(twice)!r}")
+    return named
+
+
+def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
+    file = PurePath(location).name
+    if len(chosen) == 1:
+        source, path = chosen[0]
+        return f"Import from {file}:{source.name} to {path}/"
+    lines = [f"{source.name} to {path}/" for source, path in chosen]
+    return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
+
+
+def _meta(source: Source) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    if source.title:
+        meta["meta/title"] = source.title.encode()
+    if source.description:
+        meta["meta/description"] = source.description.encode()
+    for name, wkt in source.crs.items():
+        meta[f"meta/crs/{name}.wkt"] = wkt.encode()
+    return meta
+
+
+def _hilbert(schema: Schema, order: str) -> str | None:
+    if order != "hilbert":
+        return None
+    if not schema.geometries:
+        raise InvalidArgumentError("there is no geometry column to order by")
+    return schema.geometries[0].name
+
+
+def _fresh(
+    path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
+) -> TreeEdit:
+    hilbert = _hilbert(source.schema, request.order)
+    new = NewDataset(
+        path,
+        source.schema,
+        table_uuid=str(uuid.uuid4()),
+        meta=_meta(source),
+        hilbert=None if hilbert is None else source.schema.by_name[hilbert].id,
+    )
+    return _written(path, source.tasks(), new, storage, engine, source.input_bytes, hilbert)
+
+
+def _written(
+    path: str,
+    tasks: Sequence[Task],
+    new: NewDataset,
+    storage: Storage,
+    engine: Engine,
+    size: int,
+    hilbert: str | None,
+) -> TreeEdit:
+    try:
+        files = write_table(tasks, new, storage, engine, input_bytes=size, hilbert=hilbert)
+    except KeyViolationError as error:
+        raise KeyViolationError(f"{path}: {error.message}", hints=error.hints) from error
+    return new.edit(files)
+
+
+def replace_storage(view: HavasuDataset, storage: Storage) -> HavasuDataset:
+    """Return a view whose edits are staged by a transaction."""
+    return replace(view, storage=storage)
+
+
+def _replacing(
+    old: HavasuDataset, source: Source, engine: Engine, request: ImportRequest, notes: list[str]
+) -> TreeEdit:
+    """Return the edit that makes a dataset hold what a source does."""
+    key = None if request.options is None else request.options.primary_key
+    if key is not None and tuple(sorted(key)) != tuple(sorted(old.key.names)):
+        raise InvalidArgumentError(
+            f"{old.path} has the key ({', '.join(old.key.names)}), not ({', '.join(key)})",
+            hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
+        )
+    schema = match_by_name(old.schema, source.schema, field_ids(old.properties.last_column_id))
+    meta = {
+        name: data
+        for name, data in _meta(source).items()
+        if name.startswith("meta/crs/") or old.folder.read(name) is None
+    }
+    tasks = [task_of(renamed, task, schema) for task in source.tasks()]
+    return replacement(old, tasks, schema, meta, engine, source.input_bytes)
+
+
+@kernel
+def renamed(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task in the columns of a schema, matched by name."""
+    target = arrow_schema(schema)
+    for batch in run_task(task):
+        columns = []
+        for field in target:
+            column = batch.column(field.name)
+            try:
+                columns.append(column if column.type == field.type else column.cast(field.type))
+            except pa.ArrowException as error:
+                raise UnsupportedTypeError(field.name, str(error).splitlines()[0]) from error
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def replacement(
+    old: HavasuDataset,
+    tasks: Sequence[Task],
+    schema: Schema,
+    meta: dict[str, bytes],
+    engine: Engine,
+    size: int,
+) -> TreeEdit:
+    """Return the edit that makes a dataset hold the rows of some tasks, and no others.
+
+    The rows are staged as a dataset of their own first, and compared with the old one.
+    """
+    hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
+    staged = NewDataset(
+        old.path,
+        schema,
+        table_uuid=old.properties.table_uuid,
+        meta={},
+        hilbert=None if hilbert is None else schema.by_name[hilbert].id,
+    )
+    fresh = _written(old.path, tasks, staged, old.storage, engine, size, hilbert)
+    new = HavasuDataset(old.path, edited(None, fresh), old.storage, "the source")
+    documents = dict(meta)
+    for name, data in list(documents.items()):
+        if old.folder.read(name) == data:
+            del documents[name]
+    layout = old.layout
+    if schema != old.schema:
+        documents |= layout_documents(schema, old.partition, old.order)
+        documents["meta/properties.json"] = format_properties(
+            old.properties.raised(schema.last_id)
+        )
+        layout = layout_of(schema, {**layout_documents(schema, old.partition, old.order)})
+    with Edit(old, layout=layout, documents=documents) as edit:
+        collect_changes(edit, row_changes(old, new, engine))
+        if not edit.counts.total and not documents:
+            return TreeEdit(old.path, {})
+        return edit.finish()
