@@ -198,7 +198,7 @@ class EngineContract:
             with pytest.raises(errors.EngineError) as caught:
                 list(engine.run(many))
             assert "havasu_vc.testing.kernels:fail_unexpectedly" in str(caught.value)
-            assert "KeyError" in str(caught.value)
+            assert "RuntimeError" in str(caught.value)
             assert "no such column" in str(caught.value)
             assert "\n" not in str(caught.value)
 

@@ -92,7 +92,7 @@ def test_an_unexpected_exception_stays_as_the_cause(count: int) -> None:
     task = task_of(kernels.fail_unexpectedly, "height")
     with LocalEngine(threads=2) as engine, pytest.raises(EngineError) as caught:
         list(engine.run([task] * count))
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_an_error_stops_the_tasks_after_it(tmp_path: Path) -> None:
