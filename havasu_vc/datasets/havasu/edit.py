@@ -113,6 +113,10 @@ class Edit:
             self._gone[entry.file] = self._spool()
         self._gone[entry.file].add(rows)
 
+    def add_documents(self, documents: Mapping[str, bytes | None]) -> None:
+        """Write or remove documents of the dataset itself, by path."""
+        self._documents.update(documents)
+
     def insert(self, rows: pa.RecordBatch) -> None:
         """Bring rows."""
         self._come.add(rows)

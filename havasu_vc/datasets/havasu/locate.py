@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.digest import hash_keys, hash_rows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.keys import (
     DamagedKeyCache,
@@ -25,15 +25,16 @@ from havasu_vc.datasets.havasu.keys import (
     open_key_cache,
     write_key_cache,
 )
-from havasu_vc.datasets.havasu.parquet import read_row_groups
+from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Hits", "locate"]
+__all__ = ["Hits", "locate", "rows_with_keys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +109,18 @@ def _may_hold(entry: Entry, keys: pa.RecordBatch, schema: Schema) -> bool:
     upper = pa.scalar(statistics.upper, column.type)
     inside = pc.and_(pc.greater_equal(column, lower), pc.less_equal(column, upper))
     return bool(pc.any(inside).as_py())
+
+
+def rows_with_keys(dataset: HavasuDataset, keys: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the live rows whose keys are among some, reading only the row groups they are in.
+
+    `keys` has the key columns in stored types. Rows come in no particular order, and rarely
+    one comes whose key only hashes alike.
+    """
+    pieces = [
+        read_rows(dataset.file_path(hits.entry), dataset.schema, np.unique(hits.found.positions))
+        for hits in locate(dataset, hash_keys(keys, dataset.schema), keys)
+    ]
+    if not pieces:
+        return pa.RecordBatch.from_pylist([], schema=arrow_schema(dataset.schema))
+    return one_batch(pieces)

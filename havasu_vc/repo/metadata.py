@@ -1,0 +1,125 @@
+"""Meta items of a dataset: title, description, schema and coordinate reference systems."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.model.columns import schema_of
+from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.edits import commit_edits, evolved, rekeyed
+from havasu_vc.repo.results import CommitResult
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.repository import Repo
+
+__all__ = ["edit_meta", "get_meta", "set_meta"]
+
+TEXTS = ("title", "description")
+LONGEST_TEXT = 1 << 20
+
+
+def get_meta(repo: Repo, path: str, names: Sequence[str], revision: str) -> dict[str, Any]:
+    """Return meta items of a dataset, all of them when none is named."""
+    meta = dict(repo.dataset(path, revision).header.meta)
+    if not names:
+        return meta
+    missing = [name for name in names if name not in meta]
+    if missing:
+        raise NotFoundError(
+            f"{path} has no meta item {missing[0]!r}",
+            hints=(f"it has {', '.join(sorted(meta))}",),
+        )
+    return {name: meta[name] for name in names}
+
+
+def set_meta(
+    repo: Repo, path: str, items: Mapping[str, Any], message: str | None
+) -> CommitResult:
+    """Commit meta items of a dataset."""
+
+    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+        return edit_meta(view, items, engine)
+
+    return commit_edits(repo, [(path, make)], message or f"Update metadata for {path}")
+
+
+def edit_meta(view: HavasuDataset, items: Mapping[str, Any], engine: Engine) -> TreeEdit:
+    """Return the edit that sets meta items."""
+    schema, documents = meta_documents(view, items)
+    if set(schema.identifier_ids) != set(view.schema.identifier_ids):
+        return rekeyed(view, schema, documents, engine)
+    more, edit = evolved(view, schema)
+    with edit:
+        changed = {
+            name: data for name, data in documents.items() if view.folder.read(name) != data
+        }
+        if not changed and not more:
+            return TreeEdit(view.path, {})
+        edit.add_documents(changed)
+        return edit.finish(fold=False)
+
+
+def meta_documents(
+    view: HavasuDataset, items: Mapping[str, Any]
+) -> tuple[Schema, dict[str, bytes | None]]:
+    """Return the schema and the other documents that meta items make."""
+    documents: dict[str, bytes | None] = {}
+    schema = view.schema
+    for name, value in items.items():
+        if name == "schema.json":
+            schema = _schema(view, value)
+        elif name in TEXTS:
+            documents[f"meta/{name}"] = None if value is None else _text(name, value)
+        elif name.startswith("crs/") and name.endswith(".wkt"):
+            documents[f"meta/{name}"] = None if value is None else _crs(value)
+        else:
+            raise InvalidArgumentError(
+                f"there is no meta item {name!r}",
+                hints=("items are title, description, schema.json and crs/NAME.wkt",),
+            )
+    for field in schema.geometries:
+        crs = field.geometry.crs if field.geometry is not None else None
+        item = f"meta/crs/{crs}.wkt"
+        if crs is not None and item not in documents and view.folder.read(item) is None:
+            documents[item] = parse_crs(crs).wkt.encode()
+    return schema, documents
+
+
+def _schema(view: HavasuDataset, value: Any) -> Schema:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise SchemaViolationError(f"the schema is not JSON: {error}") from error
+    if not isinstance(value, list):
+        raise SchemaViolationError(
+            "a schema is a list of columns",
+            hints=("`havasu-vc meta get DATASET schema.json` shows the form",),
+        )
+    new_id = field_ids(view.properties.last_column_id)
+    schema = with_stored_names(schema_of(value, view.schema, new_id=new_id))
+    check_evolution(view.schema, schema)
+    return schema
+
+
+def _text(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} is text")
+    data = value.encode()
+    if len(data) > LONGEST_TEXT:
+        raise InvalidArgumentError(f"{name} has {len(data):,} bytes, more than it may")
+    return data
+
+
+def _crs(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidArgumentError("a CRS is its definition as WKT")
+    return parse_crs(value).wkt.encode()

@@ -1,0 +1,234 @@
+"""Applying patches: JSON in Kart's form becomes changes, checked and committed.
+
+What a patch says was there must be there. A patch may list only some columns of a
+row; the others keep their values.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.folder import MemoryFolder
+from havasu_vc.datasets.havasu.apply import collect_changes, conform
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.locate import rows_with_keys
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, NoChangesError, NotYetSupportedError, PatchError
+from havasu_vc.exchange.importing import write_table
+from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
+from havasu_vc.formats.patch_values import PatchBatch, patch_batches
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.columns import schema_of
+from havasu_vc.model.names import check_dataset_path
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import task_of
+from havasu_vc.repo.edits import aligned, evolved, sorted_changes
+from havasu_vc.repo.imports import replace_storage
+from havasu_vc.repo.metadata import meta_documents
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.writing import given
+from havasu_vc.store.commits import Signature
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.repository import Repo
+
+__all__ = ["apply_patch"]
+
+
+def apply_patch(
+    repo: Repo,
+    source: bytes | BinaryIO,
+    *,
+    ref: str | None,
+    allow_empty: bool,
+    message: str | None,
+    commit: bool,
+    limit: int | None,
+) -> CommitResult:
+    """Commit a patch; without `commit`, only check that it applies."""
+    if ref is not None and ref.removeprefix("refs/heads/") != repo.head_branch:
+        raise NotYetSupportedError(
+            "a patch is applied to the branch that HEAD is on",
+            hints=(f"`havasu-vc switch {ref}` first",),
+        )
+    patch = parse_patch(source, limit or MOST_PATCH_BYTES)
+    if patch.crs is not None:
+        raise NotYetSupportedError(
+            "the patch's geometries are in another CRS than the dataset's",
+            hints=("make it without --crs",),
+        )
+    text = patch.message if message is None else message
+    with repo.transaction() as transaction:
+        known = repo.folders(repo.head())
+        edits: list[TreeEdit] = []
+        removed: list[str] = []
+        for part in patch.datasets:
+            with repo.settings.open_engine(0) as engine:
+                if part.path not in known:
+                    check_dataset_path(part.path, known)
+                    edits.append(_created(part, repo, transaction.storage, engine))
+                elif _removes(part):
+                    removed.append(part.path)
+                else:
+                    view = replace_storage(repo.dataset(part.path), transaction.storage)
+                    edits.append(_edited(part, view, engine))
+        changed = [edit for edit in edits if edit.blobs]
+        counts = {edit.path: edit.counts for edit in edits}
+        if not changed and not removed and not allow_empty:
+            raise NoChangesError("the patch changes nothing")
+        identity = None
+        if commit:
+            identity = transaction.commit(
+                changed, text, author=_author(patch, repo), removed=removed
+            )
+    return CommitResult(identity, repo.head_branch, counts)
+
+
+def _author(patch: Patch, repo: Repo) -> Signature | None:
+    if patch.author_name is None or patch.author_email is None:
+        return None
+    now = repo.git.author if patch.author_time is None else None
+    if now is not None:
+        return Signature(patch.author_name, patch.author_email, now.time, now.offset)
+    return Signature(
+        patch.author_name, patch.author_email, patch.author_time or 0, patch.author_offset or 0
+    )
+
+
+def _removes(part: DatasetPatch) -> bool:
+    schema = next((change for change in part.meta if change.name == "schema.json"), None)
+    return schema is not None and schema.new is None
+
+
+def _created(part: DatasetPatch, repo: Repo, storage: Any, engine: Engine) -> TreeEdit:
+    """Return the edit that makes a dataset which a patch brings whole."""
+    meta = {change.name: change.new for change in part.meta}
+    columns = meta.pop("schema.json", None)
+    if columns is None:
+        raise PatchError(
+            f"there is no dataset {part.path!r}",
+            hints=("`havasu-vc data ls` lists the datasets",),
+        )
+    schema = schema_of(columns)
+    folder = MemoryFolder()
+    nowhere = HavasuDataset(part.path, folder, storage)
+    nowhere.__dict__["schema"] = schema
+    _, documents = meta_documents(nowhere, meta)
+    texts = {name: data for name, data in documents.items() if data is not None}
+    new = NewDataset(part.path, schema, table_uuid=str(uuid.uuid4()), meta=texts)
+    batches = [
+        conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
+    ]
+    size = sum(batch.nbytes for batch in batches)
+    tasks = [task_of(given, batch) for batch in batches]
+    return new.edit(write_table(tasks, new, storage, engine, input_bytes=size))
+
+
+def _edited(part: DatasetPatch, view: HavasuDataset, engine: Engine) -> TreeEdit:
+    """Return the edit that a patch makes of a dataset."""
+    current = view.header.meta
+    for change in part.meta:
+        there = current.get(change.name)
+        if change.old is not None and there != change.old:
+            raise PatchError(
+                f"meta item {change.name!r} of {part.path} is not what the patch says it was"
+            )
+    schema, documents = meta_documents(view, {change.name: change.new for change in part.meta})
+    if schema.identifier_ids != view.schema.identifier_ids:
+        raise InvalidArgumentError("a patch cannot change a dataset's key")
+    more, edit = evolved(view, schema)
+    with edit:
+        edit.add_documents(documents)
+        if part.features:
+            if not view.key and any(change.old and change.new for change in part.features):
+                raise PatchError(f"{part.path} has no key: rows are deleted and inserted")
+            collect_changes(edit, _changes(part, view, schema))
+        if not edit.counts.total and not documents and not more:
+            return TreeEdit(part.path, {})
+        return edit.finish()
+
+
+def _changes(part: DatasetPatch, view: HavasuDataset, schema: Schema) -> Iterator[ChangeBatch]:
+    """Yield a patch's changes, whole and in key order."""
+    olds, news, has_old, has_new = [], [], [], []
+    for batch in patch_batches(part, view.schema, schema):
+        old, new, first, second = _whole(batch, view, schema, part.path)
+        olds.append(old)
+        news.append(new)
+        has_old.append(first)
+        has_new.append(second)
+    old, new = pa.concat_batches(olds), pa.concat_batches(news)
+    sides = (pa.concat_arrays(has_old), pa.concat_arrays(has_new))
+    if schema.key:
+        yield from sorted_changes(old, new, *sides, schema)
+    else:
+        # Deletes and inserts of rows without a key are taken as they come.
+        yield from sorted_changes(old, new, *sides, Schema(schema.fields))
+
+
+def _whole(
+    batch: PatchBatch, view: HavasuDataset, schema: Schema, path: str
+) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.BooleanArray, pa.BooleanArray]:
+    """Return both halves of some changes with every column, and which of them count."""
+    old = _rows(batch.changes.old, view.schema)
+    new = _rows(batch.changes.new, schema)
+    has_old, has_new = batch.changes.old.is_valid(), batch.changes.new.is_valid()
+    partial = set(batch.given_old) != set(view.schema.names) and pc.any(has_old).as_py()
+    partial |= set(batch.given_new) != set(schema.names) and pc.any(has_new).as_py()
+    if not schema.key or not (partial or batch.upsert):
+        return old, new, has_old, has_new
+    keys = pa.RecordBatch.from_arrays(
+        [
+            pc.if_else(has_new, new.column(f.name), old.column(view.schema.by_id[f.id].name))
+            for f in schema.key.fields
+        ],
+        schema=arrow_schema(view.schema.select(view.key.names)),
+    )
+    current = rows_with_keys(view, keys)
+    found = aligned(current, keys, view.schema)
+    there = found.is_valid()
+    if batch.upsert:
+        has_old = there
+    elif not pc.all(pc.or_(there, pc.invert(has_old))).as_py():
+        where = int(np.flatnonzero(pc.and_not(has_old, there).to_numpy(zero_copy_only=False))[0])
+        key = ",".join(str(column[where].as_py()) for column in keys.columns)
+        raise PatchError(f"{path} has no row {key}")
+    was = current.take(found)
+    return (
+        _filled(old, batch.given_old if not batch.upsert else (), was, view.schema, view.schema),
+        _filled(new, batch.given_new, was, schema, view.schema),
+        has_old,
+        has_new,
+    )
+
+
+def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:
+    target = arrow_schema(schema)
+    return pa.RecordBatch.from_arrays(side.flatten(), schema=target)
+
+
+def _filled(
+    rows: pa.RecordBatch,
+    given: tuple[str, ...],
+    was: pa.RecordBatch,
+    schema: Schema,
+    before: Schema,
+) -> pa.RecordBatch:
+    """Return rows whose columns that are not given have the values that were there."""
+    target = arrow_schema(schema)
+    columns = []
+    for field, column in zip(schema.fields, rows.columns, strict=True):
+        known = before.by_id.get(field.id)
+        if field.name not in given and known is not None:
+            column = was.column(known.name).cast(target.field(field.name).type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=target)

@@ -1,0 +1,143 @@
+"""Committing rows that a program has: upsert, append, delete and overwrite, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.havasu.apply import collect_changes, conform
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.locate import rows_with_keys
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import pair_rows, sort_by_key
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import kernel, task_of
+from havasu_vc.repo.edits import aligned, commit_edits
+from havasu_vc.repo.imports import replacement
+from havasu_vc.repo.results import CommitResult
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.repository import Repo
+
+__all__ = ["write_rows"]
+
+MODES = ("upsert", "append", "delete", "overwrite")
+BATCH_ROWS = 1 << 16
+
+
+def write_rows(
+    repo: Repo,
+    path: str,
+    rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch],
+    mode: str,
+    message: str | None,
+) -> CommitResult:
+    """Commit rows to a dataset, in one of the modes."""
+    if mode not in MODES:
+        raise InvalidArgumentError(f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",))
+    table = _table(rows)
+
+    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+        if mode == "overwrite":
+            whole = _whole(table, view.schema)
+            tasks = [task_of(given, batch) for batch in whole.to_batches(BATCH_ROWS)]
+            return replacement(view, tasks, view.schema, {}, engine, whole.nbytes)
+        if mode != "append" and not view.key:
+            raise InvalidArgumentError(
+                f"{path} has no key, so rows cannot be told apart", hints=("use mode 'append'",)
+            )
+        with Edit(view) as edit:
+            collect_changes(edit, _changes(view, table, mode))
+            return edit.finish() if edit.counts.total else TreeEdit(path, {})
+
+    return commit_edits(repo, [(path, make)], message or f"Write to {path}")
+
+
+@kernel
+def given(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are part of the task itself."""
+    yield batch
+
+
+def _table(rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch]) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.Table):
+        return rows
+    return pa.Table.from_batches(rows)
+
+
+def _whole(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return rows with all columns of the schema, nulls where they have none."""
+    batches = [_filled(batch, schema) for batch in table.to_batches()]
+    return pa.Table.from_batches(batches, arrow_schema(schema))
+
+
+def _filled(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    unknown = sorted(set(batch.schema.names) - set(schema.names))
+    if unknown:
+        raise SchemaViolationError(
+            f"the dataset has no column {unknown[0]!r}", hints=("add it with `havasu-vc meta set`",)
+        )
+    for field in arrow_schema(schema):
+        if field.name not in batch.schema.names:
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return conform(batch.select(list(schema.names)), schema)
+
+
+def _changes(view: HavasuDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
+    """Yield the changes that rows mean, in key order."""
+    if not table.num_rows:
+        return
+    schema = view.schema
+    empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+    if not view.key:
+        for batch in _whole(table, schema).to_batches(BATCH_ROWS):
+            yield from pair_rows(empty, batch, schema, schema)
+        return
+    keys = schema.select(schema.key.names)
+    missing = [name for name in keys.names if name not in table.schema.names]
+    if missing:
+        raise KeyViolationError(f"the rows have no key column {missing[0]!r}")
+    batch = table.combine_chunks().to_batches()[0]
+    wanted = conform(batch.select(list(keys.names)), keys)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            wanted.column(name) if name in keys.names else batch.column(name)
+            for name in batch.schema.names
+        ],
+        batch.schema.names,
+    )
+    batch = sort_by_key(batch, schema)
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        piece = batch.slice(start, BATCH_ROWS)
+        wanted = conform(piece.select(list(keys.names)), keys)
+        if mode == "append":
+            yield from pair_rows(empty, _filled(piece, schema), schema, schema)
+            continue
+        current = rows_with_keys(view, wanted)
+        found = aligned(current, wanted, schema)
+        if mode == "delete":
+            chosen = current.take(pc.drop_null(found))
+            yield from pair_rows(chosen, empty, schema, schema)
+        else:
+            new = _updated(piece, current, found, schema)
+            yield from pair_rows(current.take(pc.unique(pc.drop_null(found))), new, schema, schema)
+
+
+def _updated(
+    piece: pa.RecordBatch, current: pa.RecordBatch, found: pa.Array, schema: Schema
+) -> pa.RecordBatch:
+    """Return rows with all columns; those not given keep the values of rows that are there."""
+    for field in arrow_schema(schema):
+        if field.name not in piece.schema.names:
+            piece = piece.append_column(field, current.column(field.name).take(found))
+    return _filled(piece, schema)
