@@ -202,10 +202,10 @@ class _Planner:
         return stored, self._milliseconds
 
     def _milliseconds(self, values: pa.Array) -> pa.Array:
-        fraction = pc.microsecond(values)
-        if pc.any(pc.not_equal(fraction, 0)).as_py():
-            self._say("is cut to milliseconds")
-        return values
+        kept = as_gdal_keeps(values)
+        if pc.any(pc.not_equal(kept.cast(pa.int64()), values.cast(pa.int64()))).as_py():
+            self._say("is cut to milliseconds, before 1970 to seconds here and there,")
+        return kept
 
     def _text(self, convert: Convert) -> tuple[pa.DataType, Convert]:
         if self.format is ExportFormat.SHAPEFILE:
@@ -258,6 +258,21 @@ def uuid_text(values: pa.Array) -> pa.Array:
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True)  # noqa: RUF007
     ]
     return pc.binary_join_element_wise(*parts, "-")
+
+
+def as_gdal_keeps(values: pa.Array) -> pa.Array:
+    """Return points in time as GDAL can write them: to the millisecond.
+
+    Before 1970 it turns the last second of a minute into the next minute if it is not
+    a whole one (GDAL 3.12); better to know what it will write than to find out.
+    """
+    micros = np.asarray(values.cast(pa.int64()).fill_null(0))
+    millis = micros // 1000
+    seconds = millis // 1000
+    odd = (micros < 0) & (millis % 1000 != 0) & (seconds % 60 == 59)
+    kept = np.where(odd, (seconds + 1) * 1_000_000, millis * 1000)
+    mask = np.asarray(values.is_null())
+    return pa.array(kept, pa.int64(), mask=mask).cast(values.type)
 
 
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)

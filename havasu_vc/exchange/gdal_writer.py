@@ -46,8 +46,6 @@ class GdalLayer:
     """Its geometry columns."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Title and description, under the names GDAL has for them."""
-    key_column: str | None = None
-    """What to call a technical feature id; None if the key is one, or there is no need."""
 
 
 def write_gdal(
@@ -191,12 +189,11 @@ def _how(
     how: dict[str, Any] = {"layer": layer.name, "driver": _DRIVERS[format]}
     options: dict[str, str] = {}
     if main is not None:
-        geometry = layer.geometries[main]
-        how["geometry_name"] = main
-        how["geometry_type"] = _geometry_type(geometry.field, format)
-        how["crs"] = _crs_text(geometry)
+        how |= geometry_options(layer.geometries[main])
+        if format in (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ):
+            how["geometry_type"] = "Unknown"
     if format is ExportFormat.GPKG:
-        options["FID"] = key or layer.key_column or _free("fid", names)
+        options["FID"] = key or _free("fid", names)
         if main is not None:
             options["GEOMETRY_NAME"] = main
         options |= layer.metadata
@@ -209,6 +206,15 @@ def _how(
         options["COORDINATE_PRECISION"] = "15"  # 7 in sequences if nothing is said
     how["layer_options"] = options
     return how
+
+
+def geometry_options(geometry: OutgoingGeometry) -> dict[str, Any]:
+    """Return what GDAL must know of a geometry column."""
+    return {
+        "geometry_name": geometry.field.name,
+        "geometry_type": _geometry_type(geometry.field),
+        "crs": _crs_text(geometry),
+    }
 
 
 def _crs_text(geometry: OutgoingGeometry) -> str | None:
@@ -224,9 +230,9 @@ def _free(wanted: str, names: Sequence[str]) -> str:
     return next(name for name in candidates if name not in lower)
 
 
-def _geometry_type(column: Field, format: ExportFormat) -> str:
+def _geometry_type(column: Field) -> str:
     shape = column.geometry.shape if column.geometry is not None else None
-    if shape is None or format in (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ):
+    if shape is None:
         return "Unknown"
     word, _, dimensions = shape.partition(" ")
     kind = next((each for each in _KINDS if each.upper() == word), None)
