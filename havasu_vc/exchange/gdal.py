@@ -76,7 +76,9 @@ def gdal_errors(path: str, *, writing: bool = False) -> Iterator[None]:
         raise
     except (RuntimeError, ValueError, OSError, IndexError, pa.ArrowException) as error:
         if writing:
-            raise StorageError(f"{path} cannot be written: {one_line(error, path)}") from error
+            # The path is that of a file on the way to its place.
+            name = Path(path).name
+            raise StorageError(f"{name} cannot be written: {one_line(error, path)}") from error
         raise InvalidFileError(
             path,
             f"damaged or cut short: {one_line(error, path)}",

@@ -236,7 +236,7 @@ def _geometry_type(column: Field) -> str:
         return "Unknown"
     word, _, dimensions = shape.partition(" ")
     kind = next((each for each in _KINDS if each.upper() == word), None)
-    if kind is None:
+    if kind is None or shape == "POINT M":  # the one for which pyogrio has no name
         return "Unknown"
     forms = {"": kind, "Z": f"{kind} Z", "M": f"Measured {kind}", "ZM": f"Measured 3D {kind}"}
     return forms.get(dimensions, "Unknown")
