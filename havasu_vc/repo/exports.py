@@ -72,7 +72,7 @@ def export_changes(
     overwrite: bool = False,
 ) -> ExportResult:
     """Write the rows that changed between two revisions, with a column that says how."""
-    from havasu_vc.exchange.changes import write_changes
+    from havasu_vc.exchange.export_changes import write_changes
 
     found = [diff for diff in repo.diff(revisions, [path]) if diff.path == path]
     if not found:

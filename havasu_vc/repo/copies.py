@@ -1,0 +1,171 @@
+"""Copies to edit elsewhere: a GeoPackage for QGIS that remembers its commit, and its return.
+
+A copy is compared by key with the commit that it is of. Rows that are missing were
+deleted, columns that differ were changed. When HEAD's dataset is no longer that of the
+copy's commit, taking it back would be a merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    NoChangesError,
+    NotFoundError,
+    NotYetSupportedError,
+    RevisionNotFoundError,
+)
+from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.exchange.sources import open_sources
+from havasu_vc.model.evolution import (
+    check_evolution,
+    field_ids,
+    match_by_name,
+    with_ids,
+    with_stored_names,
+)
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import task_of
+from havasu_vc.repo.edits import EditMaker, commit_edits
+from havasu_vc.repo.imports import renamed, replacement
+from havasu_vc.repo.results import CommitResult, ExportResult
+from havasu_vc.repo.tables import Table
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.repository import Repo
+
+__all__ = ["checkout_as", "commit_from"]
+
+
+def checkout_as(
+    repo: Repo, file: Path, datasets: tuple[str, ...], revision: str, *, overwrite: bool
+) -> ExportResult:
+    """Write datasets to a GeoPackage that remembers the commit it is of."""
+    commit = repo.resolve(revision).commit
+    if commit is None:
+        raise RevisionNotFoundError(revision)
+    views = [repo.dataset(path, commit) for path in datasets or repo.datasets(commit)]
+    if not views:
+        raise NotFoundError("there is no dataset to check out")
+    layers = [LayerToEdit(v.header, Table(v, repo.settings).to_batches()) for v in views]
+    written = write_edit_copy(file, layers, commit, overwrite=overwrite)
+    return ExportResult(str(file), written.rows, written.notes)
+
+
+def commit_from(
+    repo: Repo,
+    file: Path,
+    dataset: str | None,
+    message: str | None,
+    *,
+    dry_run: bool,
+    allow_empty: bool,
+) -> CommitResult:
+    """Commit the edits made in a copy."""
+    notes: list[str] = []
+    makers = (
+        _gpkg_makers(repo, file, dataset, notes)
+        if file.suffix.lower() == ".gpkg"
+        else [_file_maker(repo, file, dataset)]
+    )
+    result = commit_edits(
+        repo,
+        makers,
+        message or f"Commit edits from {file.name}",
+        dry_run=dry_run,
+        allow_empty=allow_empty,
+        notes=notes,
+    )
+    if result.commit is None and not dry_run:
+        raise NoChangesError(f"{file} has no edits to commit")
+    return result
+
+
+def _gpkg_makers(
+    repo: Repo, file: Path, dataset: str | None, notes: list[str]
+) -> list[tuple[str, EditMaker]]:
+    copy = read_edit_copy(file)
+    for path in copy.missing:
+        notes.append(f"{file.name} has no layer for {path} any more; the dataset is left as it is")
+    layers = [layer for layer in copy.layers if dataset in (None, layer.dataset)]
+    if not layers:
+        held = ", ".join(layer.dataset for layer in copy.layers)
+        raise InvalidArgumentError(f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",))
+    for layer in layers:
+        _require_same(repo, file, layer)
+    return [(layer.dataset, _layer_maker(layer)) for layer in layers]
+
+
+def _require_same(repo: Repo, file: Path, layer: EditedLayer) -> None:
+    """Raise unless HEAD's dataset is the one that a layer is a copy of."""
+    try:
+        then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
+    except RevisionNotFoundError as error:
+        raise InvalidFileError(
+            str(file), f"it was made from commit {layer.commit}, which is not in this repository"
+        ) from error
+    now = repo.folders(repo.head()).get(layer.dataset)
+    if then is None or now is None or then.internals != now.internals:
+        short = layer.commit[:10]
+        raise NotYetSupportedError(
+            f"{layer.dataset} has changed since {file.name} was made from {short}",
+            hints=(
+                f"`havasu-vc switch -c edits {short}`, then commit there and merge the branch",
+            ),
+        )
+
+
+def _layer_maker(layer: EditedLayer) -> EditMaker:
+    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+        schema = _with_fresh_ids(layer, view)
+        check_evolution(view.schema, schema)
+        tasks = [task_of(renamed, task, schema) for task in layer.tasks()]
+        return replacement(view, tasks, schema, {}, engine, layer.input_bytes)
+
+    return make
+
+
+def _with_fresh_ids(layer: EditedLayer, view: HavasuDataset) -> Schema:
+    """Return a layer's schema whose new columns have ids that no branch is likely to use."""
+    new_id = field_ids(view.properties.last_column_id)
+    fields = [
+        replace(field, id=new_id(), type=with_ids(field.type, new_id, None))
+        if field.name in layer.added
+        else field
+        for field in layer.schema.fields
+    ]
+    return with_stored_names(Schema(tuple(fields), layer.schema.identifier_ids))
+
+
+def _file_maker(repo: Repo, file: Path, dataset: str | None) -> tuple[str, EditMaker]:
+    path = dataset or _dataset_named(repo.datasets(), file)
+    key = repo.dataset(path).key.names
+    (source,) = open_sources(str(file), options=SourceOptions(primary_key=key or None))
+
+    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+        new_id = field_ids(view.properties.last_column_id)
+        schema = match_by_name(view.schema, source.schema, new_id)
+        tasks = [task_of(renamed, task, schema) for task in source.tasks()]
+        return replacement(view, tasks, schema, {}, engine, source.input_bytes)
+
+    return path, make
+
+
+def _dataset_named(paths: Sequence[str], file: Path) -> str:
+    found = [path for path in paths if path.rpartition("/")[2] == file.stem]
+    if len(found) == 1:
+        return found[0]
+    if len(paths) == 1:
+        return paths[0]
+    raise InvalidArgumentError(
+        f"it is not clear which dataset {file.name} is a copy of", hints=("name it with --dataset",)
+    )
