@@ -1,0 +1,366 @@
+"""The architecture, as far as a machine can hold it.
+
+`LAYERS` is the order of the parts: a module imports its own part and what stands in
+an earlier row, whether at its top, inside a function or for the type checker only.
+`HOMES` says where each third-party library lives. The checks read source text, so
+the tests at the end can show that each of them fails when it should.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "havasu_vc"
+
+# From the bottom up; parts in one row do not know each other.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("config", "model"),
+    ("geo",),
+    ("formats",),
+    ("store",),
+    ("datasets",),
+    ("engine",),
+    ("tables",),
+    ("history",),
+    ("writers", "workspace", "exchange", "remotes", "upkeep"),
+    ("review",),
+    ("repo",),
+    ("__init__", "spark"),
+    ("cli",),
+    ("__main__",),
+)
+HEIGHT = {part: height for height, row in enumerate(LAYERS) for part in row}
+
+EVERYWHERE = frozenset({"numpy", "pyarrow"})
+HOMES: dict[str, frozenset[str]] = {
+    "click": frozenset({"cli"}),
+    "fastavro": frozenset({"formats"}),
+    "hypothesis": frozenset({"testing"}),
+    "msgpack": frozenset({"formats"}),
+    "py4j": frozenset({"engine", "spark"}),
+    "pygit2": frozenset({"store"}),
+    "pyogrio": frozenset({"exchange"}),
+    "pyproj": frozenset({"geo"}),
+    "pyspark": frozenset({"engine", "spark"}),
+    "pytest": frozenset({"testing"}),
+    "rasterio": frozenset({"geo", "exchange"}),
+    "rich": frozenset({"cli"}),
+    "shapely": frozenset({"geo"}),
+}
+# Optional: each lives in the one file that uses it.
+ONE_FILE = frozenset({"deltalake", "duckdb", "geopandas", "pandas"})
+
+# Slow to load and not needed by most runs: imported where they are used.
+HEAVY = ONE_FILE | {"pyogrio", "pyproj", "pyspark", "py4j", "rasterio", "shapely"}
+# These exist for the sake of what is heavy, and may import it at their top.
+EAGER = frozenset({"spark", "testing"})
+# Other libraries are imported at the top, but for what only some command lines need.
+MAY_BE_LATE = HEAVY | {"click", "rich"}
+# Our own modules are imported at the top too, but by those who know all and need little.
+FACADES = frozenset({"__init__", "__main__", "cli", "repo"})
+# Other modules that import one of ours late, each with its reason.
+LATE: dict[str, str] = {
+    "store/objects.py": "most runs write no pack, and packs need numpy",
+}
+
+ASK, LIMIT = 500, 700
+# Modules of more than ASK lines, each with its reason.
+LONG: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One module that another one imports."""
+
+    target: str
+    """The dotted name; for `from a import b` it is `a.b`."""
+    line: int
+    late: bool
+    """Whether it is inside a function."""
+    for_types: bool
+    """Whether it is under `if TYPE_CHECKING`."""
+
+    @property
+    def library(self) -> str:
+        return self.target.partition(".")[0]
+
+
+def imports(tree: ast.AST, *, late: bool = False, for_types: bool = False) -> Iterator[Import]:
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    yield Import(alias.name, node.lineno, late, for_types)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                for alias in names:
+                    name = f"{'.' * level}{module or ''}.{alias.name}"
+                    yield Import(name, node.lineno, late, for_types)
+            case ast.If(test=test, body=body, orelse=orelse):
+                typing_only = ast.unparse(test).endswith("TYPE_CHECKING")
+                yield from imports(
+                    ast.Module(body, []), late=late, for_types=for_types or typing_only
+                )
+                yield from imports(ast.Module(orelse, []), late=late, for_types=for_types)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                yield from imports(node, late=True, for_types=for_types)
+            case _:
+                yield from imports(node, late=late, for_types=for_types)
+
+
+def part_of(module: str) -> str:
+    """Return the part that a path below the package, such as `geo/wkb.py`, belongs to."""
+    return module.split("/")[0].removesuffix(".py")
+
+
+def wrong_import(module: str, each: Import) -> str | None:
+    """Return what is wrong with an import by `module`, if anything is."""
+    part = part_of(module)
+    if each.target.startswith("."):
+        return "is relative"
+    if each.library == "havasu_vc":
+        if each.late and not each.for_types and part not in FACADES and module not in LATE:
+            return "only what is heavy is imported late"
+        return wrong_direction(part, each)
+    if each.library in sys.stdlib_module_names:
+        return None
+    if part == "errors":
+        return "errors need the standard library alone"
+    if part not in HOMES.get(each.library, {part}):
+        return f"{each.library} is at home in {', '.join(sorted(HOMES[each.library]))}"
+    if each.library not in HOMES.keys() | EVERYWHERE | ONE_FILE:
+        return f"{each.library} has no home"
+    if each.late and not each.for_types and each.library not in MAY_BE_LATE:
+        return "only what is heavy is imported late"
+    if each.library in HEAVY and part not in EAGER and not (each.late or each.for_types):
+        return f"{each.library} is heavy: import it in the function that needs it"
+    return None
+
+
+def wrong_direction(part: str, each: Import) -> str | None:
+    if each.target == "havasu_vc.__version__":
+        return None
+    target = each.target.split(".")[1] if "." in each.target else "__init__"
+    if target == part:
+        return None
+    if target == "testing":
+        return "testing is for tests"
+    if target not in HEIGHT:
+        return f"{target} is not a part"
+    ceiling = HEIGHT["cli"] if part == "testing" else HEIGHT[part]
+    return None if HEIGHT[target] < ceiling else f"{part} stands below {target} or beside it"
+
+
+def problems(module: str, source: str) -> list[str]:
+    """Return what is wrong with a module, given its path below the package and its text."""
+    part, tree = part_of(module), ast.parse(source)
+    if part not in HEIGHT and part != "testing":
+        return [f"{module}: {part} has no place in LAYERS"]
+    found = [
+        f"{module}:{each.line}: imports {each.target}: {wrong}"
+        for each in imports(tree)
+        if (wrong := wrong_import(module, each))
+    ]
+    if not ast.get_docstring(tree):
+        found.append(f"{module}: has no docstring")
+    lines = len(source.splitlines())
+    if lines > LIMIT or (lines > ASK and module not in LONG):
+        found.append(f"{module}: has {lines} lines")
+    return found
+
+
+def module_named(name: str, modules: Mapping[str, str]) -> str | None:
+    """Return the path below the package of what a dotted name is in."""
+    parts = name.split(".")[1:]
+    for end in range(len(parts), 0, -1):
+        path = "/".join(parts[:end])
+        for module in (f"{path}.py", f"{path}/__init__.py"):
+            if module in modules:
+                return module
+    return None
+
+
+def dodged_cycles(modules: Mapping[str, str]) -> list[str]:
+    """Return the late imports that would close a cycle if they stood at the top."""
+    at_top: dict[str, set[str]] = {module: set() for module in modules}
+    late: list[tuple[str, str]] = []
+    for module, source in modules.items():
+        for each in imports(ast.parse(source)):
+            target = module_named(each.target, modules) if each.library == "havasu_vc" else None
+            if target is None or target == module or each.for_types:
+                continue
+            if each.late:
+                late.append((module, target))
+            else:
+                at_top[module].add(target)
+    return [f"{module} and {target}" for module, target in late if reaches(target, module, at_top)]
+
+
+def reaches(start: str, end: str, edges: Mapping[str, set[str]]) -> bool:
+    seen, waiting = {start}, [start]
+    while waiting:
+        for following in edges[waiting.pop()] - seen:
+            seen.add(following)
+            waiting.append(following)
+    return end in seen
+
+
+MODULES = {
+    path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+
+
+def test_there_are_modules() -> None:
+    assert "errors.py" in MODULES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_module_keeps_the_rules(module: str) -> None:
+    assert problems(module, MODULES[module]) == []
+
+
+@pytest.mark.parametrize("library", sorted(ONE_FILE))
+def test_optional_library_lives_in_one_file(library: str) -> None:
+    users = [
+        module
+        for module, source in MODULES.items()
+        if any(each.library == library for each in imports(ast.parse(source)))
+    ]
+
+    assert len(users) <= 1
+
+
+def test_no_late_import_dodges_a_cycle() -> None:
+    assert dodged_cycles(MODULES) == []
+
+
+def test_exceptions_are_still_needed() -> None:
+    def imports_late(module: str) -> bool:
+        return any(each.late for each in imports(ast.parse(MODULES.get(module, ""))))
+
+    assert [m for m in LATE if not imports_late(m)] == []
+    assert [m for m in LONG if len(MODULES.get(m, "").splitlines()) <= ASK] == []
+
+
+def test_the_architecture_page_shows_the_layers() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    shown = [tuple(part.strip(" `") for part in row.split(",")) for row in rows]
+
+    inside = [tuple(p for p in row if not p.startswith("__")) for row in LAYERS]
+    assert shown == [row for row in inside if row]
+
+
+# What follows shows that the checks can fail.
+
+GOOD = {
+    "the standard library": ("errors.py", "import enum"),
+    "a lower part": ("geo/wkb.py", "from havasu_vc.errors import GeometryError"),
+    "its own part": ("geo/wkb.py", "from havasu_vc.geo.kinds import Kind"),
+    "columns everywhere": ("cli/diff.py", "import pyarrow.compute as pc"),
+    "a heavy library, late": ("geo/crs.py", "def f():\n    import pyproj"),
+    "a heavy library, for types": (
+        "engine/spark.py",
+        "if TYPE_CHECKING:\n    from pyspark.sql import SparkSession",
+    ),
+    "Spark for those who came for it": ("spark/session.py", "import pyspark"),
+    "the version": ("formats/entry.py", "from havasu_vc import __version__"),
+    "a lower part by its package": ("geo/wkb.py", "from havasu_vc import errors"),
+    "Repo by its repository": ("cli/diff.py", "from havasu_vc.repo import Repo"),
+    "Repo in a package": ("repo/branches.py", "from havasu_vc.review.summary import Summary"),
+    "what is exported, late": ("__init__.py", "def f():\n    from havasu_vc.repo import Repo"),
+    "one of ours, late, by who knows all": (
+        "cli/log.py",
+        "def f():\n    from havasu_vc.repo import Repo",
+    ),
+    "progress bars, late": ("cli/progress.py", "def f():\n    import rich.progress"),
+    "all but cli, for tests": ("testing/memory.py", "from havasu_vc.repo import Repo"),
+}
+
+BAD = {
+    "a higher part": ("model/schema.py", "from havasu_vc.geo.wkb import parse_wkb", "below geo"),
+    "a sibling": ("writers/text.py", "import havasu_vc.exchange.csv", "beside it"),
+    "a sibling by its package": ("config.py", "from havasu_vc import model", "beside it"),
+    "a higher part, late": ("store/packs.py", "def f():\n    import havasu_vc.repo", "late"),
+    "a higher part, for types": (
+        "store/objects.py",
+        "if TYPE_CHECKING:\n    from havasu_vc.repo import Repo",
+        "below repo",
+    ),
+    "a higher part in an else": (
+        "geo/wkb.py",
+        "if TYPE_CHECKING:\n    pass\nelse:\n    import havasu_vc.cli.main",
+        "below cli",
+    ),
+    "an export of the whole": ("cli/diff.py", "from havasu_vc import Repo", "not a part"),
+    "the whole": ("history/diff.py", "import havasu_vc", "below __init__"),
+    "a relative name": ("geo/wkb.py", "from . import kinds", "relative"),
+    "something for tests": ("repo.py", "import havasu_vc.testing.memory", "for tests"),
+    "cli from tests": ("testing/memory.py", "import havasu_vc.cli.main", "below cli"),
+    "its own part, late": ("geo/wkb.py", "def f():\n    import havasu_vc.geo.wkt", "late"),
+    "something light, late": ("cli/diff.py", "def f():\n    import numpy", "late"),
+    "something heavy at once": ("geo/crs.py", "import pyproj", "heavy"),
+    "something heavy at once in a class": ("geo/crs.py", "class A:\n    import pyproj", "heavy"),
+    "something heavy in a try": (
+        "exchange/ogr.py",
+        "try:\n    import pyogrio\nexcept ImportError:\n    pass",
+        "heavy",
+    ),
+    "click below cli": ("writers/text.py", "import click", "at home in cli"),
+    "rich below cli": ("repo.py", "from rich.console import Console", "at home in cli"),
+    "git outside the store": ("history/log.py", "import pygit2", "at home in store"),
+    "somebody else's library": ("geo/wkb.py", "import requests", "no home"),
+    "a library in errors": ("errors.py", "import pyarrow", "standard library"),
+}
+
+
+@pytest.mark.parametrize(("module", "source"), GOOD.values(), ids=GOOD)
+def test_good_import_passes(module: str, source: str) -> None:
+    assert problems(module, f'"""What."""\n{source}') == []
+
+
+@pytest.mark.parametrize(("module", "source", "reason"), BAD.values(), ids=BAD)
+def test_bad_import_is_found(module: str, source: str, reason: str) -> None:
+    (problem,) = problems(module, f'"""What."""\n{source}')
+
+    assert reason in problem
+
+
+def test_dodged_cycle_is_found() -> None:
+    modules = {
+        "repo/a.py": "def f():\n    from havasu_vc.repo.b import x",
+        "repo/b.py": "from havasu_vc.repo.c.d import y",
+        "repo/c/__init__.py": "",
+        "repo/c/d.py": "from havasu_vc.repo.a import f",
+    }
+
+    assert dodged_cycles(modules) == ["repo/a.py and repo/b.py"]
+    assert dodged_cycles(modules | {"repo/c/d.py": "from havasu_vc.model import a"}) == []
+
+
+def test_part_without_a_place_is_found() -> None:
+    assert problems("helpers/text.py", '"""What."""') == [
+        "helpers/text.py: helpers has no place in LAYERS"
+    ]
+
+
+def test_missing_docstring_is_found() -> None:
+    assert problems("geo/wkb.py", "x = 1") == ["geo/wkb.py: has no docstring"]
+
+
+@pytest.mark.parametrize(("lines", "found"), [(ASK, 0), (ASK + 1, 1), (LIMIT + 1, 1)])
+def test_long_module_is_found(lines: int, found: int) -> None:
+    assert len(problems("geo/wkb.py", '"""What."""\n' + "x = 1\n" * (lines - 1))) == found
+
+
+def test_long_module_with_a_reason_passes_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LONG, "geo/wkb.py", "one table")
+
+    assert problems("geo/wkb.py", '"""What."""\n' + "x = 1\n" * (LIMIT - 1)) == []
+    assert problems("geo/wkb.py", '"""What."""\n' + "x = 1\n" * LIMIT) != []
