@@ -35,7 +35,7 @@ __all__ = ["Layout", "WrittenFile", "write_data_files"]
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
 TARGET_BYTES = 128 * 1024 * 1024
-_COPY = b"havasu-vc.copy"
+_COPY = "havasu-vc.copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +262,7 @@ def _parquet_writer(
 ) -> pq.ParquetWriter:
     """Open a writer with the encodings that suit the first row group."""
     encodings, dictionaries = choose_encodings(physical, sample)
-    if copy:
-        physical = physical.with_metadata({_COPY: str(copy).encode()})
-    return pq.ParquetWriter(
+    writer = pq.ParquetWriter(
         sink,
         physical,
         compression="zstd",
@@ -274,6 +272,9 @@ def _parquet_writer(
         store_schema=False,
         write_page_index=sample.num_rows == GROUP_ROWS,
     )
+    if copy:
+        writer.add_key_value_metadata({_COPY: str(copy)})
+    return writer
 
 
 def choose_encodings(

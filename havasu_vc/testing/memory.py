@@ -1,0 +1,92 @@
+"""Datasets that stand in no git tree: data files in a folder of the test, documents in memory.
+
+`MemoryDatasets` makes them from rows, gives the version after an edit, and reads them
+back, so that a test can say `apply(a, diff(a, b)) == b` in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import Digests, hash_rows
+from havasu_vc.datasets.folder import MemoryFolder, edited
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.writing import write_data_files
+from havasu_vc.datasets.pairing import sort_by_key
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.formats.havasu.entry import Origin
+from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, run_task
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.testing.tables import Row, batch_of
+
+__all__ = ["MemoryDatasets", "recomputed_digests", "rows_in", "run_all"]
+
+
+class MemoryDatasets:
+    """Makes datasets whose data files are below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.storage = Storage(
+            DataFileStore(folder / "havasu"), folder / "keys", DataFileStore(folder / "staging")
+        )
+        """Where the files are."""
+
+    def new(
+        self, schema: Schema, rows: Sequence[Row], *, path: str = "parcels", hilbert: int | None = None
+    ) -> HavasuDataset:
+        """Return a dataset with these rows, in one file or more of an import."""
+        new = NewDataset(path, schema, table_uuid="00000000-test", meta={}, hilbert=hilbert)
+        batch = sort_by_key(batch_of(rows, schema), schema)
+        files = list(
+            write_data_files(
+                [batch] if rows else [],
+                new.layout,
+                self.storage.staging,
+                self.storage.keys,
+                origin=Origin.IMPORT,
+            )
+        )
+        return self.view(MemoryFolder(edited(None, new.edit(files)).files), path)
+
+    def view(self, folder: MemoryFolder, path: str = "parcels") -> HavasuDataset:
+        """Return the dataset whose documents are in a folder."""
+        return HavasuDataset(path, folder, self.storage)
+
+    def after(self, dataset: HavasuDataset, edit: TreeEdit) -> HavasuDataset:
+        """Return the dataset that an edit makes of another."""
+        return self.view(edited(dataset.folder, edit), dataset.path)
+
+    def apply(self, dataset: HavasuDataset, changes: Iterable[ChangeBatch]) -> HavasuDataset:
+        """Return the dataset after some changes."""
+        return self.after(dataset, dataset.apply(iter(changes)))
+
+
+def run_all(tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of tasks, one after the other, without an engine."""
+    for task in tasks:
+        yield from run_task(task)
+
+
+def rows_in(dataset: HavasuDataset) -> list[Row]:
+    """Return the rows of a dataset by field id."""
+    ids = [field.id for field in dataset.schema.fields]
+    found: list[Row] = []
+    for batch in run_all(dataset.scan()):
+        columns = [column.to_pylist() for column in batch.columns]
+        found += [dict(zip(ids, row, strict=True)) for row in zip(*columns, strict=True)]
+    return found
+
+
+def recomputed_digests(dataset: HavasuDataset) -> Mapping[int, Digest]:
+    """Return the digests of the rows that a scan finds."""
+    digests = Digests()
+    for batch in run_all(dataset.scan()):
+        digests.add(hash_rows(batch, dataset.schema).digests)
+    return digests.of(dataset.schema.by_id)

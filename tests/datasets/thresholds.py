@@ -1,0 +1,27 @@
+"""Thresholds so small that a handful of rows takes every path a large table would."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from havasu_vc.datasets.havasu import deletes, diff, edit, folding, intervals, writing
+from havasu_vc.history import diff as history_diff
+
+
+@contextmanager
+def tiny_thresholds(
+    *, small_table: int = 0, most_deltas: int = 2, group_rows: int = 3, diffs: bool = False
+) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edit, "SMALL_TABLE", small_table)
+        patch.setattr(folding, "MOST_DELTAS", most_deltas)
+        for module in (writing, deletes):
+            patch.setattr(module, "GROUP_ROWS", group_rows)
+        patch.setattr(deletes, "LARGE", 8)
+        patch.setattr(history_diff, "PARTS", 3)
+        if diffs:
+            patch.setattr(diff, "SMALL_ROWS", 0)
+            patch.setattr(diff, "SMALL_BYTES", 0)
+            patch.setattr(intervals, "ROWS_A_TASK", 1)
+        yield
