@@ -1,0 +1,138 @@
+"""What people type, taken apart: `DATASET@REV`, `NAME=VALUE`, lists, revisions and filters."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+
+from havasu_vc.errors import InvalidArgumentError
+
+__all__ = [
+    "join_message",
+    "parse_assignment",
+    "parse_dataset_at",
+    "parse_format",
+    "parse_names",
+    "parse_size",
+    "split_revisions",
+]
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def parse_names(values: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in options that take lists; double quotes keep a comma in a name.
+
+    >>> parse_names(["id,name", '"a,b"'])
+    ('id', 'name', 'a,b')
+    """
+    names: list[str] = []
+    for value in values:
+        for row in csv.reader([value], skipinitialspace=True):
+            names += [name for name in row if name]
+    return tuple(names)
+
+
+def parse_dataset_at(text: str, ref: str | None = None) -> tuple[str, str]:
+    """Return dataset and revision of `DATASET@REV`; with `ref`, all of `text` is the dataset.
+
+    >>> parse_dataset_at("roads@HEAD~2"), parse_dataset_at("roads")
+    (('roads', 'HEAD~2'), ('roads', 'HEAD'))
+    """
+    if ref is not None:
+        return text, ref
+    dataset, at, revision = text.partition("@")
+    if not dataset or (at and not revision):
+        raise InvalidArgumentError(
+            f"{text!r} names no dataset at a revision", hints=("write DATASET or DATASET@REV",)
+        )
+    return dataset, revision or "HEAD"
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`.
+
+    >>> parse_assignment("title=a=b")
+    ('title', 'a=b')
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InvalidArgumentError(
+            f"{text!r} gives no item a value", hints=("write NAME=VALUE or NAME=@FILE",)
+        )
+    return name, value
+
+
+def parse_format(text: str, style: str | None = None) -> tuple[str, str]:
+    """Return an output format and the style of its JSON.
+
+    >>> parse_format("json:compact"), parse_format("json")
+    (('json', 'compact'), ('json', 'pretty'))
+    """
+    name, colon, own = text.partition(":")
+    if colon and style is not None and own != style:
+        raise InvalidArgumentError(f"-o {text} and --json-style {style} contradict each other")
+    return name, own or style or "pretty"
+
+
+def parse_size(text: str) -> int:
+    """Return a number of bytes written as `300M`.
+
+    >>> parse_size("2k")
+    2048
+    """
+    digits = text.strip().lower().removesuffix("b").removesuffix("i")
+    number, unit = (digits[:-1], digits[-1]) if digits[-1:].isalpha() else (digits, "")
+    if unit not in _UNITS or not (number.isascii() and number.isdigit()):
+        raise InvalidArgumentError(f"{text!r} is no size", hints=("write a number and K, M or G",))
+    return int(number) * _UNITS[unit]
+
+
+def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | None:
+    """Return the message that `-m` and `-F` give; None when neither is there."""
+    if paragraphs and text is not None:
+        raise InvalidArgumentError("-m and -F cannot be given together")
+    message = "\n\n".join(paragraphs) if paragraphs else text
+    if message is None:
+        return None
+    message = message.replace("\r\n", "\n").strip()
+    if not message:
+        raise InvalidArgumentError("the message is empty; nothing is committed")
+    return message
+
+
+def split_revisions(
+    arguments: Sequence[str],
+    after: Sequence[str] | None,
+    *,
+    is_revision: Callable[[str], bool],
+    is_dataset: Callable[[str], bool],
+    most: int = 1,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the revisions and the filters among arguments.
+
+    Up to `most` revisions come first. `after` is what stands after `--`: filters, and all
+    before it revisions. Without it, an argument that could be either is refused, as git does.
+    """
+    if after is not None:
+        if len(arguments) > most:
+            raise InvalidArgumentError(
+                f"at most {most} revision{'s' * (most > 1)} may stand before `--`"
+            )
+        return tuple(arguments), tuple(after)
+    revisions: list[str] = []
+    for argument in arguments[:most]:
+        if not _looks_like_range(argument):
+            if ":" in argument or not is_revision(argument):
+                break
+            if is_dataset(argument):
+                raise InvalidArgumentError(
+                    f"{argument!r} is both a revision and a dataset",
+                    hints=(f"`{argument} --` means the revision, `-- {argument}` the dataset",),
+                )
+        revisions.append(argument)
+    return tuple(revisions), tuple(arguments[len(revisions) :])
+
+
+def _looks_like_range(argument: str) -> bool:
+    return ".." in argument or argument.endswith("^?")

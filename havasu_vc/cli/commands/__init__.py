@@ -1,0 +1,1 @@
+"""The commands, one per file, each imported only when it is called."""

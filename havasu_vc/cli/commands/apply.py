@@ -1,0 +1,56 @@
+"""`havasu-vc apply`."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import click
+
+from havasu_vc.cli.arguments import join_message, parse_size
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.results import tell_commit
+
+__all__ = ["command"]
+
+
+@click.command("apply", cls=Command)
+@click.argument("patch", type=click.File("rb"))
+@click.option("--ref", metavar="BRANCH", help="Commit to this branch instead of HEAD's.")
+@click.option("--no-commit", is_flag=True, help="Try the patch and commit nothing.")
+@click.option("--allow-empty", is_flag=True, help="Commit even if the patch changes nothing.")
+@click.option(
+    "-m",
+    "--message",
+    "messages",
+    metavar="TEXT",
+    multiple=True,
+    help="Use this message instead of the patch's.",
+)
+@click.option("--max-size", metavar="SIZE", help="Take patches up to this size, such as 1G.")
+@engine_option
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    patch: BinaryIO,
+    ref: str | None,
+    no_commit: bool,
+    allow_empty: bool,
+    messages: tuple[str, ...],
+    max_size: str | None,
+) -> None:
+    """Commit the changes of PATCH, a file that `havasu-vc create-patch` or Kart wrote.
+
+    PATCH may be - for stdin. The commit has the author, time and message of the patch.
+    """
+    limit = None if max_size is None else parse_size(max_size)
+    repo = invocation.open_repo()
+    result = repo.apply_patch(
+        patch,
+        ref=ref,
+        allow_empty=allow_empty,
+        message=join_message(messages),
+        commit=not no_commit,
+        limit=limit,
+    )
+    tell_commit(invocation, repo, result, dry_run=no_commit)

@@ -1,0 +1,104 @@
+"""`havasu-vc branch`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+
+from havasu_vc.cli.completing import complete_branches
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, format_option
+from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.repo import Repo
+from havasu_vc.writers.terminal import styled
+
+__all__ = ["command"]
+
+
+@click.command("branch", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "arguments",
+    metavar="[NAME [START]]",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=complete_branches,
+)
+@click.option("-d", "--delete", is_flag=True, help="Delete branches that are merged.")
+@click.option("-D", "force_delete", is_flag=True, help="Delete branches even if they are not.")
+@click.option("--show-current", is_flag=True, help="Print the name of the branch HEAD is on.")
+@format_option("text", "json")
+@click.pass_context
+def command(
+    context: click.Context,
+    arguments: tuple[str, ...],
+    delete: bool,
+    force_delete: bool,
+    show_current: bool,
+    output_format: str,
+) -> int:
+    """List branches, make the branch NAME at START or HEAD, or delete branches.
+
+    Any other option of `git branch` is handed to git.
+    """
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    if any(argument.startswith("-") for argument in arguments):
+        return _git_branch(invocation, repo, arguments, delete=delete, force_delete=force_delete)
+    if show_current:
+        click.echo(repo.head_branch or "", nl=repo.head_branch is not None)
+    elif delete or force_delete:
+        _delete(invocation, repo, arguments, force=force_delete)
+    elif arguments:
+        if len(arguments) > 2:
+            raise click.UsageError("a new branch has one name and one start")
+        repo.create_branch(*arguments)
+        invocation.say(f"Made branch '{arguments[0]}'")
+    elif output_format == "json":
+        click.echo(json.dumps(_json(repo), indent=2))
+    else:
+        _list(repo, color=invocation.colored(sys.stdout))
+    return 0
+
+
+def _git_branch(
+    invocation: Invocation,
+    repo: Repo,
+    arguments: Sequence[str],
+    *,
+    delete: bool,
+    force_delete: bool,
+) -> int:
+    options = [*["--delete"] * delete, *["-D"] * force_delete]
+    color = invocation.colored(sys.stdout)
+    return run_git_here(["branch", *options, *arguments], repo.git, color=color)
+
+
+def _delete(invocation: Invocation, repo: Repo, names: Sequence[str], *, force: bool) -> None:
+    if not names:
+        raise click.UsageError("name the branches to delete")
+    for name in names:
+        repo.delete_branch(name, force=force)
+        invocation.say(f"Deleted branch '{name}'")
+
+
+def _list(repo: Repo, *, color: bool) -> None:
+    if repo.head_branch is None:
+        short = repo.commit_info().id[:7]
+        click.echo(f"* {styled(f'(HEAD detached at {short})', 'green', color)}")
+    for branch in repo.branches():
+        name = visible(branch.name)
+        click.echo(f"* {styled(name, 'green', color)}" if branch.is_head else f"  {name}")
+
+
+def _json(repo: Repo) -> dict[str, object]:
+    """Return the branches in Kart's form."""
+    branches = {}
+    for branch in repo.branches():
+        item: dict[str, object] = {"commit": branch.commit, "abbrevCommit": branch.commit[:7]}
+        item |= {"branch": branch.name, "upstream": branch.upstream}
+        branches[branch.name] = item
+    return {"kart.branch/v1": {"current": repo.head_branch, "branches": branches}}

@@ -1,0 +1,98 @@
+"""`havasu-vc data ls` and `havasu-vc data version`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.counts import counted, format_size
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, format_option, style_option
+from havasu_vc.repo import DatasetInfo
+from havasu_vc.writers.json_lines import DATASET_KINDS
+from havasu_vc.writers.json_style import LAYOUTS
+from havasu_vc.writers.protocol import JsonStyle
+
+__all__ = ["command"]
+
+
+@click.group("data")
+def command() -> None:
+    """List the datasets, or tell the format version."""
+
+
+@command.command("ls", cls=Command)
+@click.argument("revision", metavar="[REV]", default="HEAD", shell_complete=complete_revisions)
+@click.option("-l", "--long", is_flag=True, help="Also kind, rows, size and title.")
+@click.option(
+    "--with-dataset-types", is_flag=True, help="Also the types and versions (kart.data.ls/v2)."
+)
+@format_option("text", "json")
+@style_option
+@click.pass_obj
+def list_datasets(
+    invocation: Invocation,
+    revision: str,
+    long: bool,
+    with_dataset_types: bool,
+    output_format: str,
+    json_style: str,
+) -> None:
+    """List the datasets of a revision."""
+    repo = invocation.open_repo()
+    infos = repo.list_datasets(revision)
+    if output_format == "json":
+        layout = LAYOUTS[JsonStyle(json_style)]
+        click.echo(layout.dumps(_json(infos, types=with_dataset_types or long, long=long)))
+        return
+    for info in infos:
+        if long:
+            click.echo(_long_line(info))
+        elif with_dataset_types:
+            click.echo("\t".join([visible(info.path), *map(str, _kind(info).values())]))
+        else:
+            click.echo(visible(info.path))
+    if not infos:
+        invocation.note(f"there are no datasets at {revision}; `havasu-vc import` adds one")
+
+
+def _kind(info: DatasetInfo) -> dict[str, object]:
+    return dict(DATASET_KINDS.get(info.kind, {"type": info.kind, "version": info.version}))
+
+
+def _json(infos: tuple[DatasetInfo, ...], *, types: bool, long: bool) -> dict[str, object]:
+    if not types:
+        return {"kart.data.ls/v1": [info.path for info in infos]}
+    items = []
+    for info in infos:
+        item: dict[str, object] = {"path": info.path, **_kind(info)}
+        if long:
+            item |= {"title": info.title, "rows": info.rows, "size": info.size}
+        items.append(item)
+    return {"kart.data.ls/v2": items}
+
+
+def _long_line(info: DatasetInfo) -> str:
+    rows = "" if info.rows is None else counted(info.rows, "row")
+    size = "" if info.size is None else format_size(info.size)
+    columns = [info.path, info.kind, rows, size, info.title or ""]
+    return "\t".join(visible(text) for text in columns).rstrip("\t")
+
+
+@command.command("version", cls=Command)
+@format_option("text", "json")
+@click.pass_obj
+def version(invocation: Invocation, output_format: str) -> None:
+    """Tell the version of the repository's format."""
+    repo = invocation.open_repo()
+    branding = "kart" if repo.git.is_kart else "havasu"
+    number = 3 if repo.git.is_kart else 1
+    if output_format == "json":
+        value = {"repostructure.version": number, "localconfig.branding": branding}
+        click.echo(json.dumps(value, indent=2))
+    else:
+        name = "Kart" if repo.git.is_kart else "Havasu"
+        click.echo(f"This repository uses {name} datasets, version {number}")

@@ -1,0 +1,47 @@
+"""`havasu-vc diff`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import RevisionCommand
+from havasu_vc.cli.revisions import revisions_and_filters
+
+__all__ = ["command"]
+
+
+@click.command("diff", cls=RevisionCommand)
+@click.argument(
+    "arguments", metavar="[REVISIONS] [FILTER...]", nargs=-1, shell_complete=complete_revisions
+)
+@diff_options
+@click.pass_context
+def command(context: click.Context, /, arguments: tuple[str, ...], **options: Any) -> int:
+    r"""Show what differs between two revisions.
+
+    \b
+    A..B or A B   from A to B
+    A...B         from the merge base of A and B to B
+    A             from A to HEAD
+    A^?           A's first parent, or nothing where A is the first commit
+    [EMPTY]       the revision that holds nothing
+
+    A filter is DATASET, DATASET:feature, DATASET:feature:KEY, DATASET:meta or
+    DATASET:meta:ITEM; * in DATASET stands for anything. `--` stands between revisions
+    and filters where an argument could be either.
+    """
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
+    if not revisions and not filters and options["output_format"] == "text":
+        invocation.note(
+            "there is no working copy to compare with; `havasu-vc show` shows the last commit, "
+            "`havasu-vc diff A...B` compares two"
+        )
+    range_text = "..".join(revisions) if revisions else "HEAD"
+    return print_diff(invocation, repo.diff(range_text, filters), DiffOptions(**options))

@@ -1,0 +1,82 @@
+"""`havasu-vc export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from havasu_vc.cli.arguments import parse_dataset_at, parse_names
+from havasu_vc.cli.completing import complete_datasets
+from havasu_vc.cli.counts import counted
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.exchange.export_columns import ExportFormat
+
+__all__ = ["command"]
+
+
+@click.command("export", cls=Command)
+@click.argument("dataset", metavar="DATASET[@REV]", shell_complete=complete_datasets)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--ref", metavar="REV", help="The revision to export; DATASET is then taken as it stands."
+)
+@click.option(
+    "--changes",
+    metavar="A...B",
+    help="Export only the rows that differ between two revisions.",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice([each.value for each in ExportFormat], case_sensitive=False),
+    help="The format; by default what the file's name ends in.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--crs", metavar="CRS", help="Transform geometries to this CRS.")
+@click.option("--columns", metavar="COLUMN,...", multiple=True, help="Write only these columns.")
+@engine_option
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    dataset: str,
+    file: Path,
+    ref: str | None,
+    changes: str | None,
+    file_format: str | None,
+    overwrite: bool,
+    crs: str | None,
+    columns: tuple[str, ...],
+) -> None:
+    """Write the rows of DATASET at a revision to FILE.
+
+    What FILE ends in says the format: .parquet, .gpkg, .shp, .geojson, .geojsonl, .fgb,
+    .csv. With --changes FILE gets the rows that differ between two revisions, each with
+    what happened to it.
+    """
+    path, revision = parse_dataset_at(dataset, ref)
+    if changes is not None:
+        for option, given in (("--ref", ref), ("--crs", crs), ("--columns", columns)):
+            if given:
+                raise click.UsageError(f"{option} cannot be given with --changes")
+        if "@" in dataset and revision != "HEAD":
+            raise click.UsageError("--changes names the revisions; leave @REV out")
+    repo = invocation.open_repo()
+    chosen = None if file_format is None else ExportFormat(file_format)
+    if changes is not None:
+        result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
+        what = "changed row"
+    else:
+        result = repo.export(
+            path,
+            file,
+            revision=revision,
+            format=chosen,
+            overwrite=overwrite,
+            crs=crs,
+            columns=parse_names(columns) or None,
+        )
+        what = "row"
+    invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
+    invocation.notes(result.notes)

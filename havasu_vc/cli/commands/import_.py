@@ -1,0 +1,223 @@
+"""`havasu-vc import`."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import click
+
+from havasu_vc.cli.arguments import join_message, parse_names
+from havasu_vc.cli.counts import counted, format_counts
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, engine_option, format_option, message_options
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.model.types import Encoding
+from havasu_vc.repo import ImportResult, Repo
+from havasu_vc.writers.commits import ABBREVIATED
+
+__all__ = ["command", "tell_import"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The options that say how the source is read."""
+
+    primary_key: tuple[str, ...]
+    no_primary_key: bool
+    crs: str | None
+    geometry_encoding: str
+    columns: tuple[str, ...]
+    leave_out: tuple[str, ...]
+    csv_wkt: str | None
+    csv_lon: str | None
+    csv_lat: str | None
+    csv_drop_coordinates: bool
+    csv_delimiter: str | None
+    csv_encoding: str
+
+    def options(self) -> SourceOptions:
+        key = parse_names(self.primary_key) or None
+        if self.no_primary_key:
+            if key is not None:
+                raise click.UsageError("--primary-key and --no-primary-key contradict each other")
+            key = ()
+        return SourceOptions(
+            primary_key=key,
+            crs=self.crs,
+            geometry_encoding=Encoding(self.geometry_encoding),
+            columns=parse_names(self.columns) or None,
+            leave_out=parse_names(self.leave_out),
+            csv_wkt=self.csv_wkt,
+            csv_lon=self.csv_lon,
+            csv_lat=self.csv_lat,
+            csv_drop_coordinates=self.csv_drop_coordinates,
+            csv_delimiter=_delimiter(self.csv_delimiter),
+            csv_encoding=self.csv_encoding,
+        )
+
+
+def _delimiter(text: str | None) -> str | None:
+    # A shell makes a tab hard to type.
+    return "\t" if text in ("tab", "\\t") else text
+
+
+@click.command("import", cls=Command)
+@click.argument("source")
+@click.argument("destination", metavar="[DEST]", required=False)
+@click.option(
+    "--layer",
+    "layers",
+    metavar="NAME[:DEST]",
+    multiple=True,
+    help="Take this layer, perhaps as another dataset; may be repeated.",
+)
+@click.option("-a", "--all-layers", "--all-tables", is_flag=True, help="Take all layers.")
+@click.option("--list", "do_list", is_flag=True, help="List the layers of SOURCE and stop.")
+@click.option(
+    "--primary-key",
+    metavar="COLUMN,...",
+    multiple=True,
+    help="The columns that tell rows apart; by default what the file says.",
+)
+@click.option("--no-primary-key", is_flag=True, help="Compare rows as wholes, without a key.")
+@click.option("--crs", metavar="CRS", help="Use this CRS instead of the file's; such as EPSG:2193.")
+@click.option(
+    "--geometry-encoding",
+    type=click.Choice([each.value for each in Encoding]),
+    default=Encoding.EWKB.value,
+    show_default=True,
+    help="How geometries are stored.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(("key", "hilbert", "none")),
+    default="key",
+    show_default=True,
+    help="How rows are ordered in files: by key, by place, or as they come.",
+)
+@click.option(
+    "--replace",
+    "--replace-existing",
+    is_flag=True,
+    help="Compare with the datasets that are there and commit only what differs.",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Read and check everything, commit nothing.")
+@click.option("--columns", metavar="COLUMN,...", multiple=True, help="Take only these columns.")
+@click.option("--leave-out", metavar="COLUMN,...", multiple=True, help="Leave these columns out.")
+@click.option("--csv-wkt", metavar="COLUMN", help="The CSV column with geometries as WKT.")
+@click.option("--csv-lon", metavar="COLUMN", help="The CSV column with longitudes or eastings.")
+@click.option("--csv-lat", metavar="COLUMN", help="The CSV column with latitudes or northings.")
+@click.option(
+    "--csv-drop-coordinates",
+    is_flag=True,
+    help="Leave the two coordinate columns out once they are a geometry.",
+)
+@click.option("--csv-delimiter", metavar="TEXT", help="What stands between CSV values.")
+@click.option("--csv-encoding", default="utf-8", show_default=True, help="How a CSV is encoded.")
+@message_options
+@engine_option
+@format_option("text", "json")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    source: str,
+    destination: str | None,
+    layers: tuple[str, ...],
+    all_layers: bool,
+    do_list: bool,
+    order: str,
+    replace: bool,
+    dry_run: bool,
+    messages: tuple[str, ...],
+    message_file: TextIO | None,
+    output_format: str,
+    **reading: Any,
+) -> None:
+    """Take tables in from SOURCE and commit them.
+
+    SOURCE is a GeoParquet, Parquet, GeoPackage, Shapefile, GeoJSON, FlatGeobuf or CSV
+    file, or another that GDAL reads; a folder or a pattern of Parquet files is one
+    table. The dataset is called DEST, or as the layer is.
+
+    With --replace a dataset that is there is compared by key with the source, and only
+    what differs is committed: the way to take in the next release of a published table.
+    """
+    if do_list:
+        _list(source, invocation, output_format)
+        return
+    if all_layers and layers:
+        raise click.UsageError("--layer and --all-layers contradict each other")
+    message = join_message(messages, message_file.read() if message_file else None)
+    options = _Reading(**reading).options()
+    repo = invocation.open_repo()
+    begin = time.monotonic()
+    result = repo.import_(
+        source,
+        destination,
+        layers=layers,
+        all_layers=all_layers,
+        options=options,
+        order=order,
+        replace=replace,
+        dry_run=dry_run,
+        message=message,
+    )
+    if output_format == "json":
+        click.echo(_import_json(result))
+    seconds = time.monotonic() - begin
+    tell_import(invocation, repo, result, seconds=seconds, replace=replace, dry_run=dry_run)
+
+
+def _list(source: str, invocation: Invocation, output_format: str) -> None:
+    from havasu_vc.exchange.sources import list_source_layers
+
+    layers = list_source_layers(source)
+    if output_format == "json":
+        click.echo(json.dumps({"havasu.layers/v1": list(layers)}, indent=2))
+    else:
+        for layer in layers:
+            click.echo(layer)
+
+
+def _import_json(result: ImportResult) -> str:
+    datasets = {
+        path: {"inserts": c.inserts, "updates": c.updates, "deletes": c.deletes}
+        for path, c in result.datasets.items()
+    }
+    value = {"commit": result.commit, "branch": result.branch, "datasets": datasets}
+    return json.dumps({"havasu.import/v1": value}, indent=2)
+
+
+def tell_import(
+    invocation: Invocation,
+    repo: Repo,
+    result: ImportResult,
+    *,
+    seconds: float | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+) -> None:
+    """Tell what came in."""
+    verb = "Would import" if dry_run else "Imported"
+    took = "" if seconds is None else f" in {seconds:.1f} s"
+    for path, counts in result.datasets.items():
+        changed = counts.updates or counts.deletes or replace
+        rows = format_counts(counts) if changed else counted(counts.inserts, "row")
+        invocation.say(f"{verb} {rows} into {path}{took}")
+    if result.commit is not None:
+        where = result.branch or "detached HEAD"
+        subject = repo.commit_info(result.commit).message.partition("\n")[0]
+        invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
+        for path in result.datasets:
+            if not repo.dataset(path).schema.key:
+                invocation.note(
+                    f"{path} has no key, so a row that changes shows as one deleted and one "
+                    "inserted; import it with --primary-key to see updates"
+                )
+    elif not dry_run:
+        invocation.say("Nothing changed, nothing is committed")
+    invocation.notes(result.notes)

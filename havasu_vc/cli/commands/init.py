@@ -1,0 +1,55 @@
+"""`havasu-vc init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from havasu_vc.cli.commands.import_ import tell_import
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.errors import StorageError
+from havasu_vc.repo import Repo
+
+__all__ = ["command"]
+
+
+@click.command("init", cls=Command)
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
+@click.option("--bare", is_flag=True, help="Make a repository without a work tree.")
+@click.option(
+    "-b", "--initial-branch", "branch", metavar="NAME", help="Call the first branch NAME."
+)
+@click.option(
+    "--import",
+    "source",
+    metavar="SOURCE",
+    help="Also import all layers of SOURCE, as the first commit.",
+)
+@click.option("-m", "--message", metavar="TEXT", help="The message of that commit.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    directory: Path | None,
+    bare: bool,
+    branch: str | None,
+    source: str | None,
+    message: str | None,
+) -> None:
+    """Make a repository in DIRECTORY, or prepare the git repository that is there.
+
+    The repository is an ordinary one of git, and doing it again changes nothing.
+    """
+    if message is not None and source is None:
+        raise click.UsageError("-m is the message of --import, which is not given")
+    place = invocation.folder / (directory or "")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{place} cannot be made: {error.strerror}") from error
+    repo = Repo.init(place, bare=bare, branch=branch, settings=invocation.settings())
+    kind = "bare repository" if bare else "repository"
+    invocation.say(f"Initialized {kind} in {repo.path}")
+    if source is not None:
+        tell_import(invocation, repo, repo.import_(source, all_layers=True, message=message))

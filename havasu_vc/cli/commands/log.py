@@ -1,0 +1,98 @@
+"""`havasu-vc log`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import RevisionCommand, style_option
+from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.cli.revisions import revisions_and_filters
+from havasu_vc.repo import Repo
+from havasu_vc.writers.commits import write_log, write_log_json, write_log_json_lines
+from havasu_vc.writers.protocol import JsonStyle
+
+__all__ = ["command"]
+
+
+@click.command("log", cls=RevisionCommand)
+@click.argument(
+    "arguments", metavar="[REVISIONS] [FILTER...]", nargs=-1, shell_complete=complete_revisions
+)
+@click.option(
+    "-o",
+    "--output-format",
+    "output_format",
+    type=click.Choice(("text", "json", "json-lines")),
+    default="text",
+    show_default=True,
+    help="The form of what is printed.",
+)
+@style_option
+@click.option("--oneline", is_flag=True, help="Print each commit on one line.")
+@click.option("--graph", is_flag=True, help="Draw how commits follow each other; git does it.")
+@click.option("-n", "--max-count", type=click.IntRange(0), help="Print at most so many.")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Leave the first so many out.")
+@click.option("--since", "--after", metavar="DATE", help="Only commits after DATE.")
+@click.option("--until", "--before", metavar="DATE", help="Only commits before DATE.")
+@click.option("--author", metavar="PATTERN", help="Only commits whose author matches.")
+@click.option("--grep", metavar="PATTERN", help="Only commits whose message matches.")
+@click.pass_context
+def command(
+    context: click.Context,
+    arguments: tuple[str, ...],
+    output_format: str,
+    json_style: str,
+    oneline: bool,
+    graph: bool,
+    max_count: int | None,
+    skip: int,
+    since: str | None,
+    until: str | None,
+    author: str | None,
+    grep: str | None,
+) -> int:
+    """Show the commits that lead to a revision, or those of A..B.
+
+    A filter leaves only the commits that changed something: DATASET, DATASET:meta,
+    DATASET:meta:ITEM.
+    """
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    revisions, filters = revisions_and_filters(context, repo, arguments)
+    revision = revisions[0] if revisions else "HEAD"
+    conditions = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
+    if graph:
+        if output_format != "text":
+            raise click.UsageError("--graph prints text; leave -o out")
+        options = [f"--{name}={value}" for name, value in conditions.items() if value]
+        options += [f"--max-count={max_count}"] if max_count is not None else []
+        return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
+    commits = repo.log(revision, filters=filters, limit=max_count, **conditions)
+    match output_format:
+        case "json":
+            write_log_json(commits, sys.stdout, JsonStyle(json_style))
+        case "json-lines":
+            write_log_json_lines(commits, sys.stdout)
+        case _:
+            color = invocation.colored(sys.stdout)
+            write_log(commits, sys.stdout, oneline=oneline, color=color)
+    return 0
+
+
+def _graph(
+    invocation: Invocation,
+    repo: Repo,
+    revision: str,
+    filters: Sequence[str],
+    options: Sequence[str],
+) -> int:
+    if any(":" in filter_text for filter_text in filters):
+        raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
+    color = invocation.colored(sys.stdout)
+    arguments = ["log", "--graph", *options, revision, "--", *filters]
+    return run_git_here(arguments, repo.git, color=color)

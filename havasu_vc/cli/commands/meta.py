@@ -1,0 +1,126 @@
+"""`havasu-vc meta get` and `havasu-vc meta set`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.completing import complete_datasets
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, format_option, message_options, style_option
+from havasu_vc.cli.results import tell_commit
+from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.writers.json_style import LAYOUTS
+from havasu_vc.writers.protocol import JsonStyle
+
+__all__ = ["command"]
+
+MOST_ITEM_BYTES = 16 << 20
+"""No meta item is larger."""
+
+
+@click.group("meta")
+def command() -> None:
+    """Show or change titles, schemas and CRS definitions."""
+
+
+@command.command("get", cls=Command)
+@click.argument("dataset", required=False, shell_complete=complete_datasets)
+@click.argument("names", metavar="[ITEM...]", nargs=-1)
+@click.option("--ref", metavar="REV", default="HEAD", show_default=True, help="The revision.")
+@format_option("text", "json")
+@style_option
+@click.pass_obj
+def get(
+    invocation: Invocation,
+    dataset: str | None,
+    names: tuple[str, ...],
+    ref: str,
+    output_format: str,
+    json_style: str,
+) -> None:
+    """Show meta items: title, description, schema.json, crs/NAME.wkt.
+
+    All items where none is named; those of all datasets without DATASET.
+    """
+    repo = invocation.open_repo()
+    paths = [dataset] if dataset is not None else repo.datasets(ref)
+    found = {path: repo.get_meta(path, names, revision=ref) for path in paths}
+    if output_format == "json":
+        click.echo(LAYOUTS[JsonStyle(json_style)].dumps(found))
+        return
+    for path, items in found.items():
+        click.echo(visible(path))
+        for line in _item_lines(items):
+            click.echo(line)
+
+
+def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in items.items():
+        yield f"    {visible(name)}"
+        text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+        for line in text.rstrip("\n").split("\n"):
+            yield f"        {visible(line)}"
+
+
+@command.command("set", cls=Command)
+@click.argument("dataset", shell_complete=complete_datasets)
+@click.argument("assignments", metavar="ITEM=VALUE...", nargs=-1)
+@click.option("--unset", metavar="ITEM", multiple=True, help="Remove an item; may be repeated.")
+@message_options
+@click.pass_obj
+def set_items(
+    invocation: Invocation,
+    dataset: str,
+    assignments: tuple[str, ...],
+    unset: tuple[str, ...],
+    messages: tuple[str, ...],
+    message_file: Any,
+) -> None:
+    """Change meta items of DATASET and commit.
+
+    ITEM=@FILE takes the value from a file. `schema.json` is a list of columns as `meta
+    get` shows it: columns are told apart by their ids, so one can be renamed, added,
+    dropped, moved or widened.
+    """
+    message = join_message(messages, message_file.read() if message_file else None)
+    items: dict[str, Any] = dict.fromkeys(unset)
+    for assignment in assignments:
+        name, value = parse_assignment(assignment)
+        if name in items:
+            raise InvalidArgumentError(f"{name} is given twice")
+        items[name] = _value(name, value)
+    if not items:
+        raise click.UsageError("give an ITEM=VALUE, or --unset ITEM")
+    repo = invocation.open_repo()
+    tell_commit(invocation, repo, repo.set_meta(dataset, items, message=message))
+
+
+def _value(name: str, text: str) -> Any:
+    if text.startswith("@"):
+        text = _read(Path(text[1:]))
+    if not name.endswith(".json"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"the value of {name} is not JSON: {error}") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_ITEM_BYTES:
+            raise InvalidArgumentError(f"{path} is too large for a meta item")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path} is not UTF-8 text") from error
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error

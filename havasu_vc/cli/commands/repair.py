@@ -1,0 +1,30 @@
+"""`havasu-vc repair`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.cli.results import tell_commit
+
+__all__ = ["command"]
+
+
+@click.command("repair", cls=Command)
+@click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
+@click.pass_obj
+def command(invocation: Invocation, messages: tuple[str, ...]) -> None:
+    """Finish merges that git left half done, where that needs no decision.
+
+    A dataset whose `snapshot.json` does not fit the rest of it was put together by git,
+    not row by row; its rows are taken from the commit's parents.
+    """
+    repo = invocation.open_repo()
+    result = repo.repair(message=join_message(messages))
+    if result.commit is None and not result.changes:
+        invocation.say("There is nothing to repair")
+        invocation.notes(result.notes)
+    else:
+        tell_commit(invocation, repo, result)

@@ -1,0 +1,33 @@
+"""`havasu-vc show`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import RevisionCommand
+from havasu_vc.cli.revisions import revisions_and_filters
+
+__all__ = ["command"]
+
+
+@click.command("show", cls=RevisionCommand)
+@click.argument(
+    "arguments", metavar="[REV] [FILTER...]", nargs=-1, shell_complete=complete_revisions
+)
+@diff_options
+@click.pass_context
+def command(context: click.Context, /, arguments: tuple[str, ...], **options: Any) -> int:
+    """Show a commit and what it changed.
+
+    Filters are those of `havasu-vc diff`.
+    """
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    revisions, filters = revisions_and_filters(context, repo, arguments)
+    commit, diffs = repo.show(revisions[0] if revisions else "HEAD", filters)
+    return print_diff(invocation, diffs, DiffOptions(**options), commit=commit)

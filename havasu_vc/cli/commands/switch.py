@@ -1,0 +1,60 @@
+"""`havasu-vc switch`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.completing import complete_branches
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.errors import NoBranchError
+from havasu_vc.repo import Repo
+from havasu_vc.writers.commits import ABBREVIATED
+
+__all__ = ["command", "tell_head"]
+
+
+@click.command("switch", cls=Command)
+@click.argument("name", metavar="BRANCH", shell_complete=complete_branches)
+@click.argument("start", required=False)
+@click.option("-c", "--create", is_flag=True, help="Make the branch first, at START or HEAD.")
+@click.option("-d", "--detach", is_flag=True, help="Put HEAD on the commit itself.")
+@click.option(
+    "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
+)
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    name: str,
+    start: str | None,
+    create: bool,
+    detach: bool,
+    discard: bool,
+) -> None:
+    """Switch to another branch."""
+    if start is not None and not create:
+        raise click.UsageError("a start goes with -c")
+    if create and detach:
+        raise click.UsageError("-c and -d contradict each other")
+    repo = invocation.open_repo()
+    if detach:
+        repo.switch(repo.commit_info(name).id, discard=discard)
+    elif not create and name not in {branch.name for branch in repo.branches()}:
+        raise NoBranchError(
+            f"there is no branch {name!r}",
+            hints=(f"`havasu-vc switch -c {name}` makes it", "`-d` puts HEAD on a commit"),
+        )
+    else:
+        repo.switch(name, create=create, start=start, discard=discard)
+    tell_head(invocation, repo, created=create)
+
+
+def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:
+    """Tell where HEAD is now."""
+    branch = repo.head_branch
+    if branch is not None:
+        invocation.say(f"Switched to {'a new ' if created else ''}branch '{branch}'")
+        return
+    info = repo.commit_info()
+    subject = info.message.partition("\n")[0]
+    invocation.say(f"HEAD is now at {info.id[:ABBREVIATED]} {subject}")

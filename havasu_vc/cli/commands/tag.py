@@ -1,0 +1,76 @@
+"""`havasu-vc tag`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.completing import complete_tags
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, format_option
+from havasu_vc.cli.passthrough import run_git_here
+
+__all__ = ["command"]
+
+
+@click.command("tag", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "arguments",
+    metavar="[NAME [REV]]",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=complete_tags,
+)
+@click.option("-d", "--delete", is_flag=True, help="Delete tags.")
+@click.option(
+    "-m",
+    "--message",
+    "messages",
+    metavar="TEXT",
+    multiple=True,
+    help="Give the tag a message, author and time of its own.",
+)
+@format_option("text", "json")
+@click.pass_context
+def command(
+    context: click.Context,
+    arguments: tuple[str, ...],
+    delete: bool,
+    messages: tuple[str, ...],
+    output_format: str,
+) -> int:
+    """List tags, make the tag NAME at REV or HEAD, or delete tags.
+
+    Any other option of `git tag` is handed to git.
+    """
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    if any(argument.startswith("-") for argument in arguments):
+        options = [*["--delete"] * delete, *(f"--message={text}" for text in messages)]
+        color = invocation.colored(sys.stdout)
+        return run_git_here(["tag", *options, *arguments], repo.git, color=color)
+    if delete:
+        if not arguments:
+            raise click.UsageError("name the tags to delete")
+        for name in arguments:
+            repo.delete_tag(name)
+            invocation.say(f"Deleted tag '{name}'")
+    elif arguments:
+        if len(arguments) > 2:
+            raise click.UsageError("a new tag has one name and one revision")
+        repo.create_tag(*arguments, message=join_message(messages))
+        invocation.say(f"Made tag '{arguments[0]}'")
+    elif output_format == "json":
+        tags = {
+            tag.name: {"commit": tag.commit, "abbrevCommit": tag.commit[:7], "message": tag.message}
+            for tag in repo.tags()
+        }
+        click.echo(json.dumps({"havasu.tag/v1": tags}, indent=2))
+    else:
+        for tag in repo.tags():
+            click.echo(visible(tag.name))
+    return 0

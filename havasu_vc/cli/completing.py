@@ -1,0 +1,57 @@
+"""What a shell offers after Tab: the repository's own branches, tags and datasets.
+
+A completion that fails offers nothing; it never prints an error into a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from havasu_vc.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from havasu_vc.repo import Repo
+
+__all__ = ["complete_branches", "complete_datasets", "complete_revisions", "complete_tags"]
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _completer(names: Callable[[Repo], Iterable[str]]) -> Completer:
+    def complete(
+        context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        root = context.find_root().params.get("folder")
+        invocation = context.obj if isinstance(context.obj, Invocation) else Invocation()
+        try:
+            from havasu_vc.repo import Repo
+
+            repo = Repo.open(root or invocation.folder)
+            found = [name for name in names(repo) if name.startswith(incomplete)]
+        except Exception:
+            return []
+        return [CompletionItem(name) for name in found]
+
+    return complete
+
+
+def _branches(repo: Repo) -> list[str]:
+    return [branch.name for branch in repo.branches()]
+
+
+def _tags(repo: Repo) -> list[str]:
+    return [tag.name for tag in repo.tags()]
+
+
+complete_branches = _completer(_branches)
+"""Offer the names of branches."""
+complete_tags = _completer(_tags)
+"""Offer the names of tags."""
+complete_datasets = _completer(lambda repo: repo.datasets())
+"""Offer the paths of HEAD's datasets."""
+complete_revisions = _completer(lambda repo: [*_branches(repo), *_tags(repo), *repo.datasets()])
+"""Offer branches, tags and datasets."""

@@ -1,0 +1,195 @@
+"""Printing a diff as `diff`, `show` and `create-patch` do: options, format, file, exit code.
+
+`-o` and `--json-style` choose the writer, `--output` the file; the exit code is 1 for
+differences with `--exit-code` or `-o quiet`, as in git and Kart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from havasu_vc.cli.arguments import parse_format
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
+from havasu_vc.cli.output import opened_output
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.model.diffs import CommitInfo, DatasetDiff
+from havasu_vc.repo.reproject import reprojection
+from havasu_vc.writers import ChangeSummary, JsonStyle, WriterOptions, writer_named
+
+__all__ = ["DiffOptions", "diff_options", "print_diff"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+FORMATS = (
+    "text",
+    "json",
+    "json:pretty",
+    "json:compact",
+    "json:extracompact",
+    "json-lines",
+    "geojson",
+    "quiet",
+    "feature-count",
+)
+HALVES = ("--", "-", "+", "++")
+ESTIMATES = ("exact", "good", "medium", "fast", "veryfast")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """How a diff is to be printed, as the person asked for it."""
+
+    output_format: str = "text"
+    """The value of `-o`."""
+    json_style: str | None = None
+    """The layout of JSON, where `-o` does not say it."""
+    output: Path | None = None
+    """The file to print to; None for stdout."""
+    exit_code: bool = False
+    """Whether differences make the exit code 1."""
+    crs: str | None = None
+    """The CRS to show geometries in."""
+    only_feature_count: str | None = None
+    """When given, only numbers of rows are printed."""
+    diff_format: str = "full"
+    """`full`; `none` for headers alone; `no-data-changes` for meta items alone."""
+    delta_filter: str | None = None
+    """The halves of changes to print."""
+    color: str = "auto"
+    """When to colour text."""
+
+
+def diff_options(function: _F) -> _F:
+    """Add the options of everything that prints a diff."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "-o",
+        "--output-format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="The form of what is printed; quiet prints nothing and sets the exit code.",
+    ),
+    output_option,
+    click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out."),
+    click.option("--exit-code", is_flag=True, help="Exit with 1 if there are differences."),
+    click.option("--crs", metavar="CRS", help="Show geometries in this CRS."),
+    click.option(
+        "--only-feature-count",
+        is_flag=False,
+        flag_value="exact",
+        type=click.Choice(ESTIMATES),
+        help="Print only how many rows differ in each dataset; always exact here.",
+    ),
+    click.option(
+        "--diff-format",
+        type=click.Choice(("full", "none", "no-data-changes")),
+        default="full",
+        show_default=True,
+        help="Leave row changes out (no-data-changes), or all changes (none).",
+    ),
+    click.option(
+        "--delta-filter",
+        metavar="HALVES",
+        help="Print only these halves of changes, of --,-,+,++ with commas between.",
+    ),
+    click.option(
+        "--color",
+        type=click.Choice(("auto", "always", "never")),
+        default="auto",
+        show_default=True,
+        help="When to colour text.",
+    ),
+    engine_option,
+)
+
+
+def print_diff(
+    invocation: Invocation,
+    diffs: Iterable[DatasetDiff],
+    options: DiffOptions,
+    *,
+    commit: CommitInfo | None = None,
+) -> int:
+    """Print a diff and return the exit code."""
+    name, style = _writer(options)
+    writer_options = WriterOptions(
+        json_style=JsonStyle(style),
+        commit=commit,
+        delta_filter=parse_halves(options.delta_filter),
+    )
+    if options.crs is not None:
+        crs, reproject = reprojection(options.crs)
+        writer_options = replace(writer_options, reproject=reproject, crs_name=crs.identifier)
+    seen = _Seen()
+    shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
+    if name == "geojson" and _is_folder(options.output):
+        summary = _print_files(shown, options.output, writer_options)
+    else:
+        with opened_output(options.output) as out:
+            color = options.output is None and invocation.colored(out, options.color)
+            summary = writer_named(name)(shown, out, replace(writer_options, color=color))
+    differs = summary.has_changes or seen.changes
+    return 1 if differs and (options.exit_code or name == "quiet") else 0
+
+
+def _writer(options: DiffOptions) -> tuple[str, str]:
+    name, style = parse_format(options.output_format, options.json_style)
+    if options.only_feature_count is not None:
+        if name not in ("text", "json", "feature-count"):
+            raise InvalidArgumentError(f"--only-feature-count cannot be printed as {name}")
+        name = "feature-count-json" if name == "json" else "feature-count"
+    return name, style
+
+
+def parse_halves(text: str | None) -> frozenset[str] | None:
+    """Return the halves that `--delta-filter` names.
+
+    >>> sorted(parse_halves("+,++"))
+    ['+', '++']
+    """
+    if text is None:
+        return None
+    halves = frozenset(half.strip() for half in text.split(",") if half.strip())
+    unknown = halves.difference(HALVES)
+    if unknown:
+        raise InvalidArgumentError(
+            f"{min(unknown)!r} is no half of a change", hints=(f"halves are {', '.join(HALVES)}",)
+        )
+    return halves
+
+
+class _Seen:
+    """Whether there were changes, printed or not."""
+
+    def __init__(self) -> None:
+        self.changes = False
+
+    def reduce(self, diffs: Iterable[DatasetDiff], diff_format: str) -> Iterator[DatasetDiff]:
+        """Yield diffs without their row changes, or none."""
+        for diff in diffs:
+            self.changes = self.changes or bool(diff.meta) or any(map(len, diff.changes))
+            if diff_format == "no-data-changes":
+                yield replace(diff, changes=iter(()))
+
+
+def _is_folder(output: Path | None) -> bool:
+    return output is not None and output.is_dir()
+
+
+def _print_files(
+    diffs: Iterable[DatasetDiff], folder: Path | None, options: WriterOptions
+) -> ChangeSummary:
+    with opened_output(None) as out:
+        return writer_named("geojson")(diffs, out, replace(options, directory=folder))

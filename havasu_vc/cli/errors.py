@@ -1,0 +1,173 @@
+"""From an exception to what the shell sees: one line on stderr, hints, and an exit code.
+
+Exit codes are Kart's, so that scripts written for it keep working. No traceback
+reaches a user unless HAVASU_VC_DEBUG is set; text that comes from files and
+repositories cannot control the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import click
+
+from havasu_vc.errors import ErrorKind, HavasuError
+
+__all__ = ["EXIT_CODES", "exit_code", "report", "visible"]
+
+EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
+    {
+        ErrorKind.ERROR: 11,
+        ErrorKind.INVALID_ARGUMENT: 2,
+        ErrorKind.INVALID_NAME: 2,
+        ErrorKind.INVALID_FILE: 28,
+        ErrorKind.UNSUPPORTED_TYPE: 23,
+        ErrorKind.CRS: 25,
+        ErrorKind.GEOMETRY: 26,
+        ErrorKind.SCHEMA_VIOLATION: 23,
+        ErrorKind.KEY_VIOLATION: 23,
+        ErrorKind.PATCH: 22,
+        ErrorKind.NOT_FOUND: 40,
+        ErrorKind.NO_REPOSITORY: 41,
+        ErrorKind.NO_REVISION: 47,
+        ErrorKind.NO_DATASET: 49,
+        ErrorKind.NO_SOURCE: 48,
+        ErrorKind.NO_ROW: 40,
+        ErrorKind.NO_DATA_FILE: 42,
+        ErrorKind.NO_BRANCH: 43,
+        ErrorKind.NO_CHANGES: 44,
+        ErrorKind.NO_USER: 46,
+        ErrorKind.STATE: 20,
+        ErrorKind.UNCOMMITTED_CHANGES: 29,
+        ErrorKind.UNFINISHED_MERGE: 20,
+        ErrorKind.CONFLICT: 21,
+        ErrorKind.CONCURRENT_CHANGE: 20,
+        ErrorKind.LOCKED: 20,
+        ErrorKind.CORRUPTION: 11,
+        ErrorKind.CORRUPT_DATASET: 11,
+        ErrorKind.CORRUPT_DATA_FILE: 11,
+        ErrorKind.UNSUPPORTED: 20,
+        ErrorKind.UNSUPPORTED_VERSION: 24,
+        ErrorKind.UNSUPPORTED_REPOSITORY: 24,
+        ErrorKind.NOT_YET_SUPPORTED: 30,
+        ErrorKind.MACHINE: 11,
+        ErrorKind.MISSING_PROGRAM: 51,
+        ErrorKind.STORAGE: 11,
+        ErrorKind.ENGINE: 11,
+    }
+)
+"""The exit code of each kind of error."""
+
+INTERRUPTED = 130
+"""What shells expect of a program that Ctrl-C stopped."""
+BROKEN_PIPE = 141
+"""What shells expect of a program whose reader went away."""
+_OTHER = 11
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_DEBUG = "HAVASU_VC_DEBUG"
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code for an exception."""
+    match error:
+        case HavasuError():
+            return EXIT_CODES[error.kind]
+        case click.ClickException():
+            return error.exit_code
+        case KeyboardInterrupt():
+            return INTERRUPTED
+        case BrokenPipeError():
+            return BROKEN_PIPE
+        case _:
+            return _OTHER
+
+
+def report(error: BaseException, *, verbose: bool = False) -> int:
+    """Print an exception on stderr and return its exit code."""
+    if os.environ.get(_DEBUG) and not isinstance(error, click.ClickException):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    for line in error_lines(error):
+        click.echo(line, err=True)
+    if verbose:
+        for line in cause_lines(error):
+            click.echo(line, err=True)
+    return exit_code(error)
+
+
+def error_lines(error: BaseException) -> list[str]:
+    r"""Return what a person reads of an exception.
+
+    >>> error_lines(HavasuError("no\nway", hints=("try again",)))
+    ['Error: no\\nway', 'Hint: try again']
+    """
+    hints: tuple[str, ...] = ()
+    match error:
+        case BrokenPipeError():
+            return []
+        case KeyboardInterrupt():
+            return ["Interrupted"]
+        case HavasuError():
+            text, hints = error.message, error.hints
+        case click.UsageError():
+            text = error.format_message().strip()
+            if error.ctx is not None:
+                hints = (f"`{error.ctx.command_path} --help` tells what it takes",)
+        case click.ClickException():
+            text = error.format_message()
+        case MemoryError():
+            text, hints = "not enough memory", _bug_hints()
+        case RecursionError():
+            text, hints = "internal error: something nests too deeply", _bug_hints()
+        case _:
+            text, hints = f"internal error: {_first_line(error)}", _bug_hints()
+    return [f"Error: {visible(text)}", *(f"Hint: {visible(hint)}" for hint in hints)]
+
+
+def cause_lines(error: BaseException) -> list[str]:
+    """Return one line for each exception that led to this one."""
+    lines = []
+    cause = error.__cause__
+    while cause is not None and len(lines) < 10:
+        lines.append(f"Cause: {visible(_first_line(cause))}")
+        cause = cause.__cause__
+    return lines
+
+
+def visible(text: str) -> str:
+    r"""Return a text on one line, whatever cannot be seen in it shown as an escape.
+
+    Like `writers.terminal.printable`, and stricter: it is here so that telling of an
+    error imports nothing.
+
+    >>> print(visible("a\x1b[31mb\nc"))
+    a\x1b[31mb\nc
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else _escape(each) for each in text)
+
+
+def _escape(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def _bug_hints() -> tuple[str, ...]:
+    if os.environ.get(_DEBUG):
+        return ()
+    return (
+        f"set {_DEBUG}=1 and run it again to see the traceback, and please report it together"
+        " with what `havasu-vc version --all` prints",
+    )

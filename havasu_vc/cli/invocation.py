@@ -1,0 +1,91 @@
+"""What every command is given: where the repository is and how to talk to the person.
+
+`Invocation` holds the options that are common to all commands. stdout is for data
+alone; notes, results and progress go to stderr and can be silenced.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from havasu_vc.cli.errors import visible
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.progress import TerminalProgress
+    from havasu_vc.repo import Repo, Settings
+
+__all__ = ["Invocation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The options that stand for all commands, and what follows from them."""
+
+    folder: Path = Path(".")
+    """Where the repository is looked for."""
+    verbose: bool = False
+    """Whether to tell more."""
+    quiet: bool = False
+    """Whether to tell nothing but errors."""
+    progress: bool = True
+    """Whether to draw how far a long run is."""
+    color: bool = True
+    """Whether colours are allowed where they can be seen."""
+    engine: str = "auto"
+    """Where tasks run."""
+
+    def say(self, text: str) -> None:
+        """Tell the person what was done, on stderr."""
+        if not self.quiet:
+            click.echo(visible(text), err=True)
+
+    def note(self, text: str) -> None:
+        """Tell the person something to know, on stderr."""
+        self.say(f"Note: {text}")
+
+    def notes(self, texts: Sequence[str]) -> None:
+        """Tell several notes."""
+        for text in texts:
+            self.note(text)
+
+    def detail(self, text: str) -> None:
+        """Tell what only `-v` asks for, on stderr."""
+        if self.verbose:
+            self.say(text)
+
+    def colored(self, stream: TextIO, when: str = "auto") -> bool:
+        """Return whether to colour what goes to a stream."""
+        if when != "auto":
+            return when == "always"
+        return self.color and stream.isatty()
+
+    def settings(self) -> Settings:
+        """Return the settings to open a repository with."""
+        from havasu_vc.repo import Settings
+
+        return Settings(engine=self.engine, progress=self._progress(), note=self.note)
+
+    def open_repo(self) -> Repo:
+        """Open the repository that the command is about."""
+        from havasu_vc.repo import Repo
+
+        return Repo.open(self.folder, settings=self.settings())
+
+    def _progress(self) -> TerminalProgress | None:
+        from havasu_vc.cli.progress import TerminalProgress
+
+        if self.quiet or not self.progress or not sys.stderr.isatty():
+            return None
+        return TerminalProgress(color=self.color)
+
+
+def wants_color() -> bool:
+    """Return whether the environment allows colours (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,223 @@
+"""The entry point: a group of commands, each loaded only when it is called.
+
+`havasu-vc version` and `--help` must be quick, so neither this module nor what it
+imports touches pyarrow, pygit2, numpy or rich: the list of commands, with the line
+that says what each does, is a table here (a test keeps it true).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NoReturn, cast
+
+import click
+
+from havasu_vc import __version__
+from havasu_vc.cli.errors import BROKEN_PIPE, report
+from havasu_vc.cli.invocation import Invocation, wants_color
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+PROGRAM = "havasu-vc"
+COMPLETE_VARIABLE = "_HAVASU_VC_COMPLETE"
+"""By this variable a shell asks for completions."""
+
+COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "init": ("init", "Make a repository"),
+        "import": ("import_", "Take tables in from files and commit them"),
+        "export": ("export", "Write a dataset, or its changes, to a file"),
+        "checkout": ("checkout", "Switch to a revision, or write datasets to a file to edit"),
+        "commit": ("commit", "Commit edits that were made in a file"),
+        "status": ("status", "Show where HEAD is and what stands in the way"),
+        "log": ("log", "Show the commits that lead to a revision"),
+        "show": ("show", "Show a commit and what it changed"),
+        "diff": ("diff", "Show what differs between two revisions"),
+        "create-patch": ("create_patch", "Write a commit as a patch"),
+        "apply": ("apply", "Commit the changes of a patch"),
+        "branch": ("branch", "List, create or delete branches"),
+        "switch": ("switch", "Switch to another branch"),
+        "tag": ("tag", "List, create or delete tags"),
+        "data": ("data", "List the datasets, or tell the format version"),
+        "meta": ("meta", "Show or change titles, schemas and CRS definitions"),
+        "config": ("config", "Get and set options, as git config does"),
+        "optimize": ("optimize", "Fold small files into large ones, in a commit of its own"),
+        "fsck": ("fsck", "Check that everything stored is sound"),
+        "repair": ("repair", "Finish merges that git left half done"),
+        "gc": ("gc", "Remove data files that nothing needs any more"),
+        "version": ("version", "Tell the version"),
+        "completion": ("completion", "Print a script that lets a shell complete commands"),
+    }
+)
+"""Commands in the order of the help: the module in `cli.commands`, what it does."""
+
+
+class CommandTable(click.Group):
+    """The commands by name; a command's module is imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"havasu_vc.cli.commands.{COMMANDS[cmd_name][0]}")
+        return cast(click.Command, module.command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments begin with."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            raise click.UsageError(_unknown(name), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> NoReturn:
+        """Run a command line and leave with its exit code."""
+        sys.exit(run(self, sys.argv[1:] if args is None else list(args)))
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=2)
+    perhaps = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no command {name!r}{perhaps}"
+
+
+def run(group: click.Group, arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; nothing is raised."""
+    instruction = os.environ.get(COMPLETE_VARIABLE)
+    verbose = False
+    try:
+        if instruction:
+            from click.shell_completion import shell_complete
+
+            return shell_complete(group, {}, PROGRAM, COMPLETE_VARIABLE, instruction)
+        with group.make_context(PROGRAM, list(arguments)) as context:
+            result = group.invoke(context)
+            verbose = isinstance(context.obj, Invocation) and context.obj.verbose
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as leaving:
+        return _flushed(leaving.exit_code)
+    except click.exceptions.NoArgsIsHelpError as asking:
+        click.echo(asking.format_message(), err=True)
+        return asking.exit_code
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    except (Exception, KeyboardInterrupt) as error:
+        verbose = verbose or bool({"-v", "--verbose"} & set(arguments))
+        return _reported(error, verbose=verbose)
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    return code
+
+
+def _reported(error: BaseException, *, verbose: bool) -> int:
+    try:
+        # What was printed before stands before the error.
+        sys.stdout.flush()
+        return report(error, verbose=verbose)
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+
+
+def _discard_output() -> None:
+    """Let Python flush its streams at the end, though nobody reads them."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        click.echo(f"{PROGRAM} {__version__}")
+        context.exit()
+
+
+@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-C",
+    "--repo",
+    "folder",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Work in the repository at PATH.  [default: the current folder]",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Tell more.")
+@click.option("-q", "--quiet", is_flag=True, help="Tell nothing but errors.")
+@click.option("--no-progress", is_flag=True, help="Draw no progress bars.")
+@click.option("--no-color", is_flag=True, help="Use no colours; NO_COLOR=1 does the same.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Tell the version and exit.",
+)
+@click.pass_context
+def cli(
+    context: click.Context,
+    folder: Path,
+    verbose: bool,
+    quiet: bool,
+    no_progress: bool,
+    no_color: bool,
+) -> None:
+    """Version control for tables that hold geometries and rasters.
+
+    Tables live in a git repository; these commands change, compare and merge them by
+    row and cell. The options below stand before the command, or after it in their
+    long form.
+    """
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    context.obj = Invocation(
+        folder=folder,
+        verbose=verbose,
+        quiet=quiet,
+        progress=not no_progress,
+        color=wants_color() and not no_color,
+    )
+
+
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    cli.main()

@@ -1,0 +1,176 @@
+"""Options that several commands share, and the command class that takes the common ones.
+
+Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress` and `--no-color`
+after its name as well; they are listed in the help of `havasu-vc` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from havasu_vc.cli.invocation import Invocation
+
+__all__ = [
+    "Command",
+    "RevisionCommand",
+    "engine_option",
+    "message_options",
+    "output_option",
+    "style_option",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_AFTER = "havasu_vc.after-dashes"
+
+JSON_STYLES = ("pretty", "compact", "extracompact")
+
+
+def _update(context: click.Context, **changes: Any) -> None:
+    if isinstance(context.obj, Invocation):
+        context.obj = replace(context.obj, **changes)
+
+
+def _setter(name: str, of_flag: bool) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def set_one(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value:
+            _update(context, **{name: of_flag})
+        return value
+
+    return set_one
+
+
+def _set_folder(context: click.Context, parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        _update(context, folder=value)
+
+
+def _common_parameters() -> list[click.Parameter]:
+    flags = (("verbose", True), ("quiet", True), ("progress", False), ("color", False))
+    parameters: list[click.Parameter] = [
+        click.Option(
+            [f"--{'' if wanted else 'no-'}{name}"],
+            is_flag=True,
+            expose_value=False,
+            hidden=True,
+            callback=_setter(name, wanted),
+        )
+        for name, wanted in flags
+    ]
+    parameters.append(
+        click.Option(
+            ["--repo"],
+            type=click.Path(path_type=Path),
+            expose_value=False,
+            hidden=True,
+            callback=_set_folder,
+        )
+    )
+    return parameters
+
+
+class Command(click.Command):
+    """A command that also takes the common options in their long form."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Add the common options to those of the command."""
+        super().__init__(*args, **kwargs)
+        taken = {option for parameter in self.params for option in parameter.opts}
+        self.params += [each for each in _common_parameters() if each.opts[0] not in taken]
+
+
+class RevisionCommand(Command):
+    """A command that takes revisions, then filters; `--` stands between them where in doubt."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set what stands after `--` aside, and read `-5` as `-n5`."""
+        if "--" in args:
+            place = args.index("--")
+            args, ctx.meta[_AFTER] = args[:place], tuple(args[place + 1 :])
+        if any(option in parameter.opts for parameter in self.params for option in ("-n",)):
+            args = [f"-n{arg[1:]}" if _is_count(arg) else arg for arg in args]
+        return super().parse_args(ctx, args)
+
+
+def _is_count(argument: str) -> bool:
+    return argument[:1] == "-" and argument[1:].isascii() and argument[1:].isdigit()
+
+
+def after_dashes(context: click.Context) -> tuple[str, ...] | None:
+    """Return the arguments after `--`; None when there was none."""
+    found = context.meta.get(_AFTER)
+    return found if isinstance(found, tuple) else None
+
+
+def engine_option(function: _F) -> _F:
+    """Add `--engine`, which goes into the invocation."""
+
+    def set_engine(context: click.Context, parameter: click.Parameter, value: str) -> None:
+        _update(context, engine=value)
+
+    return click.option(
+        "--engine",
+        type=click.Choice(("auto", "local", "spark")),
+        default="auto",
+        show_default=True,
+        expose_value=False,
+        callback=set_engine,
+        help="Where the work runs; auto takes Spark when the input is large.",
+    )(function)
+
+
+def style_option(function: _F) -> _F:
+    """Add `--json-style`."""
+    return click.option(
+        "--json-style",
+        type=click.Choice(JSON_STYLES),
+        default="pretty",
+        show_default=True,
+        help="How JSON is laid out.",
+    )(function)
+
+
+def output_option(function: _F) -> _F:
+    """Add `--output`, the file that takes what would go to stdout."""
+    return click.option(
+        "--output",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write to FILE instead of stdout.",
+    )(function)
+
+
+def format_option(*formats: str) -> Callable[[_F], _F]:
+    """Add `-o`, the form of what is printed."""
+    return click.option(
+        "-o",
+        "--output-format",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="The form of what is printed.",
+    )
+
+
+def message_options(function: _F) -> _F:
+    """Add `-m` and `-F`, the message of the commit."""
+    function = click.option(
+        "-F",
+        "--message-file",
+        metavar="FILE",
+        type=click.File(encoding="utf-8"),
+        help="Take the message from FILE; - is stdin.",
+    )(function)
+    return click.option(
+        "-m",
+        "--message",
+        "messages",
+        metavar="TEXT",
+        multiple=True,
+        help="The message; given several times, its paragraphs.",
+    )(function)

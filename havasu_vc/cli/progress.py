@@ -1,0 +1,74 @@
+"""How far a long run is, drawn on stderr while it lasts.
+
+A bar appears only on a terminal and only once a run has taken a moment, so that
+quick commands print nothing and do not import rich.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+__all__ = ["TerminalProgress"]
+
+PATIENCE = 0.5
+"""Seconds before a bar appears."""
+
+
+class TerminalProgress:
+    """Implements `engine.protocol.Progress` with a bar of rich."""
+
+    def __init__(self, *, color: bool = True, patience: float = PATIENCE) -> None:
+        """Draw in colour if `color`, after `patience` seconds."""
+        self._color = color
+        self._patience = patience
+        self._bars: Bars | None = None
+        self._bar: TaskID | None = None
+        self._total = 0
+        self._done = 0
+        self._description = ""
+        self._since = 0.0
+
+    def start(self, total_tasks: int, description: str) -> None:
+        """Hear that a run of so many tasks begins."""
+        self.finish()
+        self._total, self._done, self._description = total_tasks, 0, description
+        self._since = time.monotonic()
+
+    def advance(self, tasks: int) -> None:
+        """Hear that so many more tasks are done."""
+        self._done += tasks
+        if self._bars is None:
+            if self._done >= self._total or time.monotonic() - self._since < self._patience:
+                return
+            self._open()
+        if self._bars is not None and self._bar is not None:
+            self._bars.update(self._bar, completed=self._done)
+
+    def finish(self) -> None:
+        """Hear that the run is over, whichever way it ended."""
+        if self._bars is not None:
+            self._bars.stop()
+        self._bars = self._bar = None
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        console = Console(stderr=True, no_color=not self._color)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            Remaining(),
+            console=console,
+            transient=True,
+        )
+        self._bar = self._bars.add_task(escape(self._description or "Working"), total=self._total)
+        self._bars.start()

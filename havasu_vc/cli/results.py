@@ -1,0 +1,61 @@
+"""What a command tells of the commit that it made, for people and as Kart's JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from havasu_vc.cli.counts import change_lines
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.writers.commits import ABBREVIATED, format_offset, format_time
+
+if TYPE_CHECKING:
+    from havasu_vc.model.changes import ChangeCounts
+    from havasu_vc.model.diffs import CommitInfo
+    from havasu_vc.repo import CommitResult, Repo
+
+__all__ = ["commit_json", "tell_commit"]
+
+_COUNTS = ("inserts", "updates", "deletes")
+
+
+def tell_commit(
+    invocation: Invocation, repo: Repo, result: CommitResult, *, dry_run: bool = False
+) -> None:
+    """Tell what was committed, or would be."""
+    if result.commit is not None:
+        info = repo.commit_info(result.commit)
+        where = result.branch or "detached HEAD"
+        subject = info.message.partition("\n")[0]
+        invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
+    elif dry_run:
+        invocation.say("Would commit:" if result.changes else "Nothing would change")
+    elif not result.changes:
+        invocation.say("Nothing changed, nothing is committed")
+    for line in change_lines(result.changes):
+        invocation.say(line)
+    invocation.notes(result.notes)
+
+
+def commit_json(result: CommitResult, info: CommitInfo | None) -> str:
+    """Return the result in Kart's form, `kart.commit/v1`; without a commit for a dry run."""
+    value: dict[str, Any] = {
+        "commit": result.commit,
+        "abbrevCommit": result.commit and result.commit[:ABBREVIATED],
+        "author": info and info.author_email,
+        "committer": info and info.committer_email,
+        "branch": result.branch,
+        "message": info and info.message,
+        "changes": _changes_object(result.changes),
+        "commitTime": info and format_time(info.commit_time),
+        "commitTimeOffset": info and format_offset(info.commit_offset),
+    }
+    return json.dumps({"kart.commit/v1": value}, indent=2)
+
+
+def _changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, Any]:
+    return {
+        path: {"feature": {n: getattr(counts, n) for n in _COUNTS if getattr(counts, n)}}
+        for path, counts in changes.items()
+    }
