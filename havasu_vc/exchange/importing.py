@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -67,10 +66,10 @@ def write_table(
 
 
 def _chunks(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
-    """Return the tasks in a few runs, by size alone, so that the same input gives the same files."""
+    """Return the tasks in a few runs, by size alone: the same input gives the same files."""
     count = max(min(2, len(tasks)), min(-(-input_bytes // CHUNK_BYTES), len(tasks)), 1)
     cuts = [round(i * len(tasks) / count) for i in range(count + 1)]
-    return [list(tasks[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+    return [list(tasks[a:b]) for a, b in pairwise(cuts) if b > a]
 
 
 def _in_order(reports: Sequence[Report]) -> bool:
@@ -184,13 +183,13 @@ def _check_unique(files: Sequence[WrittenFile], schema: Schema, storage: Storage
     ]
     parts = max(sum(file.entry.rows for file in files) >> 20, 1)
     edges = [int(i * (1 << 64) / parts) for i in range(parts)] + [(1 << 64) - 1]
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
+        side: Literal[left, right] = "right" if high == edges[-1] else "left"
         found = []
         for index, (_, cache) in enumerate(caches):
             if cache is None:
                 raise ValueError("a file was written without its key cache")
             start = int(np.searchsorted(cache.keys, np.uint64(low), "left"))
-            side = "right" if high == edges[-1] else "left"
             end = int(np.searchsorted(cache.keys, np.uint64(high), side))
             found.append((index, cache.keys[start:end], cache.positions[start:end]))
         keys = np.concatenate([part for _, part, _ in found])

@@ -37,6 +37,7 @@ from havasu_vc.geo.layout import scan
 from havasu_vc.geo.points import plain_points, srid_points, with_srids, without_srids
 from havasu_vc.geo.rewrite import rewrite, shallow
 from havasu_vc.geo.wkt import format_wkt, parse_wkt
+from havasu_vc.model import types
 
 __all__ = [
     "Encoding",
@@ -46,7 +47,7 @@ __all__ = [
     "to_canonical",
 ]
 
-Encoding: TypeAlias = Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
+Encoding: TypeAlias = types.Encoding | Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
 Srids: TypeAlias = npt.NDArray[np.int32]
 
 _NAN: Final = np.uint64(0x7FF8000000000000)
@@ -69,7 +70,7 @@ def to_canonical(column: Column, encoding: Encoding) -> "tuple[pa.Array[Any], Sr
             return _canonical(_from_packed(bodies))[0], None
         case "wkt":
             return parse_wkt(_as_text(array)), None
-        case "geojson":
+        case _:
             return parse_geojson(_as_text(array)), None
 
 

@@ -51,9 +51,7 @@ def diff_datasets(
     return DatasetDiff(path, before, after, meta_changes(before, after), changes())
 
 
-def meta_changes(
-    old: DatasetHeader | None, new: DatasetHeader | None
-) -> tuple[MetaChange, ...]:
+def meta_changes(old: DatasetHeader | None, new: DatasetHeader | None) -> tuple[MetaChange, ...]:
     """Return the meta items that differ, by name."""
     before = dict(old.meta) if old is not None else {}
     after = dict(new.meta) if new is not None else {}
@@ -110,7 +108,9 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
     folder = dataset.storage.staging.scratch / "runs"
     reports: list[pa.RecordBatch] = []
     try:
-        tasks = [task_of(sort_run, keyed[i : i + 8], names, str(folder)) for i in range(0, PARTS, 8)]
+        tasks = [
+            task_of(sort_run, keyed[i : i + 8], names, str(folder)) for i in range(0, PARTS, 8)
+        ]
         reports.extend(report for report in engine.run(tasks) if report.num_rows)
         if not reports:
             return

@@ -1,0 +1,1 @@
+"""Values: schema, key, change, bounds, reference system, task. No files, no git."""

@@ -54,9 +54,7 @@ _PRIMITIVES: dict[Primitive, pa.DataType] = {
     Primitive.BINARY: pa.binary(),
 }
 _FROM_ARROW: dict[pa.DataType, Primitive] = {
-    type_: primitive
-    for primitive, type_ in _PRIMITIVES.items()
-    if primitive is not Primitive.UUID
+    type_: primitive for primitive, type_ in _PRIMITIVES.items() if primitive is not Primitive.UUID
 }
 _WIDENED: dict[pa.DataType, Type] = {
     pa.int8(): Primitive.INT,
@@ -93,9 +91,7 @@ def arrow_type(type_: Type, *, physical: bool = False) -> pa.DataType:
         case Fixed(length):
             return pa.binary(length)
         case Struct(fields):
-            return pa.struct(
-                [arrow_field(field, physical=physical) for field in fields]
-            )
+            return pa.struct([arrow_field(field, physical=physical) for field in fields])
         case List(element):
             return pa.list_(arrow_field(element, physical=physical))
         case Map(key, value):
@@ -132,9 +128,7 @@ def schema_from_arrow(source: pa.Schema, *, key: tuple[str, ...] = ()) -> Schema
         field = source.field(name)
         type_, original = stored_type(field.type, name, lambda: next(ids))
         required = name in key
-        fields.append(
-            Field(number, name, type_, required=required, source_type=original)
-        )
+        fields.append(Field(number, name, type_, required=required, source_type=original))
     wanted = tuple(field.id for field in fields if field.name in key)
     return Schema(tuple(fields), wanted)
 
@@ -174,9 +168,7 @@ def stored_type(
 
 def _stored_decimal(source: pa.DataType, column: str) -> tuple[Type, str | None]:
     if source.precision > 38 or not 0 <= source.scale <= source.precision:
-        raise UnsupportedTypeError(
-            column, f"{source} has more than 38 digits or a negative scale"
-        )
+        raise UnsupportedTypeError(column, f"{source} has more than 38 digits or a negative scale")
     stored = Decimal(source.precision, source.scale)
     return stored, None if pa.types.is_decimal128(source) else str(source)
 
@@ -193,9 +185,7 @@ def _stored_nested(
         if source.num_fields == 0:
             raise UnsupportedTypeError(column, "a struct without fields")
         parts = [source.field(index) for index in range(source.num_fields)]
-        return Struct(
-            tuple(inside(part, part.name, required=False) for part in parts)
-        ), None
+        return Struct(tuple(inside(part, part.name, required=False) for part in parts)), None
     if pa.types.is_map(source):
         key = inside(source.key_field, "key", required=True)
         return Map(key, inside(source.item_field, "value", required=False)), None
@@ -246,9 +236,7 @@ def _cast(column: pa.Array, wanted: pa.DataType, field: Field) -> pa.Array:
         raise UnsupportedTypeError(
             field.name,
             f"a value does not fit {field.type}: {str(error).splitlines()[0]}",
-            hints=(
-                "leave the column out with --columns, or change its type in the source",
-            ),
+            hints=("leave the column out with --columns, or change its type in the source",),
         ) from error
 
 

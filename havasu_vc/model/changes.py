@@ -52,9 +52,7 @@ class RowChange:
 
     def __post_init__(self) -> None:
         if self.old is None and self.new is None:
-            raise ValueError(
-                f"change of {self.key!r} has neither an old row nor a new one"
-            )
+            raise ValueError(f"change of {self.key!r} has neither an old row nor a new one")
 
     @property
     def kind(self) -> ChangeKind:
@@ -153,13 +151,9 @@ def present_rows(side: pa.StructArray) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(side)
 
 
-def struct_of(
-    batch: pa.RecordBatch, mask: pa.BooleanArray | None = None
-) -> pa.StructArray:
+def struct_of(batch: pa.RecordBatch, mask: pa.BooleanArray | None = None) -> pa.StructArray:
     """Return the rows of a batch as one struct column; rows where `mask` is true are null."""
-    return pa.StructArray.from_arrays(
-        batch.columns, fields=list(batch.schema), mask=mask
-    )
+    return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema), mask=mask)
 
 
 def count_changes(batches: Iterable[ChangeBatch]) -> ChangeCounts:

@@ -94,9 +94,7 @@ def _type_of(field: Field) -> Column:
 def _primitive(type_: Primitive, source: str | None) -> Column:
     match type_:
         case Primitive.INT | Primitive.LONG:
-            size = _INTEGER_SIZES.get(
-                source or "", 32 if type_ is Primitive.INT else 64
-            )
+            size = _INTEGER_SIZES.get(source or "", 32 if type_ is Primitive.INT else 64)
             return {"dataType": "integer", "size": size}
         case Primitive.FLOAT | Primitive.DOUBLE:
             return {"dataType": "float", "size": 32 if type_ is Primitive.FLOAT else 64}
@@ -142,28 +140,20 @@ def schema_of(
             field = replace(field, required=False)
         fields.append(field)
     if sorted(position for position, _ in keys) != list(range(len(keys))):
-        raise SchemaViolationError(
-            "primaryKeyIndex must count 0, 1, … over the key columns"
-        )
+        raise SchemaViolationError("primaryKeyIndex must count 0, 1, … over the key columns")
     try:
-        return Schema(
-            tuple(fields), tuple(identifier for _, identifier in sorted(keys))
-        )
+        return Schema(tuple(fields), tuple(identifier for _, identifier in sorted(keys)))
     except ValueError as error:
         raise SchemaViolationError(f"the schema is not possible: {error}") from error
 
 
-def _field_of(
-    column: Column, known: dict[int, Field], new_id: Callable[[], int]
-) -> Field:
+def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]) -> Field:
     if not isinstance(column, dict) or not isinstance(column.get("name"), str):
         raise SchemaViolationError("each column of a schema is an object with a name")
     name = column["name"]
     unknown = sorted(set(column) - _KNOWN)
     if unknown:
-        raise SchemaViolationError(
-            f"column {name!r} has an unknown property {unknown[0]!r}"
-        )
+        raise SchemaViolationError(f"column {name!r} has an unknown property {unknown[0]!r}")
     identifier = str(column.get("id", ""))
     old = known.get(int(identifier)) if identifier.isdecimal() else None
     try:
@@ -198,9 +188,7 @@ def _parse_type(
         encoding = Encoding.EWKB
         if old is not None and old.geometry is not None:
             encoding = old.geometry.encoding
-        geometry = Geometry(
-            encoding, column.get("geometryCRS"), column.get("geometryType")
-        )
+        geometry = Geometry(encoding, column.get("geometryCRS"), column.get("geometryType"))
         return (Primitive.BINARY if encoding.is_binary else Primitive.STRING), geometry
     return _parse_plain(str(kind), column, new_id), None
 
@@ -229,9 +217,7 @@ def _parse_plain(kind: str, column: Column, new_id: Callable[[], int]) -> Type:
             zoned = column.get("timezone") is not None
             return Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP
         case "struct":
-            return Struct(
-                tuple(_field_of(part, {}, new_id) for part in column["fields"])
-            )
+            return Struct(tuple(_field_of(part, {}, new_id) for part in column["fields"]))
         case "list":
             return List(_field_of(column["element"], {}, new_id))
         case "map":

@@ -89,7 +89,9 @@ def _check_column(before: Field, field: Field) -> None:
             hints=("add a column of the new type and fill it",),
         )
     if field.required and not before.required:
-        raise SchemaViolationError(f"column {field.name!r} cannot become required: it may hold nulls")
+        raise SchemaViolationError(
+            f"column {field.name!r} cannot become required: it may hold nulls"
+        )
     if (before.geometry is None) != (field.geometry is None):
         raise SchemaViolationError(f"column {field.name!r} cannot change to or from a geometry")
 
@@ -124,7 +126,7 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
             fields.append(replace(field, type=came_type, source_type=came.source_type))
         else:
             raise SchemaViolationError(
-                f"column {field.name!r} is {field.type} in the dataset and {came.type} in the source",
+                f"column {field.name!r} is {field.type} in the dataset, {came.type} in the source",
                 hints=("import it as another dataset, or change the type in the source",),
             )
     known = {field.name for field in old.fields}
@@ -160,4 +162,3 @@ def with_ids(type_: Type, new_id: Callable[[], int], like: Type | None) -> Type:
             )
         case _:
             return type_
-

@@ -185,7 +185,8 @@ def _segment_sums(
 ) -> Hashes:
     running = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, out=running[1:])
-    return running[ends] - running[ends - counts]
+    sums: Hashes = running[ends] - running[ends - counts]
+    return sums
 
 
 def _struct(column: pa.StructArray, fields: tuple[Field, ...]) -> Hashes:

@@ -11,7 +11,7 @@ several threads at once.
 
 import importlib
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeAlias
 
@@ -23,7 +23,7 @@ Kernel: TypeAlias = Callable[..., Iterator[pa.RecordBatch]]
 """What a task runs: called with its arguments, yields batches."""
 
 Parameters = ParamSpec("Parameters")
-Marked: TypeAlias = Callable[Parameters, Generator[pa.RecordBatch, None, None]]
+Marked: TypeAlias = Callable[Parameters, Iterator[pa.RecordBatch]]
 
 _NAME = re.compile(r"havasu_vc(?:\.[a-z][a-z0-9_]*)+:[a-z][a-z0-9_]*")
 _KERNELS: dict[str, Kernel] = {}

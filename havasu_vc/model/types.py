@@ -77,9 +77,7 @@ class Decimal:
 
     def __post_init__(self) -> None:
         if not 1 <= self.precision <= 38 or not 0 <= self.scale <= self.precision:
-            raise ValueError(
-                f"no such decimal: precision {self.precision}, scale {self.scale}"
-            )
+            raise ValueError(f"no such decimal: precision {self.precision}, scale {self.scale}")
 
     def __str__(self) -> str:
         return f"decimal({self.precision}, {self.scale})"

@@ -94,12 +94,16 @@ def _gpkg_makers(
     repo: Repo, file: Path, dataset: str | None, notes: list[str]
 ) -> list[tuple[str, EditMaker]]:
     copy = read_edit_copy(file)
-    for path in copy.missing:
-        notes.append(f"{file.name} has no layer for {path} any more; the dataset is left as it is")
+    notes.extend(
+        f"{file.name} has no layer for {path} any more; the dataset is left as it is"
+        for path in copy.missing
+    )
     layers = [layer for layer in copy.layers if dataset in (None, layer.dataset)]
     if not layers:
         held = ", ".join(layer.dataset for layer in copy.layers)
-        raise InvalidArgumentError(f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",))
+        raise InvalidArgumentError(
+            f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",)
+        )
     for layer in layers:
         _require_same(repo, file, layer)
     return [(layer.dataset, _layer_maker(layer)) for layer in layers]
@@ -118,9 +122,7 @@ def _require_same(repo: Repo, file: Path, layer: EditedLayer) -> None:
         short = layer.commit[:10]
         raise NotYetSupportedError(
             f"{layer.dataset} has changed since {file.name} was made from {short}",
-            hints=(
-                f"`havasu-vc switch -c edits {short}`, then commit there and merge the branch",
-            ),
+            hints=(f"`havasu-vc switch -c edits {short}`, then commit there and merge the branch",),
         )
 
 

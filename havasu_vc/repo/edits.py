@@ -68,9 +68,7 @@ def evolved(old: HavasuDataset, schema: Schema) -> tuple[dict[str, bytes], Edit]
     if schema != old.schema:
         documents = layout_documents(schema, old.partition, old.order)
         layout = layout_of(schema, documents)
-        documents["meta/properties.json"] = format_properties(
-            old.properties.raised(schema.last_id)
-        )
+        documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
     return documents, Edit(old, layout=layout, documents=documents)
 
 
@@ -115,9 +113,7 @@ def sorted_changes(
     schema: Schema,
 ) -> Iterator[ChangeBatch]:
     """Yield aligned old and new rows as changes in key order, where each side counts."""
-    columns = [
-        pc.if_else(has_new, new.column(name), old.column(name)) for name in schema.key.names
-    ]
+    columns = [pc.if_else(has_new, new.column(name), old.column(name)) for name in schema.key.names]
     order = np.arange(old.num_rows)
     if columns:
         keys = pa.RecordBatch.from_arrays(columns, list(schema.key.names))

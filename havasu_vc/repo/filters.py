@@ -1,10 +1,10 @@
 """Filters on a diff, written as Kart writes them.
 
-    parcels                      a dataset; `*` matches within its name
-    parcels:feature              its rows
-    parcels:feature:42           one row by its key; composite keys as `a,b`
-    parcels:meta                 its meta items
-    parcels:meta:title           one of them
+parcels                      a dataset; `*` matches within its name
+parcels:feature              its rows
+parcels:feature:42           one row by its key; composite keys as `a,b`
+parcels:meta                 its meta items
+parcels:meta:title           one of them
 """
 
 from __future__ import annotations

@@ -68,9 +68,7 @@ def log(
     else:
         start = repo.resolve(revision) if revision != "HEAD" else repo.head()
     if start.commit is None:
-        raise NotFoundError(
-            "there is no commit yet", hints=("`havasu-vc import` makes the first",)
-        )
+        raise NotFoundError("there is no commit yet", hints=("`havasu-vc import` makes the first",))
     paths = tuple(_path_of(repo, start, text) for text in filters)
     wanted = LogFilter(
         paths,

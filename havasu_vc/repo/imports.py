@@ -75,7 +75,7 @@ def import_layers(
         )
     chosen = _sources(request)
     existing = set(repo.folders(repo.head()))
-    for source, path in chosen:
+    for _, path in chosen:
         check_dataset_path(path, existing - {path})
         if path in existing and not request.replace:
             raise InvalidArgumentError(
@@ -261,9 +261,7 @@ def replacement(
     layout = old.layout
     if schema != old.schema:
         documents |= layout_documents(schema, old.partition, old.order)
-        documents["meta/properties.json"] = format_properties(
-            old.properties.raised(schema.last_id)
-        )
+        documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
         layout = layout_of(schema, {**layout_documents(schema, old.partition, old.order)})
     with Edit(old, layout=layout, documents=documents) as edit:
         collect_changes(edit, row_changes(old, new, engine))

@@ -40,9 +40,7 @@ def get_meta(repo: Repo, path: str, names: Sequence[str], revision: str) -> dict
     return {name: meta[name] for name in names}
 
 
-def set_meta(
-    repo: Repo, path: str, items: Mapping[str, Any], message: str | None
-) -> CommitResult:
+def set_meta(repo: Repo, path: str, items: Mapping[str, Any], message: str | None) -> CommitResult:
     """Commit meta items of a dataset."""
 
     def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
@@ -58,9 +56,7 @@ def edit_meta(view: HavasuDataset, items: Mapping[str, Any], engine: Engine) -> 
         return rekeyed(view, schema, documents, engine)
     more, edit = evolved(view, schema)
     with edit:
-        changed = {
-            name: data for name, data in documents.items() if view.folder.read(name) != data
-        }
+        changed = {name: data for name, data in documents.items() if view.folder.read(name) != data}
         if not changed and not more:
             return TreeEdit(view.path, {})
         edit.add_documents(changed)

@@ -102,7 +102,7 @@ class Repo:
 
     @property
     def config(self) -> GitConfig:
-        """git's settings."""
+        """Git's settings."""
         return self.git.config
 
     @property
@@ -153,9 +153,7 @@ class Repo:
             if folder.marker == HAVASU_MARKER:
                 view = self.view(folder, found.name)
                 title = view.header.meta.get("title")
-                infos.append(
-                    DatasetInfo(path, "havasu", 1, title, view.rows, view.size)
-                )
+                infos.append(DatasetInfo(path, "havasu", 1, title, view.rows, view.size))
             else:
                 infos.append(DatasetInfo(path, folder.marker.strip("."), 0))
         return tuple(infos)
@@ -196,7 +194,7 @@ class Repo:
             counted = self.git.git(
                 "rev-list", "--left-right", "--count", f"{head.commit}...{upstream}", check=False
             )
-            if counted.status == 0:
+            if counted.code == 0:
                 ahead, behind = map(int, counted.text.split())
         operation = self.git.operation
         return RepoStatus(

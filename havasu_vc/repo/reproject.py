@@ -28,7 +28,7 @@ def reprojection(text: str) -> tuple[Crs, Reproject]:
         if field.geometry is None:
             raise ValueError(f"{field.name!r} is no geometry column")
         source = _source(field, header)
-        encoding = field.geometry.encoding.value
+        encoding = field.geometry.encoding
         wkb, srids = to_canonical(column, encoding)
         if srids is not None:
             srids = np.where(srids != 0, target.srid, srids).astype(srids.dtype)

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
-from havasu_vc.datasets.havasu.view import FOLDER, Storage
+from havasu_vc.datasets.havasu.view import FOLDER
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.formats.havasu.snapshot import format_snapshot

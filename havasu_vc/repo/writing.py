@@ -42,7 +42,9 @@ def write_rows(
 ) -> CommitResult:
     """Commit rows to a dataset, in one of the modes."""
     if mode not in MODES:
-        raise InvalidArgumentError(f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",))
+        raise InvalidArgumentError(
+            f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)
+        )
     table = _table(rows)
 
     def make(view: HavasuDataset, engine: Engine) -> TreeEdit:

@@ -97,7 +97,8 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
         return DiffPlan(
             old_pieces, new_pieces, old.schema, new.schema, dealt=True, unverified=plan.unverified
         )
-    intervals = cut_intervals(pieces, new.key.fields[0].id)
+    files = [(piece.path, piece.count) for piece in pieces if isinstance(piece, FilePiece)]
+    intervals = cut_intervals(files, new.key.fields[0].id)
     return DiffPlan(
         old_pieces,
         new_pieces,

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.parquet import key_ranges
 from havasu_vc.model.schema import Schema
-
-if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.pieces import Piece
 
 __all__ = ["Interval", "cut_intervals", "groups_in"]
 
@@ -63,16 +60,16 @@ def groups_in(path: str, interval: Interval) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def cut_intervals(pieces: Sequence[Piece], field_id: int) -> tuple[Interval | None, ...]:
-    """Return intervals that together hold all keys, each of about the same amount of rows."""
-    from havasu_vc.datasets.havasu.pieces import FilePiece
+def cut_intervals(files: Sequence[tuple[str, int]], field_id: int) -> tuple[Interval | None, ...]:
+    """Return intervals that together hold all keys, each with about as many rows.
 
+    `files` are the paths of data files, each with its count of rows.
+    """
     minima: list[tuple[Any, int]] = []
-    for piece in pieces:
-        if isinstance(piece, FilePiece):
-            ranges = key_ranges(piece.path, field_id)
-            rows = piece.count // max(len(ranges), 1)
-            minima.extend((found[0], rows) for found in ranges if found is not None)
+    for path, count in files:
+        ranges = key_ranges(path, field_id)
+        rows = count // max(len(ranges), 1)
+        minima.extend((found[0], rows) for found in ranges if found is not None)
     minima.sort(key=lambda item: item[0])
     cuts: list[Any] = []
     waiting = 0

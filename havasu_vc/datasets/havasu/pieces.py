@@ -17,7 +17,7 @@ from havasu_vc.datasets.havasu.parquet import Positions, one_batch, read_row_gro
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import kernel
+from havasu_vc.model.task import Task, kernel, run_task
 
 __all__ = ["DeletedPiece", "FilePiece", "Piece", "pair", "rows"]
 
@@ -107,8 +107,6 @@ def pair_parts(
     old: Sequence[object], new: Sequence[object], old_schema: Schema, new_schema: Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes between two parts that were dealt out by `_key`."""
-    from havasu_vc.model.task import Task, run_task
-
     sides = []
     for tasks, schema in ((old, old_schema), (new, new_schema)):
         batches = [

@@ -132,7 +132,7 @@ def _type_to_json(type_: Type) -> Any:
 
 
 def _inner(part: str, field: Field) -> dict[str, str]:
-    """The parts of lists and maps have no object of their own for properties."""
+    """Return the properties of a part of a list or map, which has no object of its own."""
     return {
         f"{part}-{name}": value
         for name, value in _own_properties(field).items()
@@ -189,7 +189,8 @@ def _geometry(value: dict[str, Any], name: str, type_: Type, where: str) -> Geom
         return None
     if encoding not in list(Encoding):
         raise CorruptDatasetError(
-            where, f"geometry encoding {encoding!r} of {name!r} is not one of ewkb, wkb, wkt, geojson"
+            where,
+            f"geometry encoding {encoding!r} of {name!r} is not one of ewkb, wkb, wkt, geojson",
         )
     found = Encoding(encoding)
     wanted = Primitive.BINARY if found.is_binary else Primitive.STRING

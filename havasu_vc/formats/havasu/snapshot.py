@@ -1,6 +1,6 @@
 """`snapshot.json`: the sums of a dataset, and the guard that keeps git from merging it.
 
-    {"guard": {"path": "parcels", "files": "<tree>", "data": "<tree>", "meta": "<tree>", "below": "<hash>"},
+    {"guard": {"path": "parcels", "files": "<tree>", "data": …, "meta": …, "below": "<hash>"},
      "format": 1,
      "rows": 1000000,
      "deleted-rows": 0,
@@ -116,11 +116,13 @@ def _snapshot(value: dict[str, Any], where: str) -> Snapshot:
     for number, text in digests.items():
         if not number.isdecimal() or not _DIGEST.fullmatch(expect(text, str, "a digest", where)):
             raise CorruptDatasetError(where, f"digest {number!r} is not one")
+    rows, deleted, size = (
+        expect(value.get(name), int, name, where) for name in ("rows", "deleted-rows", "bytes")
+    )
     return Snapshot(
-        *(
-            expect(value.get(name), int, name, where)
-            for name in ("rows", "deleted-rows", "bytes")
-        ),
+        rows,
+        deleted,
+        size,
         {int(number): (int(text[:16], 16), int(text[16:], 16)) for number, text in digests.items()},
     )
 
