@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -184,7 +186,7 @@ def _check_unique(files: Sequence[WrittenFile], schema: Schema, storage: Storage
     parts = max(sum(file.entry.rows for file in files) >> 20, 1)
     edges = [int(i * (1 << 64) / parts) for i in range(parts)] + [(1 << 64) - 1]
     for low, high in pairwise(edges):
-        side: Literal[left, right] = "right" if high == edges[-1] else "left"
+        side: Literal["left", "right"] = "right" if high == edges[-1] else "left"
         found = []
         for index, (_, cache) in enumerate(caches):
             if cache is None:
