@@ -93,8 +93,8 @@ def _edited(
             items.pop(name, None)
         else:
             items[name] = edited
+    if items == before:
+        return old  # also a file, below which nothing can be removed
     if not items:
         return None
-    if items == before:
-        return old
     return TREE, bytes.fromhex(sink.write("tree", format_tree(items)))

@@ -184,7 +184,8 @@ class GitRepository:
 
     def _fetch(self, object_id: ObjectId) -> tuple[ObjectKind, bytes] | None:
         """Ask git for an object that a partial clone left with its remote."""
-        if self.config.get("extensions.partialclone") is None:
+        remotes = self.config.section("remote")
+        if not any(name.endswith(".promisor") for name in remotes):
             return None
         answer = self.git("cat-file", "--batch", stdin=object_id.encode() + b"\n").output
         head, _, data = answer.partition(b"\n")

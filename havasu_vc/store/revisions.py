@@ -110,7 +110,7 @@ def parse_range(text: str) -> RangeText:
     if match is None:
         return RangeText(text or "HEAD", None)
     old, separator, new = match.groups()
-    if ".." in new:
+    if ".." in new or new.startswith("."):
         raise InvalidArgumentError(
             f"{text!r} is not a range of two revisions", hints=("write A..B or A...B",)
         )
@@ -174,6 +174,26 @@ def _commit_id(repository: GitRepository, name: str) -> ObjectId:
     try:
         return str(found.peel(pygit2.Commit).id)
     except (ValueError, pygit2.GitError) as error:
-        raise RevisionNotFoundError(
-            name, hints=("it names something else than a commit",)
-        ) from error
+        raise RevisionNotFoundError(name, hints=("it is not a commit",)) from error
+
+
+def _commit_at(repository: GitRepository, name: str, match: re.Match[str]) -> ObjectId:
+    """Resolve `branch@{…}`, which git reads its own way and libgit2 only in part.
+
+    git takes a date from the reflog, which begins where this clone does; for dates before
+    that, the newest commit of the branch that is not younger is meant.
+    """
+    branch, when, rest = match.groups()
+    given = repository.git("rev-parse", "--verify", f"{name}^{{commit}}", check=False)
+    if given.code == 0 and "only goes back to" not in given.errors:
+        return given.text
+    if not _DATE.search(when) or re.fullmatch(r"-?\d+", when):
+        raise RevisionNotFoundError(name)
+    try:
+        start = _commit_id(repository, branch or "HEAD")
+    except RevisionNotFoundError as error:
+        raise RevisionNotFoundError(name) from error
+    found = repository.git("rev-list", "-1", "--first-parent", f"--before={when}", start).text
+    if not found:
+        raise RevisionNotFoundError(name, hints=(f"{branch or 'HEAD'} is younger than that",))
+    return _commit_id(repository, found + rest)

@@ -1,0 +1,264 @@
+"""Trees, their differences and edits, with git as the judge."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import (
+    TreeChange,
+    blobs_below,
+    entries,
+    find_datasets,
+    find_entry,
+    format_tree,
+    parse_tree,
+    read_blob,
+    tree_difference,
+)
+
+Git = Callable[..., str]
+
+# Few names, so that edits meet; some sort differently as a folder than as a file.
+NAMES = st.sampled_from(["a", "a.b", "a-b", "a0", "b", "ü", "Z"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+CONTENTS = st.sampled_from([b"", b"1", b"2", b"3\n"])
+FILES = st.dictionaries(PATHS, CONTENTS, max_size=10).filter(lambda files: consistent(files))
+
+
+def consistent(files: Mapping[str, object]) -> bool:
+    """Whether no file has another one below it."""
+    return not any(path.startswith(other + "/") for path in files for other in files)
+
+
+def apply(files: dict[str, bytes], edit: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    """Return what `edit_tree` promises, on a dict."""
+    result = dict(files)
+    for path in sorted(edit, key=lambda path: path.count("/")):
+        data = edit[path]
+        for other in list(result):
+            above = path.startswith(other + "/") and data is not None
+            if other == path or other.startswith(path + "/") or above:
+                del result[other]
+        if data is not None:
+            result[path] = data
+    return result
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
+    return GitRepository.init(tmp_path_factory.mktemp("trees"), bare=True)
+
+
+def write(repository: GitRepository, base: str | None, changes: Mapping[str, Change]) -> str:
+    with repository.writer() as writer:
+        tree = edit_tree(writer, base, changes)
+        writer.flush()
+    return tree
+
+
+def gits_tree(repository: GitRepository, files: Mapping[str, bytes]) -> str:
+    """Return the tree that git itself makes of the files."""
+    lines = "".join(
+        f"100644 {repository.objects.write('blob', data)}\t{path}\0" for path, data in files.items()
+    )
+    index = {"GIT_INDEX_FILE": str(repository.git_directory / "scratch-index")}
+    Path(index["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+    repository.git("update-index", "-z", "--index-info", stdin=lines.encode(), environment=index)
+    return repository.git("write-tree", environment=index).text
+
+
+@settings(max_examples=60)
+@given(base=FILES, edit=st.dictionaries(PATHS, st.none() | CONTENTS, max_size=6))
+def test_an_edited_tree_is_the_one_git_makes(
+    shared: GitRepository, base: dict[str, bytes], edit: dict[str, bytes | None]
+) -> None:
+    before = write(shared, None, dict(base))
+    if not consistent({path: data for path, data in edit.items() if data is not None}) or any(
+        data is not None and any(other.startswith(path + "/") for other in edit)
+        for path, data in edit.items()
+    ):
+        with pytest.raises(ValueError, match="cannot be a file"):
+            write(shared, before, dict(edit))
+        return
+
+    after = write(shared, before, dict(edit))
+
+    assert before == gits_tree(shared, base)
+    assert after == gits_tree(shared, apply(base, edit))
+
+
+@settings(max_examples=60)
+@given(one=FILES, other=FILES)
+def test_differences_are_gits_and_lead_from_one_to_the_other(
+    shared: GitRepository, one: dict[str, bytes], other: dict[str, bytes]
+) -> None:
+    a, b = write(shared, None, dict(one)), write(shared, None, dict(other))
+    found = list(tree_difference(shared.objects, a, b))
+
+    lines = shared.git("diff-tree", "-r", "-z", "--no-renames", a, b).text.split("\0")[:-1]
+    expected = []
+    for facts, path in zip(lines[::2], lines[1::2], strict=True):
+        old, new = ("" if set(i) == {"0"} else i for i in facts.split()[2:4])
+        expected.append(TreeChange(path, old or None, new or None))
+    # git shows a file before the folder that took its place; we sort by git's tree order.
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert [c.path for c in found if c.new] == [
+        e.name for e in blobs_below(shared.objects, b) if e.name in {c.path for c in found if c.new}
+    ]
+
+    edit: dict[str, Change] = {c.path: None for c in found if c.new is None}
+    edit |= {c.path: Existing(c.new) for c in found if c.new is not None}
+    # A file that becomes a folder is both in the way and gone.
+    edit = {
+        p: e
+        for p, e in edit.items()
+        if e is not None
+        or not any(
+            q.startswith(p + "/") or p.startswith(q + "/") for q in edit if edit[q] is not None
+        )
+    }
+    assert write(shared, a, edit) == b
+    backwards = [TreeChange(c.path, c.new, c.old) for c in found]
+    assert sorted(tree_difference(shared.objects, b, a), key=str) == sorted(backwards, key=str)
+    assert list(tree_difference(shared.objects, a, a)) == []
+
+
+@given(FILES)
+def test_trees_are_read_as_written(shared: GitRepository, files: dict[str, bytes]) -> None:
+    tree = write(shared, None, dict(files))
+    data = shared.objects.read(tree)[1]
+    assert format_tree({name: (mode, i) for mode, name, i in parse_tree(data)}) == data
+    assert {path: read_blob(shared.objects, tree, path) for path in files} == files
+    assert {
+        e.name: shared.objects.read(e.id)[1] for e in blobs_below(shared.objects, tree)
+    } == files
+    assert read_blob(shared.objects, tree, "a/none") is None
+
+
+@given(st.binary(max_size=60))
+def test_other_bytes_are_no_tree(data: bytes) -> None:
+    try:
+        found = parse_tree(data)
+    except ValueError:
+        return
+    assert b"".join(m + b" " + n + b"\0" + i for m, n, i in found) == data
+
+
+def test_a_whole_folder_is_replaced_moved_and_removed(shared: GitRepository) -> None:
+    tree = write(shared, None, {"a/x": b"1", "a/y": b"2", "b/z": b"3"})
+    replaced = write(shared, tree, {"a": None, "a/n": b"4"})
+    assert [e.name for e in blobs_below(shared.objects, replaced)] == ["a/n", "b/z"]
+    folder = find_entry(shared.objects, tree, "a")
+    assert folder is not None and folder.is_tree
+    moved = write(shared, tree, {"a": None, "c/d": Existing(folder.id, "tree"), "c/d/x": b"5"})
+    assert [e.name for e in blobs_below(shared.objects, moved)] == ["b/z", "c/d/x", "c/d/y"]
+    assert write(shared, tree, {"a": None, "b": None}) == EMPTY_TREE
+    assert write(shared, tree, {"a/none": None, "q/r": None}) == tree
+
+
+@pytest.mark.parametrize("path", ["", "/a", "a//b", "a/", "../a", "a/./b", "a\0b"])
+def test_paths_that_are_none_are_refused(shared: GitRepository, path: str) -> None:
+    with pytest.raises(ValueError, match="not a path"):
+        write(shared, None, {path: b"x"})
+
+
+def test_an_executable_and_a_link_of_the_user_survive(repository: GitRepository, git: Git) -> None:
+    where = repository.path
+    (where / "run").write_text("#!/bin/sh\n")
+    (where / "run").chmod(0o755)
+    (where / "link").symlink_to("run")
+    git("add", ".", cwd=where)
+    git("commit", "-qm", "x", cwd=where)
+    tree = write(repository, git("rev-parse", "HEAD^{tree}", cwd=where), {"new": b"x"})
+    modes = {e.name: e.mode for e in entries(repository.objects, tree)}
+    assert modes == {"link": b"120000", "new": b"100644", "run": b"100755"}
+    assert read_blob(repository.objects, tree, "link") is None
+
+
+def test_datasets_are_found_and_not_looked_into(shared: GitRepository) -> None:
+    tree = write(
+        shared,
+        None,
+        {
+            "z/.table-dataset/meta/schema.json": b"[]",
+            "roads/.havasu-dataset/snapshot.json": b"{}",
+            "roads/.havasu-dataset/x/.havasu-dataset/y": b"inside another one's internals",
+            "roads/inner/.havasu-dataset/y": b"inside another one",
+            "a/b/c/.sno-dataset/meta/x": b"",
+            ".havasu-dataset/snapshot.json": b"the root is none",
+            "docs/.havasu-dataset": b"a file is none",
+            "README": b"",
+        },
+    )
+    found = find_datasets(shared.objects, tree)
+    assert [(f.path, f.marker) for f in found] == [
+        ("a/b/c", ".sno-dataset"),
+        ("roads", ".havasu-dataset"),
+        ("z", ".table-dataset"),
+    ]
+    moved = write(shared, tree, {"new/place": Existing(found[1].tree, "tree")})
+    paths = [f.path for f in find_datasets(shared.objects, moved)]
+    assert paths == ["a/b/c", "new/place", "roads", "z"]
+    inner = find_entry(shared.objects, moved, f"{found[1].path}/.havasu-dataset")
+    assert inner is not None and inner.id == found[1].internals
+
+
+@pytest.mark.parametrize("name", [b"..", b".git", b"a\nb", b".GIT ", b"git~1", b"a\\b"])
+def test_a_dataset_of_a_dangerous_name_is_refused(shared: GitRepository, name: bytes) -> None:
+    inner = write(shared, None, {".havasu-dataset/snapshot.json": b"{}"})
+    raw = format_tree({name: (b"40000", bytes.fromhex(inner))})
+    tree = shared.objects.write("tree", raw) if name not in (b"..", b".git") else None
+    if tree is None:  # libgit2 writes no such tree, but git's plumbing does
+        tree = shared.git(
+            "hash-object", "-w", "--literally", "-t", "tree", "--stdin", stdin=raw
+        ).text
+    with pytest.raises(CorruptDatasetError, match="as a dataset's path"):
+        find_datasets(shared.objects, tree)
+
+
+def nested(repository: GitRepository, depth: int, width: int, leaf: str) -> str:
+    tree = leaf
+    for _ in range(depth):
+        raw = format_tree({b"%d" % n: (b"40000", bytes.fromhex(tree)) for n in range(width)})
+        tree = repository.objects.write("tree", raw)
+    return tree
+
+
+def test_trees_made_to_hurt_are_refused_soon(shared: GitRepository) -> None:
+    plain = write(shared, None, {"file": b"x"})
+    dataset = write(shared, None, {"d/.havasu-dataset/snapshot.json": b"{}"})
+    deep = nested(shared, 400, 1, plain)
+    start = time.monotonic()
+    with pytest.raises(CorruptDatasetError, match="deep"):
+        find_datasets(shared.objects, deep)
+    with pytest.raises(CorruptDatasetError, match="deep"):
+        list(tree_difference(shared.objects, EMPTY_TREE, deep))
+    assert find_datasets(shared.objects, nested(shared, 9, 10, plain)) == ()
+    with pytest.raises(CorruptDatasetError, match="datasets"):
+        find_datasets(shared.objects, nested(shared, 9, 10, dataset))
+    assert time.monotonic() - start < 10
+
+
+def test_a_small_difference_of_large_trees_reads_little(shared: GitRepository) -> None:
+    files = {f"f/{n % 256:02x}/{n:06x}": b"%d" % n for n in range(20_000)}
+    a = write(shared, None, dict(files))
+    b = write(shared, a, dict.fromkeys(list(files)[::4000], b"new"))
+
+    class Counting:
+        reads = 0
+
+        def read(self, object_id: str) -> tuple[object, bytes]:
+            self.reads += 1
+            return shared.objects.read(object_id)
+
+    counting = Counting()
+    assert len(list(tree_difference(counting, a, b))) == 5  # type: ignore[arg-type]
+    assert counting.reads <= 2 * (2 + 5)
