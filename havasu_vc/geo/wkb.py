@@ -47,7 +47,8 @@ __all__ = [
     "to_canonical",
 ]
 
-Encoding: TypeAlias = types.Encoding | Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
+_Name: TypeAlias = Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
+Encoding: TypeAlias = types.Encoding | _Name
 Srids: TypeAlias = npt.NDArray[np.int32]
 
 _NAN: Final = np.uint64(0x7FF8000000000000)
@@ -261,5 +262,5 @@ def _signed(srids: npt.NDArray[np.integer[Any]]) -> Srids:
 
 
 def _check_encoding(encoding: str) -> None:
-    if encoding not in get_args(Encoding):
+    if encoding not in get_args(_Name):
         raise ValueError(f"{encoding!r} is no geometry encoding")
