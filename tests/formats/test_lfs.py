@@ -11,7 +11,7 @@ from havasu_vc.formats.lfs import Pointer, format_pointer, parse_pointer
 OID = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
 POINTERS = st.builds(
     Pointer,
-    st.binary(max_size=3).map(lambda b: hashlib.sha256(b).hexdigest()),
+    st.binary(min_size=32, max_size=32).map(bytes.hex),
     st.integers(0, 2**63 - 1),
 )
 

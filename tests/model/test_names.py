@@ -1,3 +1,5 @@
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,7 @@ def test_dangerous_paths_are_refused_wherever_they_are_met(path: str) -> None:
         " a",
         "a /b",
         "a.",
-        "a:b",
+        "ab:c",
         "what?",
         "a*",
         'a"b',
@@ -112,5 +114,6 @@ def test_what_is_allowed_stays_below_its_folder(path: str) -> None:
     except InvalidNameError:
         return
     parts = path.split("/")
-    assert not path.startswith("/") and path.isprintable()
+    assert not path.startswith("/")
+    assert not any(unicodedata.category(character) in ("Cc", "Cs") for character in path)
     assert all(part and part.strip(" .") == part and part.casefold() != ".git" for part in parts)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, StorageError
-from havasu_vc.store import durability, files
 from havasu_vc.store.files import DataFileStore
 
 
@@ -185,7 +184,7 @@ def test_a_failing_disk_leaves_nothing(
 
     temporary = store.temporary()
     temporary.write_bytes(b"content")
-    monkeypatch.setattr(files.os, step, full)
+    monkeypatch.setattr(os, step, full)
     with pytest.raises(StorageError, match="the disk is full"):
         store.put(temporary)
     monkeypatch.undo()
@@ -200,7 +199,7 @@ def test_a_failing_sync_of_a_folder_is_reported(
     def failing(_: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(durability.os, "fsync", failing)
+    monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(StorageError, match="Input/output error"):
         store.commit_all()
 

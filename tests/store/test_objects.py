@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_no_half_pack(
 
     with repository.writer() as writer:
         ids = [writer.write("blob", data) for data in blobs(500)]
-        monkeypatch.setattr(packs if step == "fsync_folder" else packs.os, step, full)
+        monkeypatch.setattr(packs if step == "fsync_folder" else os, step, full)
         with pytest.raises(StorageError, match="disk is full"):
             writer.flush()
     monkeypatch.undo()
