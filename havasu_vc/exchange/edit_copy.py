@@ -159,7 +159,8 @@ class _LayerWriter:
         }  # fmt: skip
         if self._main is not None:
             geometry = outgoing_geometry(self._main, self._header.crs, None, Notes())
-            how |= geometry_options(geometry)
+            announced = self._main.geometry.shape if self._main.geometry is not None else None
+            how |= geometry_options(geometry, announced)
             options["GEOMETRY_NAME"] = self._main.name
         write_stream(str(path), arrow, outgoing(), how)
         return count[0]

@@ -122,13 +122,13 @@ def write_stream(
 ) -> None:
     """Write a layer from a stream of record batches; `how` as in `pyogrio.raw.write_arrow`."""
     module = _pyogrio()
-    failed: list[HavasuError] = []
+    failed: list[BaseException] = []
 
     def kept() -> Iterator[pa.RecordBatch]:
         # An exception that crosses Arrow's C interface keeps its text only.
         try:
             yield from batches
-        except HavasuError as error:
+        except BaseException as error:
             failed.append(error)
             raise
 
@@ -137,6 +137,6 @@ def write_stream(
         with gdal_errors(path, writing=True):
             module.raw.write_arrow(reader, path, **how)
     except HavasuError as error:
-        if failed:
+        if failed and not isinstance(failed[0], GeneratorExit):
             raise failed[0] from error
         raise

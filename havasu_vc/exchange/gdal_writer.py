@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export_columns import ExportFormat, Notes, Outgoing, outgoing
 from havasu_vc.exchange.export_geometry import OutgoingGeometry
+from havasu_vc.exchange.export_shapes import LayerShape, layer_shape
 from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.schema import Schema
@@ -65,7 +66,11 @@ def write_gdal(
             hints=("export to .csv, .gpkg or .parquet",),
         )
     key = _integer_key(layer.schema) if format is ExportFormat.GPKG else None
-    columns = [_column(each, layer, format, notes, main=main) for each in layer.schema.fields]
+    shape = None
+    if main is not None:
+        position = layer.schema.names.index(main)
+        shape, batches = layer_shape(layer.geometries[main], position, batches, format)
+    columns = [_column(each, layer, format, notes, shape=shape) for each in layer.schema.fields]
     columns = _renamed(columns, format, notes)
     _refuse_equal_names([column.name for column in columns], format)
     schema = pa.schema([pa.field(column.name, column.type) for column in columns])
@@ -82,7 +87,7 @@ def write_gdal(
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    how = _how(layer, format, main, key, schema.names)
+    how = _how(layer, format, shape, key, schema.names)
     write_stream(str(path), schema, converted(), {**how, "append": append})
     return count[0]
 
@@ -99,13 +104,13 @@ def _column(
     format: ExportFormat,
     notes: Notes,
     *,
-    main: str | None,
+    shape: LayerShape | None,
 ) -> Outgoing:
     geometry = layer.geometries.get(column.name)
     if geometry is None:
         return outgoing(column, format, notes)
-    if column.name == main:
-        return Outgoing(column.name, pa.binary(), geometry.canonical)
+    if shape is not None and column.name == shape.geometry.field.name:
+        return Outgoing(column.name, pa.binary(), shape.checked)
     if format is ExportFormat.SHAPEFILE:
         raise UnsupportedTypeError(
             column.name,
@@ -182,20 +187,18 @@ def _refuse_equal_names(names: Sequence[str], format: ExportFormat) -> None:
 def _how(
     layer: GdalLayer,
     format: ExportFormat,
-    main: str | None,
+    shape: LayerShape | None,
     key: str | None,
     names: Sequence[str],
 ) -> dict[str, Any]:
     how: dict[str, Any] = {"layer": layer.name, "driver": _DRIVERS[format]}
     options: dict[str, str] = {}
-    if main is not None:
-        how |= geometry_options(layer.geometries[main])
-        if format in (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ):
-            how["geometry_type"] = "Unknown"
+    if shape is not None:
+        how |= geometry_options(shape.geometry, shape.shape)
     if format is ExportFormat.GPKG:
         options["FID"] = key or _free("fid", names)
-        if main is not None:
-            options["GEOMETRY_NAME"] = main
+        if shape is not None:
+            options["GEOMETRY_NAME"] = shape.geometry.field.name
         options |= layer.metadata
     elif format is ExportFormat.SHAPEFILE:
         how["encoding"] = "UTF-8"
@@ -208,11 +211,11 @@ def _how(
     return how
 
 
-def geometry_options(geometry: OutgoingGeometry) -> dict[str, Any]:
-    """Return what GDAL must know of a geometry column."""
+def geometry_options(geometry: OutgoingGeometry, shape: str | None) -> dict[str, Any]:
+    """Return what GDAL must know of a geometry column of that shape."""
     return {
         "geometry_name": geometry.field.name,
-        "geometry_type": _geometry_type(geometry.field),
+        "geometry_type": _geometry_type(shape),
         "crs": _crs_text(geometry),
     }
 
@@ -230,13 +233,14 @@ def _free(wanted: str, names: Sequence[str]) -> str:
     return next(name for name in candidates if name not in lower)
 
 
-def _geometry_type(column: Field) -> str:
-    shape = column.geometry.shape if column.geometry is not None else None
+def _geometry_type(shape: str | None) -> str:
     if shape is None:
         return "Unknown"
     word, _, dimensions = shape.partition(" ")
     kind = next((each for each in _KINDS if each.upper() == word), None)
-    if kind is None or shape == "POINT M":  # the one for which pyogrio has no name
+    if kind is None:
         return "Unknown"
+    if shape == "POINT M":
+        return "PointM"  # the one that pyogrio calls otherwise
     forms = {"": kind, "Z": f"{kind} Z", "M": f"Measured {kind}", "ZM": f"Measured 3D {kind}"}
     return forms.get(dimensions, "Unknown")

@@ -86,7 +86,9 @@ class OgrSource:
 def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
     """Open one layer of a file whose format is known."""
     info = read_info(file.path, layer)
-    if info["driver"] != file.driver:
+    # A sequence of one record is GeoJSON, too.
+    alike = {"GeoJSON", "GeoJSONSeq"}
+    if info["driver"] != file.driver and not {info["driver"], file.driver} <= alike:
         raise InvalidFileError(
             file.shown_path,
             f"it holds {info['driver']} and not {file.driver}",
