@@ -17,7 +17,7 @@ from havasu_vc.geo.extent import extents
 from havasu_vc.geo.kinds import SRID_FLAG
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.points import point_records
-from havasu_vc.geo.wkb import Encoding, layout_column
+from havasu_vc.geo.wkb import AnyEncoding, layout_column
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 
 __all__ = ["bounds_of", "format_bound", "parse_bound", "row_bounds"]
@@ -25,7 +25,7 @@ __all__ = ["bounds_of", "format_bound", "parse_bound", "row_bounds"]
 _BOUND: Final = struct.Struct("<BIdd")
 
 
-def bounds_of(column: Column, encoding: Encoding = "wkb") -> Bounds | None:
+def bounds_of(column: Column, encoding: AnyEncoding = "wkb") -> Bounds | None:
     """Return the bounds of a whole column; None if it has no coordinates.
 
     `EVERYWHERE` if it holds arcs, whose extent is not known.
@@ -46,7 +46,7 @@ def bounds_of(column: Column, encoding: Encoding = "wkb") -> Bounds | None:
     return Bounds(float(least[0]), float(least[1]), float(most[0]), float(most[1]))
 
 
-def row_bounds(column: Column, encoding: Encoding = "wkb") -> Floats:
+def row_bounds(column: Column, encoding: AnyEncoding = "wkb") -> Floats:
     """Return xmin, ymin, xmax, ymax of every row; NaN where there are none."""
     view = layout_column(column, encoding)
     bounds = np.full((view.size, 4), np.nan)

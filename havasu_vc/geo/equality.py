@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.geo.buffers import Column, simple_column
-from havasu_vc.geo.wkb import Encoding, Srids, to_canonical
+from havasu_vc.geo.wkb import AnyEncoding, Srids, to_canonical
 
 __all__ = ["equal"]
 
@@ -19,7 +19,7 @@ _SAME_READING: Final = ({"wkb", "ewkb"}, {"gpkg"}, {"wkt"}, {"geojson"})
 
 
 def equal(
-    left: Column, right: Column, left_encoding: Encoding, right_encoding: Encoding
+    left: Column, right: Column, left_encoding: AnyEncoding, right_encoding: AnyEncoding
 ) -> "pa.BooleanArray":
     """Return for every row whether both geometries are the same.
 
@@ -46,7 +46,9 @@ def equal(
     return pa.array(result)
 
 
-def _canonical(column: "pa.Array[Any]", encoding: Encoding) -> "tuple[pa.Array[Any], Srids | None]":
+def _canonical(
+    column: "pa.Array[Any]", encoding: AnyEncoding
+) -> "tuple[pa.Array[Any], Srids | None]":
     if encoding in ("wkt", "geojson"):
         column = column.cast(pa.large_string())
     return to_canonical(column, encoding)

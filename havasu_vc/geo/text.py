@@ -10,7 +10,7 @@ from havasu_vc.geo.buffers import Column, byte_column, pack, simple_column
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.layout import Layout, scan
-from havasu_vc.geo.wkb import Encoding, layout_column
+from havasu_vc.geo.wkb import AnyEncoding, layout_column
 
 __all__ = ["common_type_name", "geometry_types", "hex_wkb", "short_text", "type_code", "type_name"]
 
@@ -44,7 +44,7 @@ def hex_wkb(wkb: Column) -> "pa.Array[Any]":
     )
 
 
-def short_text(column: Column, encoding: Encoding = "wkb") -> "pa.Array[Any]":
+def short_text(column: Column, encoding: AnyEncoding = "wkb") -> "pa.Array[Any]":
     """Return what kind of geometry each row is: `POINT(...)`, `MULTIPOLYGON Z EMPTY`."""
     view = layout_column(column, encoding)
     layout = scan(view)
@@ -57,7 +57,7 @@ def short_text(column: Column, encoding: Encoding = "wkb") -> "pa.Array[Any]":
     return pa.array(words, pa.string()).take(pa.array(chosen, mask=chosen < 0))
 
 
-def geometry_types(column: Column, encoding: Encoding = "wkb") -> list[int]:
+def geometry_types(column: Column, encoding: AnyEncoding = "wkb") -> list[int]:
     """Return the ISO type codes of a column's geometries, sorted, each once."""
     codes: list[int] = np.unique(_top_codes(scan(layout_column(column, encoding)))).tolist()
     return codes

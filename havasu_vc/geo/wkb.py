@@ -40,6 +40,7 @@ from havasu_vc.geo.wkt import format_wkt, parse_wkt
 from havasu_vc.model import types
 
 __all__ = [
+    "AnyEncoding",
     "Encoding",
     "Srids",
     "from_canonical",
@@ -47,15 +48,16 @@ __all__ = [
     "to_canonical",
 ]
 
-_Name: TypeAlias = Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
-Encoding: TypeAlias = types.Encoding | _Name
+Encoding: TypeAlias = Literal["ewkb", "wkb", "wkt", "geojson", "gpkg"]
+AnyEncoding: TypeAlias = Encoding | types.Encoding
+"""By its name, or as a schema has it."""
 Srids: TypeAlias = npt.NDArray[np.int32]
 
 _NAN: Final = np.uint64(0x7FF8000000000000)
 _NO_SRID: Final = "drop the SRIDs, or keep them in a column of encoding ewkb"
 
 
-def to_canonical(column: Column, encoding: Encoding) -> "tuple[pa.Array[Any], Srids | None]":
+def to_canonical(column: Column, encoding: AnyEncoding) -> "tuple[pa.Array[Any], Srids | None]":
     """Return a column as canonical WKB, and its SRIDs unless all are 0.
 
     `wkb` and `ewkb` are read alike. GeoPackage's srs_id is not an SRID but a
@@ -76,7 +78,7 @@ def to_canonical(column: Column, encoding: Encoding) -> "tuple[pa.Array[Any], Sr
 
 
 def from_canonical(
-    wkb: Column, srids: Srids | None, encoding: Encoding, *, drop_srids: bool = False
+    wkb: Column, srids: Srids | None, encoding: AnyEncoding, *, drop_srids: bool = False
 ) -> "pa.Array[Any]":
     """Return canonical WKB in another encoding.
 
@@ -102,7 +104,7 @@ def from_canonical(
             return format_geojson(array)
 
 
-def layout_column(column: Column, encoding: Encoding) -> ByteColumn:
+def layout_column(column: Column, encoding: AnyEncoding) -> ByteColumn:
     """Return a view on the WKB of a column that `scan` can read, converting only text."""
     _check_encoding(encoding)
     array = simple_column(column)
@@ -241,7 +243,7 @@ def _as_text(array: "pa.Array[Any]") -> "pa.Array[Any]":
     return array.view(pa.large_string()) if pa.types.is_large_binary(array.type) else array
 
 
-def _refuse_srids(srids: Srids, encoding: Encoding) -> None:
+def _refuse_srids(srids: Srids, encoding: AnyEncoding) -> None:
     allowed = (0, 4326) if encoding == "geojson" else (0,)
     foreign = np.flatnonzero(~np.isin(srids, allowed))
     if foreign.size:
@@ -262,5 +264,5 @@ def _signed(srids: npt.NDArray[np.integer[Any]]) -> Srids:
 
 
 def _check_encoding(encoding: str) -> None:
-    if encoding not in get_args(_Name):
+    if encoding not in get_args(Encoding):
         raise ValueError(f"{encoding!r} is no geometry encoding")
