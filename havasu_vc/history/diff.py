@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.comparing import alike
 from havasu_vc.datasets.folder import MemoryFolder, guard_of
 from havasu_vc.datasets.havasu.diff import DiffPlan, plan_diff
 from havasu_vc.datasets.havasu.documents import layout_documents
 from havasu_vc.datasets.havasu.pieces import pair_parts
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.datasets.sorting import RunReader, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
@@ -31,11 +34,19 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 
 __all__ = ["diff_datasets", "meta_changes", "row_changes"]
 
+Note = Callable[[str], None]
+"""Hears what a person should know."""
+
 PARTS = 64
 
 
 def diff_datasets(
-    path: str, old: Dataset | None, new: Dataset | None, open_engine: Callable[[], Engine]
+    path: str,
+    old: Dataset | None,
+    new: Dataset | None,
+    open_engine: Callable[[], Engine],
+    *,
+    note: Note | None = None,
 ) -> DatasetDiff:
     """Return how one dataset differs between two versions.
 
@@ -46,7 +57,7 @@ def diff_datasets(
 
     def changes() -> Iterator[ChangeBatch]:
         with open_engine() as engine:
-            yield from row_changes(old, new, engine)
+            yield from row_changes(old, new, engine, note=note)
 
     return DatasetDiff(path, before, after, meta_changes(before, after), changes())
 
@@ -63,9 +74,17 @@ def meta_changes(old: DatasetHeader | None, new: DatasetHeader | None) -> tuple[
 
 
 def row_changes(
-    old: Dataset | None, new: Dataset | None, engine: Engine
+    old: Dataset | None,
+    new: Dataset | None,
+    engine: Engine,
+    *,
+    note: Note | None = None,
 ) -> Generator[ChangeBatch, None, None]:
-    """Yield the row changes from one version to the other, in key order."""
+    """Yield the row changes from one version to the other, in key order.
+
+    `note` hears when old rows are shown as a commit claims them, because the data to
+    compare them with is not here.
+    """
     if old is None and new is None:
         return
     before = old if old is not None else _emptied(new)
@@ -73,6 +92,11 @@ def row_changes(
     if not isinstance(before, HavasuDataset) or not isinstance(after, HavasuDataset):
         raise NotYetSupportedError("datasets of other kinds cannot be compared yet")
     plan = plan_diff(before, after)
+    if plan.unverified and note is not None:
+        note(
+            f"{after.path}: deleted rows are shown unverified, as data files to compare them "
+            f"with are not here ({len(plan.unverified)} delete files)"
+        )
     batches = _dealt(plan, engine, before) if plan.dealt else engine.run(plan.tasks())
     for batch in batches:
         if batch.num_rows:
@@ -103,7 +127,8 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
         )
         for part in range(PARTS)
     ]
-    names = tuple(f"key{index}" for index in range(max(len(plan.new_schema.key.fields), 1)))
+    keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()
+    names = tuple(f"key{index}" for index in range(max(len(keyed_by), 1)))
     keyed = [task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in pairs]
     folder = dataset.storage.staging.scratch / "runs"
     reports: list[pa.RecordBatch] = []
@@ -129,13 +154,23 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
 def with_keys(task: Task, old_schema: Schema, new_schema: Schema) -> Iterator[pa.RecordBatch]:
     """Yield the changes of a task with their keys in columns of their own, to sort by."""
     for batch in run_task(task):
-        old, new = batch.column("old"), batch.column("new")
+        changes = ChangeBatch(batch)
+        old, new = changes.old, changes.new
         columns = []
-        for before, after in zip(old_schema.key.fields, new_schema.key.fields, strict=True):
-            right = pc.struct_field(new, after.name)
-            columns.append(pc.coalesce(right, pc.struct_field(old, before.name).cast(right.type)))
+        for after in new_schema.key.fields if same_key(old_schema, new_schema) else ():
+            before = old_schema.by_id[after.id]
+            left, right = alike(pc.struct_field(old, before.name), pc.struct_field(new, after.name))
+            columns.append(pc.coalesce(right, left))
         if not columns:
-            # Without a key any order that does not depend on the parts will do.
-            columns = [pc.is_valid(new).cast(pa.int8())]
+            columns = [_row_order(changes, old_schema, new_schema)]
         names = [f"key{index}" for index in range(len(columns))]
         yield pa.RecordBatch.from_arrays([*columns, old, new], [*names, "old", "new"])
+
+
+def _row_order(changes: ChangeBatch, old_schema: Schema, new_schema: Schema) -> pa.Array:
+    """Return the hash of each row that comes or goes: rows without a key sort by it."""
+    hashes = np.empty(len(changes), np.uint64)
+    comes = changes.new.is_valid().to_numpy(zero_copy_only=False)
+    hashes[comes] = row_hashes(changes.new_rows(), new_schema, new_schema)
+    hashes[~comes] = row_hashes(changes.old_rows(), old_schema, new_schema)
+    return pa.array(hashes)

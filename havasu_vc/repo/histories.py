@@ -155,4 +155,6 @@ def _dataset_diff(
     repo: Repo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
 ) -> DatasetDiff:
     size = sum(view.size for view in (old, new) if view is not None)
-    return diff_datasets(path, old, new, lambda: repo.settings.open_engine(size))
+    return diff_datasets(
+        path, old, new, lambda: repo.settings.open_engine(size), note=repo.settings.note
+    )

@@ -16,7 +16,12 @@ from havasu_vc.datasets.havasu import apply as applying
 from havasu_vc.datasets.havasu import diff as diffing
 from havasu_vc.datasets.havasu.writing import Layout
 from havasu_vc.datasets.protocol import Dataset, Folder, Predicate, TreeEdit
-from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError
+from havasu_vc.errors import (
+    CorruptDataFileError,
+    CorruptDatasetError,
+    NotYetSupportedError,
+    UnfinishedMergeError,
+)
 from havasu_vc.formats.havasu.entry import Content, Entry, parse_entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
@@ -179,13 +184,11 @@ class HavasuDataset:
     @cached_property
     def layout(self) -> Layout:
         """What new files are written with."""
-        return Layout(
-            self.schema,
-            *(
-                document_hash(self._document(f"meta/{name}.json"))
-                for name in ("schema", "partition", "sort-order")
-            ),
+        schema, partition, order = (
+            document_hash(self._document(f"meta/{name}.json"))
+            for name in ("schema", "partition", "sort-order")
         )
+        return Layout(self.schema, schema, partition, order)
 
     def past_schema(self, name: str) -> Schema:
         """Return the schema that some file was written with."""
@@ -246,8 +249,16 @@ class HavasuDataset:
         return {target: tuple(entries) for target, entries in found.items()}
 
     def file_path(self, entry: Entry) -> str:
-        """Return the path of a data or delete file on this machine."""
-        return str(self.storage.path(entry.file))
+        """Return the path of a data or delete file on this machine, after a look at its size."""
+        if entry.location is not None:
+            raise NotYetSupportedError(
+                f"{self.path} has a file that is not in the repository: {entry.location}"
+            )
+        path = self.storage.path(entry.file)
+        size = path.stat().st_size
+        if size != entry.size:
+            raise CorruptDataFileError(entry.file, f"it has {size} bytes instead of {entry.size}")
+        return str(path)
 
     def delete_paths(self, entry: Entry) -> tuple[str, ...]:
         """Return the paths of the delete files that delete from a data file."""
