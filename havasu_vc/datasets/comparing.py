@@ -16,7 +16,7 @@ from havasu_vc.geo.equality import equal as equal_geometries
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct
 
-__all__ = ["Mask", "equal_columns", "equal_rows"]
+__all__ = ["Mask", "alike", "equal_columns", "equal_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -48,8 +48,8 @@ def equal_columns(old: pa.Array, new: pa.Array, before: Field, field: Field) -> 
     if before.geometry is not None and field.geometry is not None:
         same = equal_geometries(old, new, before.geometry.encoding, field.geometry.encoding)
         return _both(same, old, new)
-    if old.type != new.type and not pa.types.is_nested(new.type):
-        old = old.cast(new.type)
+    if not pa.types.is_nested(new.type):
+        old, new = alike(old, new)
     match field.type:
         case Struct(fields) if isinstance(before.type, Struct):
             return _equal_structs(old, new, before.type.fields, fields)
@@ -65,6 +65,20 @@ def equal_columns(old: pa.Array, new: pa.Array, before: Field, field: Field) -> 
             return _both(_equal_floats(old, new), old, new)
         case _:
             return _both(pc.equal(old, new), old, new)
+
+
+def alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return two columns of one field in one type, the wider of theirs: either may be older."""
+    if old.type == new.type:
+        return old, new
+    first, second = old.type, new.type
+    if pa.types.is_decimal(first) and pa.types.is_decimal(second):
+        wider = first if first.precision > second.precision else second
+    elif pa.types.is_primitive(first) and pa.types.is_primitive(second):
+        wider = first if first.bit_width > second.bit_width else second
+    else:
+        wider = second
+    return old.cast(wider), new.cast(wider)
 
 
 def _valid(column: pa.Array) -> Mask:

@@ -14,13 +14,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.comparing import alike, equal_rows
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of
+from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
-__all__ = ["change_batches", "nth_equal", "pair_rows", "sort_by_key"]
+__all__ = [
+    "nth_equal",
+    "pair_rows",
+    "row_hashes",
+    "same_key",
+    "sort_by_key",
+]
 
 Indices = npt.NDArray[np.int64]
 _ABSENT = -1
@@ -31,13 +37,17 @@ def pair_rows(
     old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
 ) -> Iterator[ChangeBatch]:
     """Yield, in key order, the changes that turn the old rows into the new ones."""
-    if new_schema.key and old_schema.key:
+    if same_key(old_schema, new_schema):
         first, second = _pair_by_key(old, new, old_schema, new_schema)
-        names = new_schema.key.names
-        order = _key_order(old, new, first, second, old_schema, names)
+        order = _key_order(old, new, first, second, old_schema, new_schema)
     else:
         first, second, order = _pair_by_row(old, new, old_schema, new_schema)
     yield from _taken(old, new, first[order], second[order])
+
+
+def same_key(old: Schema, new: Schema) -> bool:
+    """Whether rows of two versions are told apart by the same columns, and by any."""
+    return bool(new.key) and set(old.identifier_ids) == set(new.identifier_ids)
 
 
 def sort_by_key(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
@@ -86,7 +96,7 @@ def key_codes(
     for field in new_schema.key.fields:
         after = new.column(field.name)
         before = old.column(old_schema.by_id[field.id].name)
-        columns.append((before.cast(after.type), after))
+        columns.append(alike(before, after))
     if len(columns) == 1:
         return columns[0]
     codes = np.zeros(old.num_rows + new.num_rows, np.int64)
@@ -105,27 +115,28 @@ def _key_order(
     first: Indices,
     second: Indices,
     old_schema: Schema,
-    names: tuple[str, ...],
+    new_schema: Schema,
 ) -> Indices:
     from_new = second >= 0
     columns = []
-    for name, field in zip(names, old_schema.key.fields, strict=True):
-        after = new.column(name)
-        before = old.column(field.name).cast(after.type)
+    for field in new_schema.key.fields:
+        before, after = alike(
+            old.column(old_schema.by_id[field.id].name), new.column(field.name)
+        )
         both = pa.concat_arrays([before, after])
         columns.append(both.take(pa.array(np.where(from_new, second + len(before), first))))
     keys = pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
     order = pc.sort_indices(keys, sort_keys=[(str(i), "ascending") for i in range(len(columns))])
-    return order.to_numpy().astype(np.int64)
+    indices: Indices = order.to_numpy().astype(np.int64)
+    return indices
 
 
 def _pair_by_row(
     old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
 ) -> tuple[Indices, Indices, Indices]:
     # Hashes only propose pairs; rows decide.
-    common = tuple(f for f in new_schema.fields if f.id in old_schema.by_id)
-    before = _whole_row_hashes(old, Schema(tuple(old_schema.by_id[f.id] for f in common)))
-    after = _whole_row_hashes(new, new_schema)
+    before = row_hashes(old, old_schema, new_schema)
+    after = row_hashes(new, new_schema, new_schema)
     partner = nth_equal(before, after)
     paired = np.flatnonzero(partner >= 0)
     same = equal_rows(
@@ -141,12 +152,17 @@ def _pair_by_row(
     return first, second, order
 
 
-def _whole_row_hashes(rows: pa.RecordBatch, schema: Schema) -> npt.NDArray[np.uint64]:
-    plain = Schema(schema.fields)
-    return hash_rows(rows.select(list(schema.names)), plain).keys
+def row_hashes(rows: pa.RecordBatch, schema: Schema, new: Schema) -> Hashes:
+    """Return the hash of each row as a whole, over the columns that the new version has.
+
+    It proposes pairs among rows without a key. A null counts nothing, so that an old row
+    hashes like the same row in which added columns are null.
+    """
+    shared = Schema(tuple(field for field in schema.fields if field.id in new.by_id))
+    return hash_rows(rows.select(list(shared.names)), shared).keys
 
 
-def nth_equal(before: npt.NDArray[np.uint64], after: npt.NDArray[np.uint64]) -> Indices:
+def nth_equal(before: Hashes, after: Hashes) -> Indices:
     """Return, for the nth row of a hash on one side, the nth of that hash on the other."""
     order = np.argsort(before, kind="stable")
     ordered = before[order]
@@ -181,11 +197,3 @@ def _side(rows: pa.RecordBatch, indices: Indices) -> pa.StructArray:
         return pa.nulls(len(indices), pa.struct(list(rows.schema)))
     return struct_of(rows.take(pa.array(indices, mask=absent)), mask=pa.array(absent))
 
-
-def change_batches(
-    old: pa.RecordBatch | None, new: pa.RecordBatch | None, old_schema: Schema, new_schema: Schema
-) -> Iterator[ChangeBatch]:
-    """Yield the changes between two sides, either of which may be absent."""
-    empty_old = pa.RecordBatch.from_pylist([], schema=arrow_schema(old_schema))
-    empty_new = pa.RecordBatch.from_pylist([], schema=arrow_schema(new_schema))
-    yield from pair_rows(old or empty_old, new or empty_new, old_schema, new_schema)

@@ -13,12 +13,16 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, hash_rows
 from havasu_vc.datasets.folder import MemoryFolder, edited
+from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
 from havasu_vc.datasets.havasu.writing import write_data_files
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.formats.havasu.entry import Origin
+from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -66,6 +70,19 @@ class MemoryDatasets:
     def apply(self, dataset: HavasuDataset, changes: Iterable[ChangeBatch]) -> HavasuDataset:
         """Return the dataset after some changes."""
         return self.after(dataset, dataset.apply(iter(changes)))
+
+    def evolve(
+        self, dataset: HavasuDataset, schema: Schema, changes: Iterable[ChangeBatch] = ()
+    ) -> HavasuDataset:
+        """Return the dataset under another schema, after some changes that come with it."""
+        documents: dict[str, bytes | None] = {
+            **layout_documents(schema, dataset.partition, dataset.order),
+            "meta/properties.json": format_properties(dataset.properties.raised(schema.last_id)),
+        }
+        layout = layout_of(schema, {name: data for name, data in documents.items() if data})
+        with Edit(dataset, layout=layout, documents=documents) as edit:
+            collect_changes(edit, iter(changes))
+            return self.after(dataset, edit.finish())
 
 
 def run_all(tasks: Iterable[Task]) -> Iterator[pa.RecordBatch]:

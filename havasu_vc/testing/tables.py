@@ -12,6 +12,7 @@ import decimal
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ __all__ = [
     "batch_of",
     "canonical",
     "canonical_row",
+    "evolved",
     "fields",
     "key_of",
     "key_order",
@@ -205,6 +207,52 @@ def schemas(draw: st.DrawFn, *, keyed: bool | None = None) -> Schema:
     names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3, unique=True))
     columns += [draw(fields(10 + index, name)) for index, name in enumerate(names)]
     return Schema(tuple(draw(st.permutations(columns))), tuple(range(1, len(key) + 1)))
+
+
+@st.composite
+def evolved(draw: st.DrawFn, schema: Schema, fresh: int) -> Schema:
+    """A schema that may follow another: columns dropped, added, renamed, moved, widened.
+
+    `fresh` is an id that no column has had.
+    """
+    columns = list(schema.fields)
+    keys = set(schema.identifier_ids)
+    what = draw(st.sampled_from(["drop", "add", "rename", "move", "widen"]))
+    match what:
+        case "drop":
+            free = [index for index, field in enumerate(columns) if field.id not in keys]
+            if free and len(columns) > 1:
+                del columns[draw(st.sampled_from(free))]
+        case "add":
+            added = replace(draw(fields(fresh, f"added {fresh}")), required=False)
+            columns.insert(draw(st.integers(0, len(columns))), added)
+        case "rename":
+            index = draw(st.integers(0, len(columns) - 1))
+            was = columns[index]
+            columns[index] = replace(was, name=f"renamed {fresh}", physical_name=was.stored_name)
+        case "move":
+            columns = draw(st.permutations(columns))
+        case "widen":
+            columns = [replace(field, type=_widened(field.type)) for field in columns]
+    return Schema(tuple(columns), schema.identifier_ids)
+
+
+def _widened(type_: Type) -> Type:
+    match type_:
+        case Primitive.INT:
+            return Primitive.LONG
+        case Primitive.FLOAT:
+            return Primitive.DOUBLE
+        case Decimal(precision, scale) if precision < 38:
+            return Decimal(precision + 1, scale)
+        case Struct(inner):
+            return Struct(tuple(replace(part, type=_widened(part.type)) for part in inner))
+        case List(element):
+            return List(replace(element, type=_widened(element.type)))
+        case Map(key, value):
+            return Map(key, replace(value, type=_widened(value.type)))
+        case _:
+            return type_
 
 
 def rows_of(schema: Schema) -> st.SearchStrategy[Row]:

@@ -24,7 +24,7 @@ from havasu_vc.datasets.pairing import nth_equal
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError, PatchError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
@@ -44,11 +44,11 @@ def apply_changes(dataset: HavasuDataset, changes: Iterator[ChangeBatch]) -> Tre
 
 def collect_changes(edit: Edit, changes: Iterator[ChangeBatch]) -> None:
     """Check changes against the dataset and hand them to an edit."""
-    last: tuple[object, ...] | None = None
+    last: pa.RecordBatch | None = None
     for batch in changes:
         if not len(batch):
             continue
-        last = _check_order(edit.schema, batch, last)
+        last = _check_order(edit, batch, last)
         _collect(edit, batch)
 
 
@@ -72,17 +72,16 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
     inserted = pc.filter(
         pa.array(np.arange(new_rows.num_rows)), pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new))
     ).to_numpy()
-    needles, rows = old.keys, old_rows
+    needles, keys = old.keys, None
     if edit.schema.key:
         needles = np.concatenate([old.keys, new.keys[inserted]])
-        names = list(dataset.key.names)
-        rows = pa.concat_batches(
+        keys = pa.concat_batches(
             [
-                old_rows.select(names),
-                _renamed(new_rows.take(pa.array(inserted)), edit.schema, dataset.schema),
+                _keys(old_rows, dataset.schema, edit),
+                _keys(new_rows.take(pa.array(inserted)), edit.schema, edit),
             ]
         )
-    hits = _look_up(edit, needles, rows if edit.schema.key else None)
+    hits = _look_up(edit, needles, keys)
     partner = nth_equal(hits.keys, needles)
     _check_old(edit, old_rows, old, partner[: len(old.keys)], hits)
     if edit.schema.key:
@@ -153,45 +152,54 @@ def conform(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return rows
 
 
-def _renamed(rows: pa.RecordBatch, schema: Schema, wanted: Schema) -> pa.RecordBatch:
-    """Return the key columns of rows under the names of another version of the schema."""
-    target = arrow_schema(wanted.select(wanted.key.names))
-    columns = [
-        rows.column(schema.by_id[field.id].name).cast(target.field(field.name).type)
-        for field in wanted.key.fields
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=target)
+def _keys(rows: pa.RecordBatch, schema: Schema, edit: Edit) -> pa.RecordBatch:
+    """Return the keys of rows under the names that the dataset has now, as wide as they get."""
+    names, columns = [], []
+    for field in edit.dataset.key.fields:
+        column = rows.column(schema.by_id[field.id].name)
+        names.append(field.name)
+        columns.append(column.cast(arrow_type(edit.schema.by_id[field.id].type)))
+    return pa.RecordBatch.from_arrays(columns, names)
 
 
 def _check_order(
-    schema: Schema, batch: ChangeBatch, last: tuple[object, ...] | None
-) -> tuple[object, ...] | None:
+    edit: Edit, batch: ChangeBatch, last: pa.RecordBatch | None
+) -> pa.RecordBatch | None:
     """Raise unless each key of the stream comes once, in order; return the last one."""
-    if not schema.key:
+    if not edit.schema.key:
         return None
-    names = schema.key.names
     columns = []
-    for name in names:
-        old_name = name if name in batch.old.type.names else None
-        new = pc.struct_field(batch.new, name)
-        old = pc.struct_field(batch.old, old_name) if old_name is not None else pa.nulls(len(batch), new.type)
-        columns.append(pc.coalesce(new, old.cast(new.type)))
+    for field in edit.schema.key.fields:
+        new = _column(batch.new, field.name, arrow_type(field.type))
+        was = edit.dataset.schema.by_id[field.id]
+        columns.append(pc.coalesce(new, _column(batch.old, was.name, new.type)))
+    names = list(edit.schema.key.names)
     if any(column.null_count for column in columns):
         raise KeyViolationError(f"a row has no value in its key columns {', '.join(names)}")
-    keys = pa.RecordBatch.from_arrays(columns, list(names))
-    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
-    if not order.equals(pa.array(np.arange(len(batch)), order.type)):
+    keys = pa.RecordBatch.from_arrays(columns, names)
+    whole = keys if last is None else pa.concat_batches([last, keys])
+    before, after = whole.slice(0, whole.num_rows - 1), whole.slice(1)
+    less, equal = np.zeros(before.num_rows, bool), np.ones(before.num_rows, bool)
+    for first, second in zip(before.columns, after.columns, strict=True):
+        less |= equal & pc.less(first, second).to_numpy(zero_copy_only=False)
+        equal &= pc.equal(first, second).to_numpy(zero_copy_only=False)
+    if equal.any():
+        where = int(np.flatnonzero(equal)[0])
+        key = describe_key(tuple(column[where].as_py() for column in whole.columns))
+        raise KeyViolationError(f"the key {key} comes twice")
+    if not less.all():
         raise ValueError("changes are not in key order")
-    repeated = np.ones(max(len(batch) - 1, 0), bool)
-    for column in columns:
-        same = pc.equal(column.slice(1), column.slice(0, len(column) - 1))
-        repeated &= same.to_numpy(zero_copy_only=False)
-    first = tuple(column[0].as_py() for column in columns)
-    if repeated.any() or first == last:
-        where = int(np.flatnonzero(repeated)[0]) if repeated.any() else 0
-        key = tuple(column[where].as_py() for column in columns)
-        raise KeyViolationError(f"the key {describe_key(key)} comes twice")
-    return tuple(column[-1].as_py() for column in columns)
+    return keys.slice(keys.num_rows - 1)
+
+
+def _column(side: pa.StructArray, name: str, type_: pa.DataType) -> pa.Array:
+    """Return one column of a side; nulls where the side has none, as when it is all inserts."""
+    if name not in side.type.names:
+        return pa.nulls(len(side), type_)
+    try:
+        return pc.struct_field(side, name).cast(type_)
+    except pa.ArrowException as error:
+        raise SchemaViolationError(f"a value does not fit column {name!r}: {error}") from error
 
 
 def describe_key(key: tuple[object, ...]) -> str:

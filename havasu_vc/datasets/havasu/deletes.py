@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_rows
-from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.datasets.havasu.projection import lacks, plan_projection
 from havasu_vc.datasets.havasu.writing import GROUP_ROWS, Layout, WrittenFile, split_offsets
 from havasu_vc.errors import CorruptDataFileError, StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
@@ -59,7 +59,8 @@ def write_delete_file(
     deletions: Iterable[Deletion], layout: Layout, store: DataFileStore, *, origin: Origin
 ) -> WrittenFile | None:
     """Write deletions, in order of data file, to one delete file; None when there are none."""
-    physical = list(arrow_schema(layout.schema, physical=True))
+    # A large value of a required column is null here too.
+    physical = [f.with_nullable(True) for f in arrow_schema(layout.schema, physical=True)]
     row = pa.field("row", pa.struct(physical), metadata={FIELD_ID: b"2147483544"})
     schema = pa.schema([_FILE, _POS, row, _LARGE])
     targets: dict[str, int] = {}
@@ -195,15 +196,29 @@ def read_deleted_rows(
 ) -> Iterator[Deletion]:
     """Yield the rows of a delete file at some positions, in the columns of a schema.
 
-    `data` gives the path of each data file, from which large values are fetched.
+    `data` gives the path of each data file, from which large values are fetched, and
+    columns that had been dropped when the delete file was written.
     """
     with open_parquet(path) as file:
         if file.schema_arrow.names[:3] != ["file", "pos", "row"]:
             raise CorruptDataFileError(Path(path).name, "it is not a delete file")
         row = file.schema_arrow.field("row")
-        plan = plan_projection(pa.schema(list(row.type)), schema, Path(path).name)
+        carried = pa.schema(list(row.type))
+        plan = plan_projection(carried, schema, Path(path).name)
+        lacking = lacks(carried, schema)
         for batch in file.iter_batches(GROUP_ROWS, use_threads=False):
-            yield from _wanted_rows(batch, wanted, plan.apply, data, schema)
+            for deletion in _wanted_rows(batch, wanted, plan.apply, data, schema):
+                if lacking and lacks(carried, schema, _file_schema(data[deletion.file])):
+                    there = read_rows(data[deletion.file], schema, deletion.positions)
+                    yield Deletion(deletion.file, deletion.positions, there)
+                else:
+                    yield deletion
+
+
+@lru_cache(maxsize=256)
+def _file_schema(path: str) -> pa.Schema:
+    with open_parquet(path) as file:
+        return file.schema_arrow
 
 
 def _wanted_rows(

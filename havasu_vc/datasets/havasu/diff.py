@@ -23,6 +23,7 @@ from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Piece
 from havasu_vc.datasets.havasu.verify import verify_deletes
+from havasu_vc.datasets.pairing import same_key
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.layout import parse_sort_order
 from havasu_vc.model.arrow import arrow_schema
@@ -72,8 +73,8 @@ class DiffPlan:
     def halves(self) -> tuple[list[Task], list[Task]]:
         """Return the tasks that yield the rows of each side, to be dealt out by `_key`."""
         return (
-            [Task(ROWS, (piece, self.old_schema)) for piece in self.old],
-            [Task(ROWS, (piece, self.new_schema)) for piece in self.new],
+            [Task(ROWS, (piece, self.old_schema, self.new_schema, False)) for piece in self.old],
+            [Task(ROWS, (piece, self.old_schema, self.new_schema, True)) for piece in self.new],
         )
 
 
@@ -93,7 +94,7 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     if rows <= SMALL_ROWS and size <= SMALL_BYTES:
         return plan
     ordered = all(_in_key_order(view, entries) for view, entries in ((old, gone), (new, come)))
-    if not new.key or not old.key or old.key.fields[0].id != new.key.fields[0].id or not ordered:
+    if not ordered or not same_key(old.schema, new.schema):
         return DiffPlan(
             old_pieces, new_pieces, old.schema, new.schema, dealt=True, unverified=plan.unverified
         )

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import hash_keys, hash_rows
+from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows
 from havasu_vc.datasets.havasu.intervals import Interval, groups_in
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions, one_batch, read_row_groups
-from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
@@ -95,10 +95,14 @@ def _gathered(
 
 
 @kernel
-def rows(piece: Piece, schema: Schema) -> Iterator[pa.RecordBatch]:
+def rows(
+    piece: Piece, old_schema: Schema, new_schema: Schema, is_new: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a piece, and in a last column `_key` what stands for their key."""
+    schema = new_schema if is_new else old_schema
+    keyed = same_key(old_schema, new_schema)
     for batch in piece.batches(schema, None):
-        keys = hash_keys(batch, schema) if schema.key else hash_rows(batch, schema).keys
+        keys = hash_keys(batch, schema) if keyed else row_hashes(batch, schema, new_schema)
         yield batch.append_column("_key", pa.array(keys))
 
 

@@ -6,7 +6,7 @@ out dropped columns, fills added ones with nulls, and widens values, at any dept
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, List, Map, Struct
+from havasu_vc.model.types import Field, List, Map, Struct, descendants
 
-__all__ = ["Projection", "plan_projection"]
+__all__ = ["Projection", "lacks", "plan_projection"]
 
 Convert = Callable[[pa.Array], pa.Array]
 
@@ -63,6 +63,24 @@ def plan_projection(file_schema: pa.Schema, schema: Schema, where: str) -> Proje
         names.append(found.name)
         steps.append((found.name, _conversion(found, field, where)))
     return Projection(arrow_schema(schema), tuple(names), tuple(steps))
+
+
+def lacks(file_schema: pa.Schema, schema: Schema, other: pa.Schema | None = None) -> bool:
+    """Whether a file lacks columns of a schema at any depth, or those of them that another has."""
+    wanted = {field.id for field in descendants(schema.fields)} - _ids(file_schema)
+    return bool(wanted if other is None else wanted & _ids(other))
+
+
+def _ids(fields: Iterable[pa.Field]) -> set[int | None]:
+    found: set[int | None] = set()
+    for field in fields:
+        type_ = field.type
+        found.add(_id_of(field))
+        if pa.types.is_map(type_):
+            found |= _ids((type_.key_field, type_.item_field))
+        elif pa.types.is_nested(type_):
+            found |= _ids(type_.field(index) for index in range(type_.num_fields))
+    return found
 
 
 def _id_of(field: pa.Field) -> int | None:
