@@ -125,7 +125,7 @@ def run_git(
 
 def _translated(result: GitResult, arguments: Sequence[str], place: str) -> HavasuError:
     text, line = result.errors, result.message
-    if re.search(r"\.lock': File exists|[Uu]nable to lock|cannot lock ref", text):
+    if re.search(r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref", text):
         return LockedError(
             f"git says: {line}", hints=("wait for the other git command, then try again",)
         )

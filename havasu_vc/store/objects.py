@@ -114,7 +114,7 @@ class StoredObjects:
         """Return whether an object is here, and keep git from pruning it soon if it is."""
         try:
             # What nothing reaches yet is pruned by age; git renews it when it is used again.
-            os.utime(self.folder / object_id[:2] / object_id[2:])
+            os.utime(f"{self.folder}/{object_id[:2]}/{object_id[2:]}")
         except OSError:
             return self.has(object_id)
         return True
@@ -147,14 +147,16 @@ class ObjectWriter:
         self._pending: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
         self._pending_bytes = 0
         self._pack: PackWriter | None = None
+        self._found = _FoundObjects(stored)
 
     def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
         """Take an object in, unless it is there already, and return its id."""
         identity = object_id(kind, data)
-        if identity in self._pending or self._stored.keep(identity):
-            return identity
         if self._pack is not None:
-            self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)
+            if not self._found.keep(identity):
+                self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)
+            return identity
+        if identity in self._pending or self._stored.keep(identity):
             return identity
         self._pending[identity] = (kind, data)
         self._pending_bytes += len(data)
@@ -204,6 +206,7 @@ class ObjectWriter:
         from havasu_vc.store.packs import PackWriter
 
         self._pack = PackWriter(self._stored.folder / "pack")
+        self._found = _FoundObjects(self._stored)
         for identity, (kind, data) in self._pending.items():
             self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)
         self._forget()
@@ -211,3 +214,35 @@ class ObjectWriter:
     def _forget(self) -> None:
         self._pending = {}
         self._pending_bytes = 0
+
+
+class _FoundObjects:
+    """What a repository held when this was made, for asking about very many objects.
+
+    Asking libgit2 for what is not there costs a look at the disk every time. What others
+    add meanwhile is not seen, and is then stored twice, which git allows.
+    """
+
+    def __init__(self, stored: StoredObjects) -> None:
+        self._stored = stored
+        self._loose: dict[str, frozenset[str]] = {}
+        self._elsewhere: bool | None = None
+
+    def keep(self, object_id: ObjectId) -> bool:
+        prefix = object_id[:2]
+        if (names := self._loose.get(prefix)) is None:
+            names = self._loose[prefix] = frozenset(_names(self._stored.folder / prefix))
+        if object_id[2:] in names:
+            return self._stored.keep(object_id)
+        if self._elsewhere is None:
+            folder = self._stored.folder
+            packs = any(name.endswith(".idx") for name in _names(folder / "pack"))
+            self._elsewhere = packs or (folder / "info" / "alternates").exists()
+        return self._elsewhere and self._stored.has(object_id)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -55,18 +55,22 @@ class PackWriter:
         self._ids: npt.NDArray[np.bytes_] = np.empty(0, "S20")
         self._offsets: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
         self._checks: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+        # By the first three bytes of an id: most that are asked for are not in the arrays.
+        self._seen: npt.NDArray[np.bool_] = np.zeros(1 << 24, np.bool_)
 
     def add(self, identity: bytes, number: int, data: bytes) -> None:
         """Append an object of git's type `number` unless the pack holds it."""
         if self._find(identity) is not None:
             return
         head = _object_header(number, len(data))
-        body = zlib.compress(data, COMPRESSION)
-        with reporting_storage_errors(self._folder):
-            self._file.write(head)
-            self._file.write(body)
-        self._recent[identity] = (self._position, zlib.crc32(body, zlib.crc32(head)))
-        self._position += len(head) + len(body)
+        stored = head + zlib.compress(data, COMPRESSION)
+        try:
+            self._file.write(stored)
+        except OSError:
+            with reporting_storage_errors(self._folder):
+                raise
+        self._recent[identity] = (self._position, zlib.crc32(stored))
+        self._position += len(stored)
         if len(self._recent) >= SEGMENT:
             self._settle()
 
@@ -121,7 +125,7 @@ class PackWriter:
     def _find(self, identity: bytes) -> int | None:
         if (recent := self._recent.get(identity)) is not None:
             return recent[0]
-        if not len(self._ids):
+        if not self._seen[int.from_bytes(identity[:3])]:
             return None
         # An array of fixed-width bytes ignores trailing zeros on both sides alike.
         wanted = np.array(identity, "S20")
@@ -138,6 +142,9 @@ class PackWriter:
         ids = np.concatenate([self._ids, np.array(list(self._recent), "S20")])
         order = np.argsort(ids, kind="stable")
         self._ids = ids[order]
+        first = np.array(list(self._recent), "S3").tobytes()
+        digits = np.frombuffer(first, np.uint8).reshape(-1, 3).astype(np.uint32)
+        self._seen[digits[:, 0] << 16 | digits[:, 1] << 8 | digits[:, 2]] = True
         self._offsets = np.concatenate([self._offsets, places[:, 0]])[order]
         self._checks = np.concatenate([self._checks, places[:, 1].astype(np.uint32)])[order]
         self._recent = {}

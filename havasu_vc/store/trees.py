@@ -7,7 +7,6 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
@@ -41,14 +40,6 @@ MOST_DATASETS = 100_000
 """Datasets in one tree beyond this are refused."""
 
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
-
-
-class RawEntry(NamedTuple):
-    """An entry as it stands in a tree's bytes."""
-
-    mode: bytes
-    name: bytes
-    id: bytes
 
 
 @dataclass(frozen=True, slots=True)
