@@ -1,0 +1,125 @@
+"""Work with the library, or with pyarrow for comparison, each in a process of its own.
+
+A job prints one JSON object: the seconds of its work, with what it had to import of
+havasu-vc but without starting Python and pyarrow, and what else it counted.
+
+    python -m tests.bench.jobs upsert REPO ROWS
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tests.bench.edits import DATASET
+
+Job = Callable[..., dict[str, Any]]
+
+
+def upsert(repo: str, rows: str) -> dict[str, Any]:
+    """Upsert the rows of an Arrow file."""
+    with pa.ipc.open_file(rows) as reader:
+        table = reader.read_all()
+    begin = time.perf_counter()
+    from havasu_vc.repo import Repo
+
+    result = Repo.open(repo).write(DATASET, table)
+    seconds = time.perf_counter() - begin
+    if result.commit is None:
+        raise ValueError("nothing was upserted")
+    return {"seconds": seconds}
+
+
+def read_touched(repo: str, rows: str) -> dict[str, Any]:
+    """Read, with pyarrow alone, the row groups that hold some rows."""
+    with pa.ipc.open_file(rows) as reader:
+        keys = reader.read_all().column("fid").combine_chunks()
+    touched = []
+    for path in data_files(repo):
+        file = pq.ParquetFile(path)
+        column = file.schema_arrow.get_field_index("fid")
+        groups = []
+        for number in range(file.num_row_groups):
+            of = file.metadata.row_group(number).column(column).statistics
+            inside = pc.and_(pc.greater_equal(keys, of.min), pc.less_equal(keys, of.max))
+            if pc.any(inside).as_py():
+                groups.append(number)
+        touched.append((path, groups))
+    begin = time.perf_counter()
+    for path, groups in touched:
+        file = pq.ParquetFile(path)
+        for number in groups:
+            file.read_row_group(number)
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "groups": sum(len(groups) for _, groups in touched)}
+
+
+def read_all(repo: str) -> dict[str, Any]:
+    """Read all data files of a repository with pyarrow."""
+    begin = time.perf_counter()
+    rows = sum(pq.read_table(path).num_rows for path in data_files(repo))
+    return {"seconds": time.perf_counter() - begin, "rows": rows}
+
+
+def compare(repo: str, revisions: str) -> dict[str, Any]:
+    """Compare two revisions and count the changes."""
+    begin = time.perf_counter()
+    from havasu_vc.repo import Repo
+
+    changes = 0
+    for diff in Repo.open(repo).diff(revisions):
+        changes += sum(len(batch) for batch in diff.changes)
+    return {"seconds": time.perf_counter() - begin, "changes": changes}
+
+
+def scan(repo: str) -> dict[str, Any]:
+    """Read all rows of a dataset."""
+    begin = time.perf_counter()
+    from havasu_vc.repo import Repo
+
+    rows = sum(batch.num_rows for batch in Repo.open(repo).table(DATASET).to_batches())
+    return {"seconds": time.perf_counter() - begin, "rows": rows}
+
+
+def apply_all(repo: str, folder: str) -> dict[str, Any]:
+    """Apply patches one after the other, each a commit."""
+    from havasu_vc.repo import Repo
+
+    seconds = []
+    for patch in sorted(Path(folder).glob("patch-*.json")):
+        data = patch.read_bytes()
+        begin = time.perf_counter()
+        Repo.open(repo).apply_patch(data)
+        seconds.append(time.perf_counter() - begin)
+    return {"seconds": sum(seconds), "commits": len(seconds), "slowest": max(seconds)}
+
+
+def optimize(repo: str) -> dict[str, Any]:
+    """Fold all small files."""
+    begin = time.perf_counter()
+    from havasu_vc.repo import Repo
+
+    Repo.open(repo).optimize()
+    return {"seconds": time.perf_counter() - begin}
+
+
+def data_files(repo: str) -> list[Path]:
+    """Return the data files of a repository that are Parquet."""
+    return sorted(p for p in (Path(repo) / ".git/havasu/objects").glob("*/*/*") if p.is_file())
+
+
+JOBS: dict[str, Job] = {
+    job.__name__: job
+    for job in (upsert, read_touched, read_all, compare, scan, apply_all, optimize)
+}
+
+if __name__ == "__main__":
+    print(json.dumps(JOBS[sys.argv[1]](*sys.argv[2:])))
