@@ -14,11 +14,17 @@ files that came by hash. The files are written here, not by `git sparse-checkout
 would also turn on an extension of the repository format.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.objects import ObjectId, ObjectSource
-from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import read_blob
+
+if TYPE_CHECKING:
+    from havasu_vc.store.repository import GitRepository
 
 __all__ = ["ATTRIBUTES_FILE", "attributes_edit", "is_prepared", "prepare"]
 

@@ -26,6 +26,7 @@ from havasu_vc.store.command import GitResult, run_git
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.configuration import GitConfig
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
+from havasu_vc.store.preparation import prepare
 
 __all__ = ["GitRepository", "Operation"]
 
@@ -101,8 +102,6 @@ class GitRepository:
 
         Doing it again changes nothing.
         """
-        from havasu_vc.store.preparation import prepare
-
         place = Path(path).absolute()
         found = _git_directory_at(place)
         if found is None:
