@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from havasu_vc.model.changes import ChangeCounts
+    from havasu_vc.model.counts import ChangeCounts
 
 __all__ = ["change_lines", "counted", "format_counts", "format_size"]
 
@@ -35,9 +35,10 @@ def format_counts(counts: ChangeCounts) -> str:
 
 
 def change_lines(changes: Mapping[str, ChangeCounts]) -> Iterator[str]:
-    """Yield one line per dataset."""
+    """Yield one line for each dataset of which rows change."""
     for path, counts in changes.items():
-        yield f"  {path}: {format_counts(counts)}"
+        if counts.total:
+            yield f"  {path}: {format_counts(counts)}"
 
 
 def format_size(size: int) -> str:

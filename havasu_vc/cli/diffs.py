@@ -18,7 +18,8 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.model.diffs import CommitInfo, DatasetDiff
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.reproject import reprojection
 from havasu_vc.writers import ChangeSummary, JsonStyle, WriterOptions, writer_named
 
@@ -76,10 +77,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "-o",
         "--output-format",
         "output_format",
+        metavar="FORMAT",
         type=click.Choice(FORMATS),
         default="text",
         show_default=True,
-        help="The form of what is printed; quiet prints nothing and sets the exit code.",
+        help=f"One of {', '.join(FORMATS)}; quiet prints nothing and sets the exit code.",
     ),
     output_option,
     click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out."),

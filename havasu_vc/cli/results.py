@@ -11,8 +11,8 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.writers.commits import ABBREVIATED, format_offset, format_time
 
 if TYPE_CHECKING:
-    from havasu_vc.model.changes import ChangeCounts
-    from havasu_vc.model.diffs import CommitInfo
+    from havasu_vc.model.counts import ChangeCounts
+    from havasu_vc.model.commits import CommitInfo
     from havasu_vc.repo import CommitResult, Repo
 
 __all__ = ["commit_json", "tell_commit"]
@@ -30,7 +30,8 @@ def tell_commit(
         subject = info.message.partition("\n")[0]
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
     elif dry_run:
-        invocation.say("Would commit:" if result.changes else "Nothing would change")
+        changed = any(counts.total for counts in result.changes.values())
+        invocation.say("Would commit:" if changed else "No row would change")
     elif not result.changes:
         invocation.say("Nothing changed, nothing is committed")
     for line in change_lines(result.changes):
@@ -58,4 +59,5 @@ def _changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, Any]:
     return {
         path: {"feature": {n: getattr(counts, n) for n in _COUNTS if getattr(counts, n)}}
         for path, counts in changes.items()
+        if counts.total
     }

@@ -1,9 +1,10 @@
 """The folder that a dataset reads its documents from, in git or in memory.
 
 `TreeFolder` is a view of a git tree that costs nothing to make and reads objects when
-asked. `MemoryFolder` holds documents that are in no tree yet. A dataset that is being imported, or edited and not committed, is a view upon one: it
-can be scanned and compared like any other before anything is written to git. Tree ids
-are made as git makes them, so guards mean the same.
+asked. `MemoryFolder` holds documents that are in no tree yet. A dataset that is being
+imported, or edited and not committed, is a view upon one: it can be scanned and compared
+like any other before anything is written to git. Tree ids are made as git makes them,
+so guards mean the same.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
-from havasu_vc.datasets.protocol import Folder, TreeEdit
-from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.snapshot import Guard, format_snapshot
+from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError
+from havasu_vc.formats.havasu.snapshot import Guard, format_snapshot, parse_snapshot
 from havasu_vc.store.objects import (
     EMPTY_TREE,
     ObjectId,
@@ -32,10 +33,35 @@ from havasu_vc.store.trees import (
     tree_difference,
 )
 
-__all__ = ["UNGUARDED", "MemoryFolder", "TreeFolder", "edited", "guard_of"]
+if TYPE_CHECKING:
+    from havasu_vc.datasets.protocol import TreeEdit
+
+__all__ = ["UNGUARDED", "Folder", "MemoryFolder", "TreeFolder", "check_guard", "edited", "guard_of"]
 
 UNGUARDED = ("title", "description")
 """Meta items that git may merge as text."""
+
+
+class Folder(Protocol):
+    """A folder of a git tree: what a dataset reads its documents from."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes of a blob; None when there is none at the path."""
+
+    def read_blob(self, blob_id: str) -> bytes:
+        """Return the bytes of a blob by its id."""
+
+    def tree_id(self, path: str) -> str:
+        """Return the id of the tree at a path; empty when there is none."""
+
+    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
+        """Return the id that the tree at a path would have without some names."""
+
+    def blobs(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield path and id of every blob below a path."""
+
+    def difference(self, new: Folder, path: str) -> Iterator[tuple[str, str | None, str | None]]:
+        """Yield path, old id and new id of every blob below a path that differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +116,7 @@ class TreeFolder:
         yield from _difference(self, new, path)
 
     def _tree_difference(
-        self, new: "TreeFolder", path: str
+        self, new: TreeFolder, path: str
     ) -> Iterator[tuple[str, ObjectId | None, ObjectId | None]]:
         # What a commit in the making holds, only its own writer knows.
         source = self.source if new.source is self.source else _Either(self.source, new.source)
@@ -201,9 +227,7 @@ def edited(old: Folder | None, edit: TreeEdit) -> MemoryFolder:
         else:
             folder.files[path] = data
     if edit.snapshot is not None:
-        folder.files["snapshot.json"] = format_snapshot(
-            edit.snapshot, guard_of(folder, edit.path)
-        )
+        folder.files["snapshot.json"] = format_snapshot(edit.snapshot, guard_of(folder, edit.path))
     return folder
 
 
@@ -215,3 +239,24 @@ def guard_of(folder: Folder, path: str) -> Guard:
         folder.tree_id("data"),
         folder.tree_id_without("meta", UNGUARDED),
     )
+
+
+def check_guard(folder: Folder, path: str, revision: str) -> None:
+    """Raise `UnfinishedMergeError` when a dataset's folder is not what its snapshot says.
+
+    A merge that git made of two edited snapshots, whatever it was told, shows here.
+    """
+    where = f"{path}/snapshot.json at {revision}"
+    data = folder.read("snapshot.json")
+    if data is None:
+        raise CorruptDatasetError(f"{path} at {revision}", "snapshot.json is missing")
+    if b"\n<<<<<<< " in b"\n" + data:
+        raise UnfinishedMergeError(path, revision, "snapshot.json has conflict marks")
+    try:
+        _, guard = parse_snapshot(data, where)
+    except CorruptDatasetError as error:
+        raise UnfinishedMergeError(path, revision, error.reason) from error
+    found = guard_of(folder, guard.path)
+    for name in ("files", "data", "meta"):
+        if getattr(found, name) != getattr(guard, name):
+            raise UnfinishedMergeError(path, revision, f"its {name} are not those of its snapshot")

@@ -9,37 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from havasu_vc.formats.havasu.snapshot import Snapshot
-from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
-from havasu_vc.model.task import Task
 
-__all__ = ["Dataset", "Folder", "Predicate", "TreeEdit"]
+if TYPE_CHECKING:
+    from havasu_vc.model.changes import ChangeBatch
+    from havasu_vc.model.task import Task
 
-
-class Folder(Protocol):
-    """A folder of a git tree: what a dataset reads its documents from."""
-
-    def read(self, path: str) -> bytes | None:
-        """Return the bytes of a blob; None when there is none at the path."""
-
-    def read_blob(self, blob_id: str) -> bytes:
-        """Return the bytes of a blob by its id."""
-
-    def tree_id(self, path: str) -> str:
-        """Return the id of the tree at a path; empty when there is none."""
-
-    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
-        """Return the id that the tree at a path would have without some names."""
-
-    def blobs(self, path: str) -> Iterator[tuple[str, str]]:
-        """Yield path and id of every blob below a path."""
-
-    def difference(self, new: Folder, path: str) -> Iterator[tuple[str, str | None, str | None]]:
-        """Yield path, old id and new id of every blob below a path that differs."""
+__all__ = ["Dataset", "Predicate", "TreeEdit"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MOST_BATCH_BYTES", "ChangeBatch", "ChangeCounts", "ChangeKind", "RowChange"]
+from havasu_vc.model.counts import ChangeCounts
+
+__all__ = ["MOST_BATCH_BYTES", "ChangeBatch", "ChangeKind", "RowChange"]
 
 MOST_BATCH_BYTES = 32 * 1024 * 1024
 """Producers cut batches at about this size."""
@@ -60,30 +62,6 @@ class RowChange:
         if self.old is None:
             return ChangeKind.INSERT
         return ChangeKind.DELETE if self.new is None else ChangeKind.UPDATE
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeCounts:
-    """How many rows a change stream touches."""
-
-    inserts: int = 0
-    """Rows that appear."""
-    updates: int = 0
-    """Rows that change."""
-    deletes: int = 0
-    """Rows that go."""
-
-    @property
-    def total(self) -> int:
-        """All changes."""
-        return self.inserts + self.updates + self.deletes
-
-    def __add__(self, other: ChangeCounts) -> ChangeCounts:
-        return ChangeCounts(
-            self.inserts + other.inserts,
-            self.updates + other.updates,
-            self.deletes + other.deletes,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 
-__all__ = ["CommitInfo", "DatasetDiff", "DatasetHeader", "MetaChange"]
+if TYPE_CHECKING:
+    from havasu_vc.model.changes import ChangeBatch
+
+__all__ = ["DatasetDiff", "DatasetHeader", "MetaChange"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +76,3 @@ class DatasetDiff:
         if header is None:
             raise ValueError(f"{self.path} is on neither side")
         return header
-
-
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
-    """A commit, as writers print it."""
-
-    id: str
-    """40 hex digits."""
-    parents: tuple[str, ...]
-    """Ids of the parents."""
-    message: str
-    """As written."""
-    author_name: str
-    """Who made the change."""
-    author_email: str
-    """Where to reach them."""
-    author_time: int
-    """Seconds since 1970."""
-    author_offset: int
-    """Minutes east of UTC."""
-    committer_name: str
-    """Who made the commit."""
-    committer_email: str
-    """Where to reach them."""
-    commit_time: int
-    """Seconds since 1970."""
-    commit_offset: int
-    """Minutes east of UTC."""
-    refs: tuple[str, ...] = ()
-    """Names of branches and tags at this commit."""

@@ -20,7 +20,8 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.havasu.properties import format_properties
-from havasu_vc.model.changes import ChangeBatch, ChangeCounts, struct_of
+from havasu_vc.model.changes import ChangeBatch, struct_of
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.store.commits import Signature

@@ -30,7 +30,7 @@ from havasu_vc.exchange.sources import open_sources
 from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.evolution import field_ids, match_by_name
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema

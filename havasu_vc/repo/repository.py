@@ -17,18 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import FOLDER, HavasuDataset, Storage
+from havasu_vc.datasets.folder import TreeFolder, check_guard
 from havasu_vc.errors import (
     DatasetNotFoundError,
     NotYetSupportedError,
     UnfinishedMergeError,
 )
-from havasu_vc.model.diffs import CommitInfo, DatasetDiff
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.settings import Settings
-from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import mend, switch_worktree
 from havasu_vc.store.refs import (
@@ -49,7 +46,10 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
     from havasu_vc.exchange.source import SourceOptions
+    from havasu_vc.model.commits import CommitInfo
+    from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.results import (
         CommitResult,
         ExportResult,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Problem,
     )
     from havasu_vc.repo.tables import Table
+    from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.configuration import GitConfig
 
 __all__ = ["Repo"]
@@ -113,12 +114,16 @@ class Repo:
     @cached_property
     def storage(self) -> Storage:
         """Where data files are."""
+        from havasu_vc.datasets.havasu.view import Storage
+
         folder = self.git.data_folder
         files = DataFileStore(folder)
         return Storage(files, folder / "keys", files)
 
     def transaction(self) -> Transaction:
         """Return a commit in the making; use it as a context manager."""
+        from havasu_vc.repo.transaction import Transaction
+
         return Transaction(self)
 
     # Looking
@@ -170,7 +175,9 @@ class Repo:
 
     def view(self, folder: DatasetFolder, revision: str) -> HavasuDataset:
         """Return the view of a dataset's folder, unchecked."""
-        if folder.marker != FOLDER:
+        from havasu_vc.datasets.havasu.view import HavasuDataset
+
+        if folder.marker != HAVASU_MARKER:
             raise NotYetSupportedError(
                 f"{folder.path} is a dataset of another kind ({folder.marker})",
                 hints=("only Havasu datasets can be read by this version",),
@@ -210,9 +217,10 @@ class Repo:
     def _problems(self) -> Iterator[str]:
         head = self.head()
         for folder in self.folders(head).values():
-            if folder.marker == FOLDER:
+            if folder.marker == HAVASU_MARKER:
+                inside = TreeFolder(self.git.objects, folder.internals)
                 try:
-                    self.view(folder, "HEAD").check_guard()
+                    check_guard(inside, folder.path, "HEAD")
                 except UnfinishedMergeError as error:
                     yield error.message
 
@@ -240,17 +248,17 @@ class Repo:
         self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
         """Yield how each dataset differs between two revisions, by path."""
-        from havasu_vc.repo import histories
+        from havasu_vc.repo import differences
 
-        return histories.diff(self, revisions, filters)
+        return differences.diff(self, revisions, filters)
 
     def show(
         self, revision: str = "HEAD", filters: Sequence[str] = ()
     ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
         """Return a commit and what it changed of its first parent."""
-        from havasu_vc.repo import histories
+        from havasu_vc.repo import differences
 
-        return histories.show(self, revision, filters)
+        return differences.show(self, revision, filters)
 
     create_patch = show
 

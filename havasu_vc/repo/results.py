@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.counts import ChangeCounts
 
 __all__ = [
     "CommitResult",

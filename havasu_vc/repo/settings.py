@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from havasu_vc.engine.choose import EngineSettings, choose_engine
-from havasu_vc.engine.protocol import Engine, Progress
+if TYPE_CHECKING:
+    from havasu_vc.engine.choose import EngineSettings
+    from havasu_vc.engine.protocol import Engine, Progress
 
 __all__ = ["Settings"]
 
@@ -21,8 +23,8 @@ class Settings:
 
     engine: str = "auto"
     """`local`, `spark`, or `auto`: Spark when the input is large."""
-    engine_settings: EngineSettings = field(default_factory=EngineSettings)
-    """How the engine is set up."""
+    engine_settings: EngineSettings | None = None
+    """How the engine is set up; None for the defaults."""
     progress: Progress | None = None
     """Hears how far the work is."""
     note: Callable[[str], None] = _nobody
@@ -30,6 +32,8 @@ class Settings:
 
     def open_engine(self, input_bytes: int) -> Engine:
         """Return the engine for work of this size; the caller closes it."""
+        from havasu_vc.engine.choose import choose_engine
+
         return choose_engine(
             self.engine,
             input_bytes=input_bytes,

@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
-from havasu_vc.datasets.havasu.view import FOLDER
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.formats.havasu.snapshot import format_snapshot
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.files import DataFileStore
@@ -33,6 +33,7 @@ from havasu_vc.store.refs import Head, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.trees import find_entry
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.protocol import TreeEdit
     from havasu_vc.repo.repository import Repo
 
 __all__ = ["Transaction"]
@@ -160,7 +161,7 @@ class Transaction:
                 ),
             )
             writer.flush()
-        folders = [f"{path}/{FOLDER}" for path in (*(edit.path for edit in edits), *removed)]
+        folders = [f"{path}/{HAVASU_MARKER}" for path in (*(edit.path for edit in edits), *removed)]
         subject = message.split("\n", 1)[0]
         current = read_head(self._git)
         reason = f"commit: {subject}" if head.commit else f"commit (initial): {subject}"
@@ -184,7 +185,7 @@ def write_tree(
     A guard names trees, so these are made once without it, in memory: git's store gets
     nothing that no commit reaches.
     """
-    changes: dict[str, Change] = {f"{path}/{FOLDER}": None for path in removed}
+    changes: dict[str, Change] = {f"{path}/{HAVASU_MARKER}": None for path in removed}
     changes.update(files or {})
     for edit in edits:
         changes.update(_changes(edit))
@@ -192,12 +193,12 @@ def write_tree(
     tree = edit_tree(draft, base, changes)
     for edit in edits:
         if edit.snapshot is not None:
-            inside = find_entry(draft, tree, f"{edit.path}/{FOLDER}")
+            inside = find_entry(draft, tree, f"{edit.path}/{HAVASU_MARKER}")
             if inside is None:
                 raise ValueError(f"the edit of {edit.path} leaves nothing")
             guard = guard_of(TreeFolder(draft, inside.id), edit.path)
             document = format_snapshot(edit.snapshot, guard)
-            changes[f"{edit.path}/{FOLDER}/snapshot.json"] = document
+            changes[f"{edit.path}/{HAVASU_MARKER}/snapshot.json"] = document
     return edit_tree(writer, base, changes)
 
 
@@ -220,7 +221,7 @@ class _Draft:
 
 
 def _changes(edit: TreeEdit) -> Mapping[str, Change]:
-    folder = f"{edit.path}/{FOLDER}"
+    folder = f"{edit.path}/{HAVASU_MARKER}"
     changes: dict[str, Change] = {}
     if edit.fresh:
         changes[folder] = None

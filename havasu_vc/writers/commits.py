@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TextIO
 
-from havasu_vc.model.diffs import CommitInfo
+from havasu_vc.model.commits import CommitInfo
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 from havasu_vc.writers.terminal import printable, styled

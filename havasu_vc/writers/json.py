@@ -18,7 +18,8 @@ from typing import Any, TextIO
 
 import pyarrow.compute as pc
 
-from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, MetaChange
 from havasu_vc.writers.commits import commit_object, patch_header
 from havasu_vc.writers.json_style import LAYOUTS, PATCH_LAYOUTS

@@ -19,8 +19,8 @@ from typing import Any, TextIO
 
 import pyarrow.compute as pc
 
-from havasu_vc.model.changes import ChangeCounts
 from havasu_vc.model.columns import columns_of
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.writers.commits import commit_object
 from havasu_vc.writers.json import meta_object

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeAlias
 
-import pyarrow as pa
-
-from havasu_vc.model.changes import ChangeCounts
-from havasu_vc.model.diffs import CommitInfo, DatasetDiff, DatasetHeader
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "ChangeSummary",
@@ -30,10 +32,10 @@ __all__ = [
     "WriterOptions",
 ]
 
-Reproject: TypeAlias = Callable[[pa.Array, Field, DatasetHeader], pa.Array]
+Reproject: TypeAlias = "Callable[[pa.Array, Field, DatasetHeader], pa.Array]"
 """From a geometry column, its field and its side's header to the same column, in the same
 encoding, in the CRS that was asked for."""
-Labels: TypeAlias = Callable[[pa.StructArray, Schema], pa.StringArray]
+Labels: TypeAlias = "Callable[[pa.StructArray, Schema], pa.StringArray]"
 """From one side of a change batch to what each row is called after `dataset:feature:`."""
 
 DELTA_HALVES = ("--", "-", "+", "++")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.terminal import printable, styled

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.geo.text import short_text
-from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.types import Field, Fixed, List, Map, Primitive, Struct
 from havasu_vc.writers.commits import format_commit

@@ -11,7 +11,8 @@ import shapely
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import columns_of
-from havasu_vc.model.diffs import CommitInfo, DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,

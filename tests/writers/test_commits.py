@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.model.diffs import CommitInfo
+from havasu_vc.model.commits import CommitInfo
 from havasu_vc.writers.commits import (
     commit_object,
     format_commit,

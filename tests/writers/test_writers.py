@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
-from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field

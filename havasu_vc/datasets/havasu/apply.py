@@ -25,7 +25,8 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError, PatchError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.arrow import arrow_schema, arrow_type
-from havasu_vc.model.changes import ChangeBatch, ChangeCounts
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 

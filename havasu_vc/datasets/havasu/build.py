@@ -23,7 +23,7 @@ from havasu_vc.formats.havasu.entry import Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import Properties, format_properties
 from havasu_vc.formats.havasu.snapshot import Snapshot
-from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.store.files import DataFileStore
@@ -58,7 +58,11 @@ class NewDataset:
 
     def edit(self, files: Iterable[WrittenFile]) -> TreeEdit:
         """Return what a commit changes to have this dataset, made of these files."""
-        written = {file.entry.file: file for file in files}
+        written: dict[str, WrittenFile] = {}
+        for file in files:
+            if file.entry.file in written:
+                raise ValueError("a data file stands twice; `distinct_files` tells them apart")
+            written[file.entry.file] = file
         blobs: dict[str, bytes | None] = past_documents(None, self.layout, self.documents)
         digests = Digests()
         for file in written.values():

@@ -8,7 +8,7 @@ leaves takes its deletes with it, so every target of a live delete file is live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -29,7 +29,12 @@ from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.havasu.verify import mark_verified
-from havasu_vc.datasets.havasu.writing import Layout, WrittenFile, write_data_files
+from havasu_vc.datasets.havasu.writing import (
+    Layout,
+    WrittenFile,
+    distinct_files,
+    write_data_files,
+)
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.spool import Spool
@@ -37,16 +42,13 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
 from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.formats.lfs import Pointer, format_pointer
-from havasu_vc.model.changes import ChangeCounts
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
 __all__ = ["Edit", "file_blobs"]
-
-BatchSource = Callable[[], Iterator[pa.RecordBatch]]
-"""Gives the same rows each time it is called."""
 
 SMALL_TABLE = 256 * 1024
 """A table below this many bytes is one file, rewritten with each edit."""
@@ -135,10 +137,8 @@ class Edit:
         data = {entry.file: entry for entry in self.dataset.data_entries}
         merged, rewritten = self._files_that_leave(data, fold=fold)
         leaving = merged | rewritten
-        deletes = self._deletes_that_leave(leaving, folding=bool(merged))
-        files = list(self._write_rows(data, merged))
-        for file in sorted(rewritten):
-            files.extend(self._rewrite(data[file]))
+        deletes = self._deletes_that_leave(leaving, folding=bool(merged), fold=fold)
+        files = self._distinct(self._write_rows(data, merged, rewritten), leaving)
         deleted = write_delete_file(
             self._deletions(leaving, deletes),
             self.layout,
@@ -162,6 +162,11 @@ class Edit:
     ) -> tuple[set[str], set[str]]:
         """Return the files to merge with the new rows, and those to rewrite on their own."""
         touched = {file: len(self._deleted(file)) for file in self._positions}
+        emptied = {file for file, count in touched.items() if count == data[file].rows}
+        if self._come.spilled:
+            # So many new rows make files of their own, and merging would take them into memory.
+            mostly = {f for f, n in touched.items() if n >= MOSTLY_DELETED * data[f].rows}
+            return emptied, mostly - emptied
         if self._counts.total and sum(entry.size for entry in data.values()) < SMALL_TABLE:
             return set(data), set()
         rewritten = {
@@ -169,61 +174,58 @@ class Edit:
         }
         merged = files_to_fold(data.values(), coming=int(self._come.rows > 0)) if fold else set()
         # What is small or empty joins the new rows; a large file is rewritten by itself.
-        merged |= {
-            file
-            for file in rewritten
-            if is_small(data[file]) or touched[file] == data[file].rows
-        }
+        merged |= {file for file in rewritten if is_small(data[file])} | emptied
         return merged, rewritten - merged
 
-    def _deletes_that_leave(self, leaving: set[str], *, folding: bool) -> list[Entry]:
-        """Return the delete files that name a file that leaves, and with folding all small ones."""
+    def _deletes_that_leave(
+        self, leaving: set[str], *, folding: bool, fold: bool
+    ) -> list[Entry]:
+        """Return the delete files that name a file that leaves, and with folding all small ones.
+
+        Edits that only delete are folded like others once they are many.
+        """
+        deletes = {entry.file: entry for found in self.dataset.deletes.values() for entry in found}
+        coming = int(bool(self._gone.keys() - leaving))
+        many = files_to_fold(deletes.values(), coming=coming) if fold else set()
         chosen = {
-            entry.file: entry
-            for target, entries in self.dataset.deletes.items()
-            for entry in entries
-            if target in leaving or (folding and is_small(entry))
+            file: entry
+            for file, entry in deletes.items()
+            if file in many
+            or (folding and is_small(entry))
+            or not leaving.isdisjoint(entry.targets)
         }
         return [chosen[file] for file in sorted(chosen)]
 
-    def _write_rows(self, data: Mapping[str, Entry], merged: set[str]) -> Iterator[WrittenFile]:
-        if not merged:
-            yield from self._unique(self._come.batches, Origin.EDIT, replaced=merged)
-            return
-        batches = [
-            batch for file in sorted(merged) for batch in self._live_rows(data[file])
-        ] + list(self._come.batches())
-        if not batches:
-            return
-        rows = sort_by_key(pa.concat_batches(batches), self.schema)
-        fold = any(data[file].origin is not Origin.IMPORT for file in merged)
-        origin = Origin.FOLD if fold else Origin.EDIT
-        yield from self._unique(lambda: iter([rows]), origin, replaced=merged)
+    def _write_rows(
+        self, data: Mapping[str, Entry], merged: set[str], rewritten: set[str]
+    ) -> Iterator[WrittenFile]:
+        """Write the new rows together with those of merged files, then each rewritten file."""
+        kept = [batch for file in sorted(merged) for batch in self._live_rows(data[file])]
+        if kept:
+            rows = sort_by_key(pa.concat_batches([*kept, *self._come.batches()]), self.schema)
+            fold = any(data[file].origin is not Origin.IMPORT for file in merged)
+            yield from self._write([rows], Origin.FOLD if fold else Origin.EDIT)
+        else:
+            yield from self._write(self._come.batches(), Origin.EDIT)
+        for file in sorted(rewritten):
+            yield from self._write(self._live_rows(data[file]), data[file].origin)
 
-    def _rewrite(self, entry: Entry) -> Iterator[WrittenFile]:
-        yield from self._unique(
-            lambda: self._live_rows(entry), entry.origin, replaced={entry.file}
+    def _write(
+        self, batches: Iterable[pa.RecordBatch], origin: Origin
+    ) -> Iterator[WrittenFile]:
+        storage = self.dataset.storage
+        return write_data_files(
+            batches, self.layout, storage.staging, storage.keys, origin=origin
         )
+
+    def _distinct(self, files: Iterable[WrittenFile], leaving: set[str]) -> list[WrittenFile]:
+        storage = self.dataset.storage
+        staying = self.dataset.entries.keys() - leaving
+        return distinct_files(files, self.layout, storage.staging, storage.keys, seen=staying)
 
     def _live_rows(self, entry: Entry) -> Iterator[pa.RecordBatch]:
         deleted = self._deleted(entry.file)
         return read_row_groups(self.dataset.file_path(entry), self.schema, deleted=deleted)
-
-    def _unique(
-        self, batches: BatchSource, origin: Origin, *, replaced: set[str]
-    ) -> Iterator[WrittenFile]:
-        """Write rows; where that makes a file which stays live, write it under another copy number."""
-        storage = self.dataset.storage
-        staying = self.dataset.entries.keys() - replaced
-        for copy in range(len(staying) + 1):
-            written = list(
-                write_data_files(
-                    batches(), self.layout, storage.staging, storage.keys, origin=origin, copy=copy
-                )
-            )
-            if not any(file.entry.file in staying for file in written):
-                yield from written
-                return
 
     def _deletions(self, leaving: set[str], replaced: list[Entry]) -> Iterator[Deletion]:
         """Yield all deletions that a new delete file holds, in order of data file."""

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from havasu_vc.datasets.folder import guard_of
+from havasu_vc.datasets.folder import Folder, check_guard
 from havasu_vc.datasets.havasu import apply as applying
 from havasu_vc.datasets.havasu import diff as diffing
 from havasu_vc.datasets.havasu.writing import Layout
-from havasu_vc.datasets.protocol import Dataset, Folder, Predicate, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.errors import (
     CorruptDataFileError,
     CorruptDatasetError,
     NotYetSupportedError,
-    UnfinishedMergeError,
 )
 from havasu_vc.formats.havasu.entry import Content, Entry, parse_entry
 from havasu_vc.formats.havasu.json_text import document_hash
@@ -115,19 +114,7 @@ class HavasuDataset:
 
     def check_guard(self) -> None:
         """Raise `UnfinishedMergeError` when the tree is not what the snapshot says."""
-        data = self._document("snapshot.json")
-        if b"\n<<<<<<< " in b"\n" + data:
-            raise UnfinishedMergeError(self.path, self.revision, "snapshot.json has conflict marks")
-        try:
-            guard = self.guard
-        except CorruptDatasetError as error:
-            raise UnfinishedMergeError(self.path, self.revision, error.reason) from error
-        found = guard_of(self.folder, guard.path)
-        for name in ("files", "data", "meta"):
-            if getattr(found, name) != getattr(guard, name):
-                raise UnfinishedMergeError(
-                    self.path, self.revision, f"its {name} are not those of its snapshot"
-                )
+        check_guard(self.folder, self.path, self.revision)
 
     @cached_property
     def schema(self) -> Schema:

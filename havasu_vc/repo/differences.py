@@ -1,0 +1,81 @@
+"""What changed between two revisions, dataset by dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.history.diff import diff_datasets
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.histories import commit_info
+from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.trees import DatasetFolder
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.repository import Repo
+
+__all__ = ["diff", "diff_revisions", "show"]
+
+
+def diff(repo: Repo, revisions: str, filters: Sequence[str]) -> Iterator[DatasetDiff]:
+    """Yield how each dataset differs between two revisions, by path."""
+    ends = resolve_range(repo.git, revisions)
+    return diff_revisions(repo, ends.old, ends.new, filters)
+
+
+def show(
+    repo: Repo, revision: str, filters: Sequence[str]
+) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+    """Return a commit and what it changed of its first parent."""
+    info = commit_info(repo, revision)
+    parent = repo.resolve(info.parents[0] if info.parents else "[EMPTY]")
+    return info, diff_revisions(repo, parent, repo.resolve(info.id), filters)
+
+
+def diff_revisions(
+    repo: Repo, old: Revision, new: Revision, filters: Sequence[str] = ()
+) -> Iterator[DatasetDiff]:
+    """Yield how each dataset differs between two revisions; equal trees are passed over."""
+    wanted = parse_filters(filters)
+    before, after = repo.folders(old), repo.folders(new)
+    paths = sorted(before.keys() | after.keys())
+    wanted.check(paths)
+
+    def differing() -> Iterator[DatasetDiff]:
+        for path in paths:
+            first, second = before.get(path), after.get(path)
+            if wanted.of(path) is None or _equal(first, second):
+                continue
+            yield _dataset_diff(repo, path, _view(repo, first, old), _view(repo, second, new))
+
+    def filtered() -> Iterator[DatasetDiff]:
+        for each in differing():
+            chosen = wanted.apply(each)
+            if chosen is not None:
+                yield chosen
+
+    return filtered()
+
+
+def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:
+    return first is not None and second is not None and first.internals == second.internals
+
+
+def _view(repo: Repo, folder: DatasetFolder | None, revision: Revision) -> HavasuDataset | None:
+    if folder is None:
+        return None
+    view = repo.view(folder, revision.name)
+    view.check_guard()
+    return view
+
+
+def _dataset_diff(
+    repo: Repo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
+) -> DatasetDiff:
+    size = sum(view.size for view in (old, new) if view is not None)
+    return diff_datasets(
+        path, old, new, lambda: repo.settings.open_engine(size), note=repo.settings.note
+    )
