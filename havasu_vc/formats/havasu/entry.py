@@ -37,6 +37,7 @@ __all__ = ["ColumnStatistics", "Content", "Entry", "Origin", "format_entry", "pa
 Scalar = bool | int | float | str
 """A typed JSON value of a bound."""
 
+_SCALAR = (bool, int, float, str, type(None))
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -187,12 +188,12 @@ def parse_entry(data: bytes, file: str, where: str) -> Entry:
             text("partition-spec"),
             text("sort-order"),
             Origin(text("written-by")),
-            expect(value.get("partition", {}), dict, "partition", where),
+            _partition(value.get("partition"), where),
             {int(key): _statistics(item, where) for key, item in value["statistics"].items()},
-            {int(key): Bounds(*map(float, item)) for key, item in value["geometry-bounds"].items()},
-            tuple(expect(item, int, "a split offset", where) for item in value["split-offsets"]),
+            {int(key): _bounds(item, where) for key, item in value["geometry-bounds"].items()},
+            _splits(value["split-offsets"], where),
             _targets(value.get("targets", {}), where),
-            value.get("location"),
+            expect(value.get("location"), (str, type(None)), "location", where),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, CorruptDatasetError):
@@ -206,10 +207,25 @@ def _statistics(value: dict[str, Any], where: str) -> ColumnStatistics:
         expect(value.get("values"), int, "values", where),
         expect(value.get("nulls"), int, "nulls", where),
         expect(value.get("bytes"), int, "bytes", where),
-        value.get("nans"),
-        value.get("lower"),
-        value.get("upper"),
+        expect(value.get("nans"), (int, type(None)), "nans", where),
+        expect(value.get("lower"), _SCALAR, "lower", where),
+        expect(value.get("upper"), _SCALAR, "upper", where),
     )
+
+
+def _partition(value: Any, where: str) -> dict[str, Scalar | None]:
+    expect(value, dict, "partition", where)
+    return {name: expect(item, _SCALAR, "a partition value", where) for name, item in value.items()}
+
+
+def _bounds(value: Any, where: str) -> Bounds:
+    corners = expect(value, list, "geometry-bounds", where)
+    return Bounds(*(float(expect(item, (int, float), "a bound", where)) for item in corners))
+
+
+def _splits(value: Any, where: str) -> tuple[int, ...]:
+    expect(value, list, "split-offsets", where)
+    return tuple(expect(item, int, "a split offset", where) for item in value)
 
 
 def _targets(value: Any, where: str) -> dict[str, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from havasu_vc.errors import UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
 
 __all__ = ["HAVASU_VERSION", "Properties", "format_properties", "parse_properties"]
@@ -52,6 +53,12 @@ def format_properties(properties: Properties) -> bytes:
 def parse_properties(data: bytes, where: str) -> Properties:
     """Return the properties of a document."""
     value = expect(parse_json(data, where), dict, "the properties", where)
+    version = expect(value.get("havasu.format-version"), str, "havasu.format-version", where)
+    if version != HAVASU_VERSION:
+        raise UnsupportedVersionError(
+            f"{where}: Havasu tables of version {version!r} are not known to this version",
+            hints=("upgrade havasu-vc",),
+        )
     return Properties(
         expect(value.get("table-uuid"), str, "table-uuid", where),
         expect(value.get("last-column-id"), int, "last-column-id", where),

@@ -172,15 +172,20 @@ def _field(value: Any, where: str, depth: int) -> Field:
             name,
             type_,
             required=expect(value.get("required", False), bool, "required", where),
-            doc=value.get("doc"),
+            doc=_text(value, "doc", where),
             geometry=_geometry(value, name, type_, where),
             raster=_raster(value, name, type_, where),
-            source_type=value.get(SOURCE_TYPE),
-            physical_name=value.get(PHYSICAL_NAME),
+            source_type=_text(value, SOURCE_TYPE, where),
+            physical_name=_text(value, PHYSICAL_NAME, where),
             extra=extra,
         )
     except ValueError as error:
         raise CorruptDatasetError(where, f"the schema is not possible: {error}") from error
+
+
+def _text(value: dict[str, Any], name: str, where: str) -> str | None:
+    found: str | None = expect(value.get(name), (str, type(None)), name, where)
+    return found
 
 
 def _geometry(value: dict[str, Any], name: str, type_: Type, where: str) -> Geometry | None:
@@ -196,7 +201,7 @@ def _geometry(value: dict[str, Any], name: str, type_: Type, where: str) -> Geom
     wanted = Primitive.BINARY if found.is_binary else Primitive.STRING
     if type_ != wanted:
         raise CorruptDatasetError(where, f"column {name!r} is {encoding} but has type {type_}")
-    return Geometry(found, value.get(CRS), value.get(SHAPE))
+    return Geometry(found, _text(value, CRS, where), _text(value, SHAPE, where))
 
 
 def _raster(value: dict[str, Any], name: str, type_: Type, where: str) -> str | None:
@@ -233,8 +238,8 @@ def _part(value: dict[str, Any], part: str, where: str, depth: int) -> Field:
         part,
         _type(value.get(part), where, depth + 1),
         required=expect(required, bool, f"{part}-required", where),
-        source_type=value.get(f"{part}-{SOURCE_TYPE}"),
-        physical_name=value.get(f"{part}-{PHYSICAL_NAME}"),
+        source_type=_text(value, f"{part}-{SOURCE_TYPE}", where),
+        physical_name=_text(value, f"{part}-{PHYSICAL_NAME}", where),
     )
 
 
