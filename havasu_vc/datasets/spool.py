@@ -42,6 +42,11 @@ class Spool:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
+    @property
+    def spilled(self) -> bool:
+        """Whether there are too many to keep in memory."""
+        return self._path is not None
+
     def add(self, batch: pa.RecordBatch) -> None:
         """Put a batch aside."""
         if not batch.num_rows:

@@ -19,7 +19,7 @@ from havasu_vc.datasets.havasu.build import NewDataset, Report, parse_report, wr
 from havasu_vc.datasets.havasu.keys import key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.havasu.view import Storage
-from havasu_vc.datasets.havasu.writing import WrittenFile
+from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.sorting import OutOfOrder, check_increasing, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import KeyViolationError
@@ -54,7 +54,8 @@ def write_table(
         writing = [task_of(write, chunk, new.layout, *where, bool(key)) for chunk in chunks]
         reports = [parse_report(batch) for batch in engine.run(writing, description="Importing")]
         if not key or _in_order(reports):
-            return [file for report in reports for file in report.files]
+            files = [file for report in reports for file in report.files]
+            return distinct_files(files, new.layout, storage.staging, storage.keys)
         return _sorted(tasks, key, new, storage, engine)
     column = new.schema.by_name[hilbert]
     bounds = _bounds(tasks, hilbert, new.schema, engine)
@@ -117,7 +118,8 @@ def _sorted(
             for i in range(0, len(ranges), RANGES_A_TASK)
         ]
         batches = engine.run(writing, description="Writing")
-        return [file for batch in batches for file in parse_report(batch).files]
+        files = [file for batch in batches for file in parse_report(batch).files]
+        return distinct_files(files, new.layout, storage.staging, storage.keys)
     finally:
         for path in folder.glob("*") if folder.exists() else ():
             path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ that nobody above has to think of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,15 +129,23 @@ def key_ranges(path: str, field_id: int) -> list[tuple[Any, Any] | None]:
             if index is not None:
                 statistics = file.metadata.row_group(group).column(index).statistics
                 if statistics is not None and statistics.has_min_max:
-                    found = (statistics.min, statistics.max)
+                    with suppress(OverflowError):  # a date beyond what Python knows
+                        found = (statistics.min, statistics.max)
             ranges.append(found)
         return ranges
 
 
 def _leaf_index(file: pq.ParquetFile, field_id: int) -> int | None:
+    """Return which of the file's columns a top-level field is, None if it is none or nested."""
+    index = 0
     for field in file.schema_arrow:
         if (field.metadata or {}).get(FIELD_ID) == str(field_id).encode():
-            for index in range(file.metadata.num_columns):
-                if file.metadata.schema.column(index).path == field.name:
-                    return index
+            return None if pa.types.is_nested(field.type) else index
+        index += _leaf_count(field.type)
     return None
+
+
+def _leaf_count(type_: pa.DataType) -> int:
+    if not pa.types.is_nested(type_):
+        return 1
+    return sum(_leaf_count(type_.field(index).type) for index in range(type_.num_fields))

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Scalar
-from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
+from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type, children
 
 __all__ = ["column_statistics"]
 
@@ -22,34 +22,19 @@ def column_statistics(
     metadata: pq.FileMetaData, fields: tuple[Field, ...], nans: dict[int, int]
 ) -> dict[int, ColumnStatistics]:
     """Return the statistics of each leaf column of a file that we wrote."""
-    leaves = dict(_leaves(fields, ""))
     gathered: dict[int, ColumnStatistics] = {}
-    for index in range(metadata.num_columns):
-        field = leaves.get(metadata.schema.column(index).path)
-        if field is not None:
-            gathered[field.id] = _of_column(metadata, index, field, nans.get(field.id))
+    # By position: names may hold dots, so paths do not tell leaves apart.
+    for index, field in enumerate(_leaves(fields)):
+        gathered[field.id] = _of_column(metadata, index, field, nans.get(field.id))
     return gathered
 
 
-def _leaves(fields: tuple[Field, ...], prefix: str) -> Iterator[tuple[str, Field]]:
+def _leaves(fields: tuple[Field, ...]) -> Iterator[Field]:
     for field in fields:
-        path = prefix + field.stored_name
-        match field.type:
-            case Struct(inner):
-                yield from _leaves(inner, path + ".")
-            case List(element):
-                yield from _leaf_or_more(path + ".list.element", element)
-            case Map(key, value):
-                yield from _leaf_or_more(path + ".key_value.key", key)
-                yield from _leaf_or_more(path + ".key_value.value", value)
-            case _:
-                yield path, field
-
-
-def _leaf_or_more(path: str, field: Field) -> Iterator[tuple[str, Field]]:
-    parent, _, name = path.rpartition(".")
-    for leaf, inner in _leaves((field,), parent + "."):
-        yield leaf.replace(f"{parent}.{field.stored_name}", f"{parent}.{name}", 1), inner
+        if isinstance(field.type, Struct | List | Map):
+            yield from _leaves(children(field.type))
+        else:
+            yield field
 
 
 def _of_column(
@@ -72,8 +57,13 @@ def _of_column(
             # No value at all is no reason to give up; an unknown range is.
             known = known and column.num_values == (statistics.null_count or 0)
         elif known:
-            lower = statistics.min if lower is None else min(lower, statistics.min)
-            upper = statistics.max if upper is None else max(upper, statistics.max)
+            try:
+                least, greatest = statistics.min, statistics.max
+            except (OverflowError, ValueError):
+                known = False  # a date beyond what Python knows
+                continue
+            lower = least if lower is None else min(lower, least)
+            upper = greatest if upper is None else max(upper, greatest)
     if not known or lower is None:
         return ColumnStatistics(values, nulls, size, nans)
     return ColumnStatistics(

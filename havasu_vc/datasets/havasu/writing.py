@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
+from havasu_vc.datasets.havasu.grouping import cut_row_groups
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
+from havasu_vc.datasets.havasu.parquet import read_row_groups
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
@@ -30,7 +32,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["Layout", "WrittenFile", "write_data_files"]
+__all__ = ["Layout", "WrittenFile", "distinct_files", "write_data_files"]
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
@@ -78,7 +80,8 @@ def write_data_files(
     `keys` is the folder of key caches, None to write none. `copy` makes a file with the
     same rows another file.
     """
-    groups = cut_row_groups(batches, arrow_schema(layout.schema))
+    groups = cut_row_groups(batches, most_rows=GROUP_ROWS, most_bytes=GROUP_BYTES)
+    seen: set[str] = set()
     with ThreadPoolExecutor(2, thread_name_prefix="havasu-hash") as pool:
         first = next(groups, None)
         while first is not None:
@@ -91,50 +94,49 @@ def write_data_files(
                         first = group
                         break
                     writer.write(group)
-                yield writer.finish(keys, origin)
+                file = writer.finish(keys, origin)
             except BaseException:
                 writer.abandon()
                 raise
+            file = _unlike(file, seen, layout, store, keys)
+            seen.add(file.entry.file)
+            yield file
 
 
-def cut_row_groups(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows cut where row groups end: by count, or by size when rows are big."""
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        at = 0
-        while at < batch.num_rows:
-            piece = batch.slice(at, GROUP_ROWS - rows)
-            piece = piece.slice(0, _rows_that_fit(piece, GROUP_BYTES - size))
-            if not piece.num_rows:
-                yield pa.concat_batches(waiting)
-                waiting, rows, size = [], 0, 0
-                continue
-            waiting.append(piece)
-            at += piece.num_rows
-            rows += piece.num_rows
-            size += piece.nbytes
-            if rows == GROUP_ROWS:
-                yield pa.concat_batches(waiting)
-                waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.concat_batches(waiting)
+def distinct_files(
+    files: Iterable[WrittenFile],
+    layout: Layout,
+    store: DataFileStore,
+    keys: Path | None,
+    *,
+    seen: Iterable[str] = (),
+) -> list[WrittenFile]:
+    """Return files that were written apart from each other, none twice and none of `seen`.
+
+    Without a key, two runs of equal rows make one file, which must stand twice.
+    """
+    seen = set(seen)
+    found: list[WrittenFile] = []
+    for file in files:
+        found.append(_unlike(file, seen, layout, store, keys))
+        seen.add(found[-1].entry.file)
+    return found
 
 
-def _rows_that_fit(piece: pa.RecordBatch, room: int) -> int:
-    if piece.nbytes <= room:
-        return int(piece.num_rows)
-    low, high = 0, int(piece.num_rows)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if piece.slice(0, middle).nbytes <= room:
-            low = middle
-        else:
-            high = middle - 1
-    # A single row larger than a row group still gets one.
-    return low if low or room < GROUP_BYTES else 1
+def _unlike(
+    file: WrittenFile, seen: set[str], layout: Layout, store: DataFileStore, keys: Path | None
+) -> WrittenFile:
+    """Return a file, or one with the same rows and a copy number if it has been seen."""
+    copy = 0
+    twin = file
+    whole = replace(layout, target_bytes=1 << 62)
+    while twin.entry.file in seen:
+        copy += 1
+        rows = read_row_groups(str(store.path(file.entry.file)), layout.schema)
+        (twin,) = write_data_files(
+            rows, whole, store, keys, origin=file.entry.origin, copy=copy
+        )
+    return twin
 
 
 class _FileWriter:
