@@ -128,7 +128,7 @@ def error_lines(error: BaseException) -> list[str]:
 
 def cause_lines(error: BaseException) -> list[str]:
     """Return one line for each exception that led to this one."""
-    lines = []
+    lines: list[str] = []
     cause = error.__cause__
     while cause is not None and len(lines) < 10:
         lines.append(f"Cause: {visible(_first_line(cause))}")

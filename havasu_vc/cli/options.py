@@ -79,6 +79,8 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Add the common options to those of the command."""
         super().__init__(*args, **kwargs)
+        # In a raw docstring click's mark of a paragraph to leave alone is two characters.
+        self.help = self.help and self.help.replace(r"\b", "\b")
         taken = {option for parameter in self.params for option in parameter.opts}
         self.params += [each for each in _common_parameters() if each.opts[0] not in taken]
 

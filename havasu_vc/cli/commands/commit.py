@@ -20,13 +20,18 @@ __all__ = ["command"]
 
 
 @click.command("commit", cls=Command)
-@click.argument("dataset", required=False, shell_complete=complete_datasets)
 @click.option(
     "--from",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="The file with the edits: a GeoPackage of `checkout --as`, or a Parquet copy.",
+)
+@click.option(
+    "--dataset",
+    metavar="DATASET",
+    shell_complete=complete_datasets,
+    help="The dataset that FILE is a copy of, where FILE does not know itself.",
 )
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
@@ -36,8 +41,8 @@ __all__ = ["command"]
 @click.pass_obj
 def command(
     invocation: Invocation,
-    dataset: str | None,
     file: Path | None,
+    dataset: str | None,
     messages: tuple[str, ...],
     message_file: TextIO | None,
     dry_run: bool,
@@ -47,8 +52,7 @@ def command(
     """Commit edits that were made in FILE.
 
     FILE is compared with the commit that it was written at, so only what was edited is
-    committed. DATASET says which dataset FILE is, where it does not know itself.
-    Without -m or -F git's editor asks for the message.
+    committed. Without -m or -F git's editor asks for the message.
     """
     if file is None:
         raise NotYetSupportedError(

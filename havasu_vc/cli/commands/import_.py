@@ -205,6 +205,9 @@ def tell_import(
     verb = "Would import" if dry_run else "Imported"
     took = "" if seconds is None else f" in {seconds:.1f} s"
     for path, counts in result.datasets.items():
+        if replace and not counts.total:
+            invocation.say(f"No row of {path} differs")
+            continue
         changed = counts.updates or counts.deletes or replace
         rows = format_counts(counts) if changed else counted(counts.inserts, "row")
         invocation.say(f"{verb} {rows} into {path}{took}")

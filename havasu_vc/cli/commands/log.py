@@ -35,8 +35,12 @@ __all__ = ["command"]
 @style_option
 @click.option("--oneline", is_flag=True, help="Print each commit on one line.")
 @click.option("--graph", is_flag=True, help="Draw how commits follow each other; git does it.")
-@click.option("-n", "--max-count", type=click.IntRange(0), help="Print at most so many.")
-@click.option("--skip", type=click.IntRange(0), default=0, help="Leave the first so many out.")
+@click.option(
+    "-n", "--max-count", metavar="N", type=click.IntRange(0), help="Print at most so many."
+)
+@click.option(
+    "--skip", metavar="N", type=click.IntRange(0), default=0, help="Leave the first so many out."
+)
 @click.option("--since", "--after", metavar="DATE", help="Only commits after DATE.")
 @click.option("--until", "--before", metavar="DATE", help="Only commits before DATE.")
 @click.option("--author", metavar="PATTERN", help="Only commits whose author matches.")

@@ -105,6 +105,9 @@ def set_items(
 def _value(name: str, text: str) -> Any:
     if text.startswith("@"):
         text = _read(Path(text[1:]))
+        if name in ("title", "description"):
+            # Editors end a file with a line end that nobody means.
+            text = text.removesuffix("\n")
     if not name.endswith(".json"):
         return text
     try:

@@ -1,0 +1,159 @@
+"""The group of commands: what it imports, where options may stand, how it ends."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from havasu_vc import __version__
+from havasu_vc.cli.commands import status
+from havasu_vc.cli.main import COMMANDS
+from tests.cli.conftest import Run, invoke
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {
+    *("pygit2", "pyarrow", "numpy", "rich", "pyogrio", "pyproj", "pyspark", "shapely"),
+    *("msgpack", "fastavro", "pandas"),
+}
+PROGRAM = """
+import sys
+from havasu_vc.cli.main import cli, run
+code = run(cli, sys.argv[1:])
+print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def start(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own; stderr ends with the modules it imported."""
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("version",),
+        ("--version",),
+        ("--help",),
+        ("version", "--all"),
+        ("completion", "zsh"),
+        ("nonsense",),
+    ],
+)
+def test_starting_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    done = start(*arguments)
+
+    modules = set(done.stderr.splitlines()[-1].split())
+    assert "click" in modules
+    assert modules & HEAVY == set()
+
+
+def test_shells_are_answered() -> None:
+    done = start(_HAVASU_VC_COMPLETE="zsh_complete", COMP_WORDS="havasu-vc st", COMP_CWORD="1")
+
+    assert done.returncode == 0
+    assert "status" in done.stdout
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    reader.wait()
+    assert reader.stdin is not None
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "--help"],
+        cwd=ROOT,
+        stdout=reader.stdin.fileno(),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    reader.stdin.close()
+
+    assert done.returncode == 141
+    assert "Error" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_version() -> None:
+    assert invoke(["--version"]).stdout == f"havasu-vc {__version__}\n"
+
+
+def test_without_a_command_it_tells_what_there_is() -> None:
+    result = invoke([])
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert all(name in result.stderr for name in COMMANDS)
+
+
+def test_an_unknown_command() -> None:
+    result = invoke(["stats"])
+
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "Error: there is no command 'stats'; did you mean status?",
+        "Hint: `havasu-vc --help` tells what it takes",
+    ]
+
+
+def test_an_unknown_option() -> None:
+    result = invoke(["status", "--nonsense"])
+
+    assert result.exit_code == 2
+    assert "--nonsense" in result.stderr
+    assert "`havasu-vc status --help`" in result.stderr
+
+
+def test_common_options_stand_before_or_after(repo: Path, tmp_path: Path) -> None:
+    def branch(*arguments: str | Path) -> Result:
+        return invoke([*arguments])
+
+    assert branch("-C", repo, "branch").stdout == "* main\n"
+    assert branch("branch", "--repo", repo).stdout == "* main\n"
+    assert branch("-C", tmp_path, "branch").exit_code == 41
+    assert branch("-C", repo, "-q", "branch", "one").stderr == ""
+    assert branch("-C", repo, "branch", "two", "--quiet").stderr == ""
+    assert branch("-C", repo, "branch", "three").stderr == "Made branch 'three'\n"
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    result = invoke(["-C", tmp_path, "status"])
+
+    assert result.exit_code == 41
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert "Hint: `havasu-vc init` makes one" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "Interrupted"),
+        (MemoryError(), 11, "Error: not enough memory"),
+        (RuntimeError("oops"), 11, "Error: internal error: RuntimeError: oops"),
+        (RecursionError(), 11, "Error: internal error: something nests too deeply"),
+    ],
+)
+def test_what_nobody_expects(
+    monkeypatch: pytest.MonkeyPatch, run: Run, error: BaseException, code: int, line: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.delenv("HAVASU_VC_DEBUG", raising=False)
+    monkeypatch.setattr(status, "format_status", fail)
+    result = run("status")
+
+    assert result.exit_code == code
+    assert result.stderr.splitlines()[0] == line
+    assert "Traceback" not in result.output
