@@ -36,7 +36,7 @@ BLOB = b"100644"
 
 DEEPEST = 256
 """Folders within folders beyond this are refused."""
-MOST_DATASETS = 100_000
+MOST_DATASETS = 20_000
 """Datasets in one tree beyond this are refused."""
 
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
@@ -170,10 +170,6 @@ def find_datasets(source: ObjectSource, tree: ObjectId) -> tuple[DatasetFolder, 
     Remembered by tree id, so asking again after a change reads what changed.
     """
     found = _datasets_below(source, tree, 0)
-    if len(found) > MOST_DATASETS:
-        raise CorruptDatasetError(
-            f"git object {tree}", f"it has more than {MOST_DATASETS} datasets"
-        )
     for folder in found:
         if reason := unsafe_reason(folder.path):
             raise CorruptDatasetError(repr(folder.path), f"as a dataset's path, {reason}")
@@ -204,7 +200,8 @@ def _datasets_below(source: ObjectSource, tree: ObjectId, depth: int) -> tuple[D
             below = _datasets_below(source, identity.hex(), depth + 1)
             found += [_moved(folder, _text(raw)) for folder in below]
             if len(found) > MOST_DATASETS:
-                break
+                reason = f"it has over {MOST_DATASETS} datasets"
+                raise CorruptDatasetError(f"git object {tree}", reason)
     # The root is no dataset even if it holds a marker, so what was found there depends on depth.
     if depth and len(_remembered) < _REMEMBERED_TREES:
         _remembered[tree] = tuple(found)

@@ -236,7 +236,7 @@ def test_trees_made_to_hurt_are_refused_soon(shared: GitRepository) -> None:
     plain = write(shared, None, {"file": b"x"})
     dataset = write(shared, None, {"d/.havasu-dataset/snapshot.json": b"{}"})
     deep = nested(shared, 400, 1, plain)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(CorruptDatasetError, match="deep"):
         find_datasets(shared.objects, deep)
     with pytest.raises(CorruptDatasetError, match="deep"):
@@ -244,7 +244,7 @@ def test_trees_made_to_hurt_are_refused_soon(shared: GitRepository) -> None:
     assert find_datasets(shared.objects, nested(shared, 9, 10, plain)) == ()
     with pytest.raises(CorruptDatasetError, match="datasets"):
         find_datasets(shared.objects, nested(shared, 9, 10, dataset))
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_small_difference_of_large_trees_reads_little(shared: GitRepository) -> None:
