@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -37,17 +36,15 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import EditMaker, commit_edits
 from havasu_vc.repo.imports import renamed, replacement
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.tables import Table
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["checkout_as", "commit_from"]
 
 
 def checkout_as(
-    repo: Repo, file: Path, datasets: tuple[str, ...], revision: str, *, overwrite: bool
+    repo: OpenRepo, file: Path, datasets: tuple[str, ...], revision: str, *, overwrite: bool
 ) -> ExportResult:
     """Write datasets to a GeoPackage that remembers the commit it is of."""
     commit = repo.resolve(revision).commit
@@ -62,7 +59,7 @@ def checkout_as(
 
 
 def commit_from(
-    repo: Repo,
+    repo: OpenRepo,
     file: Path,
     dataset: str | None,
     message: str | None,
@@ -91,7 +88,7 @@ def commit_from(
 
 
 def _gpkg_makers(
-    repo: Repo, file: Path, dataset: str | None, notes: list[str]
+    repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]
 ) -> list[tuple[str, EditMaker]]:
     copy = read_edit_copy(file)
     notes.extend(
@@ -109,7 +106,7 @@ def _gpkg_makers(
     return [(layer.dataset, _layer_maker(layer)) for layer in layers]
 
 
-def _require_same(repo: Repo, file: Path, layer: EditedLayer) -> None:
+def _require_same(repo: OpenRepo, file: Path, layer: EditedLayer) -> None:
     """Raise unless HEAD's dataset is the one that a layer is a copy of."""
     try:
         then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
@@ -148,7 +145,7 @@ def _with_fresh_ids(layer: EditedLayer, view: HavasuDataset) -> Schema:
     return with_stored_names(Schema(tuple(fields), layer.schema.identifier_ids))
 
 
-def _file_maker(repo: Repo, file: Path, dataset: str | None) -> tuple[str, EditMaker]:
+def _file_maker(repo: OpenRepo, file: Path, dataset: str | None) -> tuple[str, EditMaker]:
     path = dataset or _dataset_named(repo.datasets(), file)
     key = repo.dataset(path).key.names
     (source,) = open_sources(str(file), options=SourceOptions(primary_key=key or None))

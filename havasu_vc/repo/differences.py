@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.history.diff import diff_datasets
@@ -11,23 +10,21 @@ from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.histories import commit_info
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["diff", "diff_revisions", "show"]
 
 
-def diff(repo: Repo, revisions: str, filters: Sequence[str]) -> Iterator[DatasetDiff]:
+def diff(repo: OpenRepo, revisions: str, filters: Sequence[str]) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions, by path."""
     ends = resolve_range(repo.git, revisions)
     return diff_revisions(repo, ends.old, ends.new, filters)
 
 
 def show(
-    repo: Repo, revision: str, filters: Sequence[str]
+    repo: OpenRepo, revision: str, filters: Sequence[str]
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
     """Return a commit and what it changed of its first parent."""
     info = commit_info(repo, revision)
@@ -36,7 +33,7 @@ def show(
 
 
 def diff_revisions(
-    repo: Repo, old: Revision, new: Revision, filters: Sequence[str] = ()
+    repo: OpenRepo, old: Revision, new: Revision, filters: Sequence[str] = ()
 ) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions; equal trees are passed over."""
     wanted = parse_filters(filters)
@@ -64,7 +61,7 @@ def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:
     return first is not None and second is not None and first.internals == second.internals
 
 
-def _view(repo: Repo, folder: DatasetFolder | None, revision: Revision) -> HavasuDataset | None:
+def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> HavasuDataset | None:
     if folder is None:
         return None
     view = repo.view(folder, revision.name)
@@ -73,7 +70,7 @@ def _view(repo: Repo, folder: DatasetFolder | None, revision: Revision) -> Havas
 
 
 def _dataset_diff(
-    repo: Repo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
+    repo: OpenRepo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
 ) -> DatasetDiff:
     size = sum(view.size for view in (old, new) if view is not None)
     return diff_datasets(

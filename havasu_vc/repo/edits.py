@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,10 @@ from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import Signature
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["EditMaker", "commit_edits", "evolved", "rekeyed", "sorted_changes"]
 
@@ -38,7 +37,7 @@ BATCH_ROWS = 1 << 16
 
 
 def commit_edits(
-    repo: Repo,
+    repo: OpenRepo,
     makers: Sequence[tuple[str, EditMaker]],
     message: str,
     *,
@@ -48,7 +47,7 @@ def commit_edits(
     notes: Sequence[str] = (),
 ) -> CommitResult:
     """Make the edits of some datasets of HEAD, and commit those that change something."""
-    with repo.transaction() as transaction:
+    with Transaction(repo) as transaction:
         edits = []
         for path, make in makers:
             view = replace(repo.dataset(path), storage=transaction.storage)

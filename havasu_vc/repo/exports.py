@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export import write_file
 from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.repo.differences import diff
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
 from havasu_vc.repo.tables import Table
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["export", "export_changes"]
 
@@ -32,7 +30,7 @@ def _format(name: str | None) -> ExportFormat | None:
 
 
 def export(
-    repo: Repo,
+    repo: OpenRepo,
     path: str,
     file: Path,
     revision: str,
@@ -63,7 +61,7 @@ def export(
 
 
 def export_changes(
-    repo: Repo,
+    repo: OpenRepo,
     path: str,
     file: Path,
     revisions: str,
@@ -74,7 +72,7 @@ def export_changes(
     """Write the rows that changed between two revisions, with a column that says how."""
     from havasu_vc.exchange.export_changes import write_changes
 
-    found = [diff for diff in repo.diff(revisions, [path]) if diff.path == path]
+    found = [each for each in diff(repo, revisions, [path]) if each.path == path]
     if not found:
         repo.dataset(path)
         raise InvalidArgumentError(f"{path} does not differ between {revisions}")

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from havasu_vc.errors import NotFoundError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import LogFilter, commits, parse_date
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
 
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
-
 __all__ = ["commit_info", "log"]
 
 
-def commit_info(repo: Repo, revision: str) -> CommitInfo:
+def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
     """Return a commit as writers print it."""
     identity = repo.resolve(revision).commit
     if identity is None:
@@ -27,7 +25,7 @@ def commit_info(repo: Repo, revision: str) -> CommitInfo:
     return _info(read_commit(repo.git.objects, identity), _names(repo))
 
 
-def _names(repo: Repo) -> dict[str, list[str]]:
+def _names(repo: OpenRepo) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for branch in list_branches(repo.git):
         names.setdefault(branch.commit, []).append(branch.name)
@@ -54,7 +52,7 @@ def _info(commit: Commit, names: Mapping[str, Sequence[str]]) -> CommitInfo:
 
 
 def log(
-    repo: Repo, revision: str, filters: Sequence[str], conditions: Mapping[str, Any]
+    repo: OpenRepo, revision: str, filters: Sequence[str], conditions: Mapping[str, Any]
 ) -> Iterator[CommitInfo]:
     """Yield the commits that a revision or range reaches, newest first."""
     hide: list[str] = []
@@ -81,11 +79,11 @@ def log(
         yield _info(commit, names)
 
 
-def _date(repo: Repo, text: str | None) -> int | None:
+def _date(repo: OpenRepo, text: str | None) -> int | None:
     return None if text is None else parse_date(repo.git, text)
 
 
-def _path_of(repo: Repo, start: Revision, text: str) -> str:
+def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     """Return the folder whose changes a filter asks for."""
     path, _, what = text.partition(":")
     folder = repo.folders(start).get(path)

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -35,10 +34,9 @@ from havasu_vc.model.evolution import field_ids, match_by_name
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
+from havasu_vc.repo.transaction import Transaction
 
 __all__ = ["ImportRequest", "import_layers", "replacement"]
 
@@ -66,7 +64,7 @@ class ImportRequest:
 
 
 def import_layers(
-    repo: Repo, request: ImportRequest, *, dry_run: bool, message: str | None
+    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
 ) -> ImportResult:
     """Import layers as datasets, in one commit."""
     if request.order not in ORDERS:
@@ -86,7 +84,7 @@ def import_layers(
     notes = [note for source, _ in chosen for note in source.notes]
     counts: dict[str, ChangeCounts] = {}
     edits: list[TreeEdit] = []
-    with repo.transaction() as transaction:
+    with Transaction(repo) as transaction:
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
             known = repo.folders(repo.head())

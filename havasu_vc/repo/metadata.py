@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -15,10 +15,8 @@ from havasu_vc.model.columns import schema_of
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import commit_edits, evolved, rekeyed
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["edit_meta", "get_meta", "set_meta"]
 
@@ -26,7 +24,7 @@ TEXTS = ("title", "description")
 LONGEST_TEXT = 1 << 20
 
 
-def get_meta(repo: Repo, path: str, names: Sequence[str], revision: str) -> dict[str, Any]:
+def get_meta(repo: OpenRepo, path: str, names: Sequence[str], revision: str) -> dict[str, Any]:
     """Return meta items of a dataset, all of them when none is named."""
     meta = dict(repo.dataset(path, revision).header.meta)
     if not names:
@@ -40,7 +38,9 @@ def get_meta(repo: Repo, path: str, names: Sequence[str], revision: str) -> dict
     return {name: meta[name] for name in names}
 
 
-def set_meta(repo: Repo, path: str, items: Mapping[str, Any], message: str | None) -> CommitResult:
+def set_meta(
+    repo: OpenRepo, path: str, items: Mapping[str, Any], message: str | None
+) -> CommitResult:
     """Commit meta items of a dataset."""
 
     def make(view: HavasuDataset, engine: Engine) -> TreeEdit:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -34,18 +34,17 @@ from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import aligned, evolved, sorted_changes
 from havasu_vc.repo.imports import replace_storage
 from havasu_vc.repo.metadata import meta_documents
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.writing import given
 from havasu_vc.store.commits import Signature
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["apply_patch"]
 
 
 def apply_patch(
-    repo: Repo,
+    repo: OpenRepo,
     source: bytes | BinaryIO,
     *,
     ref: str | None,
@@ -67,7 +66,7 @@ def apply_patch(
             hints=("make it without --crs",),
         )
     text = patch.message if message is None else message
-    with repo.transaction() as transaction:
+    with Transaction(repo) as transaction:
         known = repo.folders(repo.head())
         edits: list[TreeEdit] = []
         removed: list[str] = []
@@ -93,7 +92,7 @@ def apply_patch(
     return CommitResult(identity, repo.head_branch, counts)
 
 
-def _author(patch: Patch, repo: Repo) -> Signature | None:
+def _author(patch: Patch, repo: OpenRepo) -> Signature | None:
     if patch.author_name is None or patch.author_email is None:
         return None
     now = repo.git.author if patch.author_time is None else None
@@ -109,7 +108,7 @@ def _removes(part: DatasetPatch) -> bool:
     return schema is not None and schema.new is None
 
 
-def _created(part: DatasetPatch, repo: Repo, storage: Any, engine: Engine) -> TreeEdit:
+def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -> TreeEdit:
     """Return the edit that makes a dataset which a patch brings whole."""
     meta = {change.name: change.new for change in part.meta}
     columns = meta.pop("schema.json", None)

@@ -13,20 +13,15 @@ died left behind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc.datasets.folder import TreeFolder, check_guard
 from havasu_vc.errors import (
-    DatasetNotFoundError,
     NotYetSupportedError,
-    UnfinishedMergeError,
 )
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.settings import Settings
-from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import mend, switch_worktree
 from havasu_vc.store.refs import (
     Branch,
@@ -37,11 +32,10 @@ from havasu_vc.store.refs import (
     delete_tag,
     list_branches,
     list_tags,
-    read_head,
 )
-from havasu_vc.store.repository import GitRepository, Operation
-from havasu_vc.store.revisions import Revision, resolve
-from havasu_vc.store.trees import DatasetFolder, find_datasets
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,10 +62,18 @@ class Repo:
     """A repository of datasets. `open` and `init` make one."""
 
     def __init__(self, git: GitRepository, settings: Settings | None = None) -> None:
-        self.git = git
+        self.opened = OpenRepo(git, settings or Settings())
+        """The repository as operations see it."""
+
+    @property
+    def git(self) -> GitRepository:
         """The git repository."""
-        self.settings = settings or Settings()
+        return self.opened.git
+
+    @property
+    def settings(self) -> Settings:
         """How to work."""
+        return self.opened.settings
 
     @classmethod
     def init(
@@ -111,79 +113,44 @@ class Repo:
         """The branch that HEAD is on; None when it is on a commit itself."""
         return self.git.head_branch
 
-    @cached_property
+    @property
     def storage(self) -> Storage:
         """Where data files are."""
-        from havasu_vc.datasets.havasu.view import Storage
-
-        folder = self.git.data_folder
-        files = DataFileStore(folder)
-        return Storage(files, folder / "keys", files)
+        return self.opened.storage
 
     def transaction(self) -> Transaction:
         """Return a commit in the making; use it as a context manager."""
         from havasu_vc.repo.transaction import Transaction
 
-        return Transaction(self)
+        return Transaction(self.opened)
 
     # Looking
 
     def resolve(self, revision: str = "HEAD") -> Revision:
         """Return the commit that a revision means."""
-        return resolve(self.git, revision)
+        return self.opened.resolve(revision)
 
     def head(self) -> Revision:
         """Return HEAD's commit, or the empty revision before the first."""
-        commit = read_head(self.git).commit
-        return resolve(self.git, "[EMPTY]" if commit is None else commit)
+        return self.opened.head()
 
     def folders(self, revision: Revision) -> dict[str, DatasetFolder]:
         """Return the folders of a revision's datasets, of every kind, by path."""
-        return {f.path: f for f in find_datasets(self.git.objects, revision.tree)}
+        return self.opened.folders(revision)
 
     def datasets(self, revision: str = "HEAD") -> tuple[str, ...]:
         """Return the paths of the datasets that can be read, in order."""
-        found = self.folders(self._revision(revision))
-        return tuple(path for path, folder in found.items() if folder.marker == HAVASU_MARKER)
-
-    def _revision(self, revision: str) -> Revision:
-        # Before the first commit HEAD is empty rather than wrong.
-        return self.head() if revision in ("HEAD", "@") else self.resolve(revision)
+        return self.opened.datasets(revision)
 
     def list_datasets(self, revision: str = "HEAD") -> tuple[DatasetInfo, ...]:
         """Describe the datasets of a revision, also those of kinds that are left untouched."""
-        found = self._revision(revision)
-        infos = []
-        for path, folder in self.folders(found).items():
-            if folder.marker == HAVASU_MARKER:
-                view = self.view(folder, found.name)
-                title = view.header.meta.get("title")
-                infos.append(DatasetInfo(path, "havasu", 1, title, view.rows, view.size))
-            else:
-                infos.append(DatasetInfo(path, folder.marker.strip("."), 0))
-        return tuple(infos)
+        from havasu_vc.repo.overview import list_datasets
+
+        return list_datasets(self.opened, revision)
 
     def dataset(self, path: str, revision: str = "HEAD") -> HavasuDataset:
         """Return a dataset at a revision, after checking its guard."""
-        found = self._revision(revision)
-        folder = self.folders(found).get(path.strip("/"))
-        if folder is None:
-            raise DatasetNotFoundError(path, revision)
-        view = self.view(folder, revision)
-        view.check_guard()
-        return view
-
-    def view(self, folder: DatasetFolder, revision: str) -> HavasuDataset:
-        """Return the view of a dataset's folder, unchecked."""
-        from havasu_vc.datasets.havasu.view import HavasuDataset
-
-        if folder.marker != HAVASU_MARKER:
-            raise NotYetSupportedError(
-                f"{folder.path} is a dataset of another kind ({folder.marker})",
-                hints=("only Havasu datasets can be read by this version",),
-            )
-        inside = TreeFolder(self.git.objects, folder.internals)
-        return HavasuDataset(folder.path, inside, self.storage, revision)
+        return self.opened.dataset(path, revision)
 
     def table(self, path: str, revision: str = "HEAD") -> Table:
         """Return the rows of a dataset at a revision."""
@@ -193,36 +160,9 @@ class Repo:
 
     def status(self) -> RepoStatus:
         """Return where HEAD is and what is going on."""
-        head = read_head(self.git)
-        branch = next((b for b in list_branches(self.git) if b.is_head), None)
-        upstream = None if branch is None else branch.upstream
-        ahead = behind = 0
-        if upstream is not None and head.commit is not None:
-            counted = self.git.git(
-                "rev-list", "--left-right", "--count", f"{head.commit}...{upstream}", check=False
-            )
-            if counted.code == 0:
-                ahead, behind = map(int, counted.text.split())
-        operation = self.git.operation
-        return RepoStatus(
-            head.commit,
-            head.branch,
-            upstream,
-            ahead,
-            behind,
-            "clean" if operation is Operation.NONE else operation.value,
-            tuple(self._problems()),
-        )
+        from havasu_vc.repo.overview import status
 
-    def _problems(self) -> Iterator[str]:
-        head = self.head()
-        for folder in self.folders(head).values():
-            if folder.marker == HAVASU_MARKER:
-                inside = TreeFolder(self.git.objects, folder.internals)
-                try:
-                    check_guard(inside, folder.path, "HEAD")
-                except UnfinishedMergeError as error:
-                    yield error.message
+        return status(self.opened)
 
     # History
 
@@ -230,7 +170,7 @@ class Repo:
         """Return a commit as writers print it."""
         from havasu_vc.repo import histories
 
-        return histories.commit_info(self, revision)
+        return histories.commit_info(self.opened, revision)
 
     def log(
         self, revision: str = "HEAD", *, filters: Sequence[str] = (), **conditions: Any
@@ -242,7 +182,7 @@ class Repo:
         """
         from havasu_vc.repo import histories
 
-        return histories.log(self, revision, filters, conditions)
+        return histories.log(self.opened, revision, filters, conditions)
 
     def diff(
         self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = ()
@@ -250,7 +190,7 @@ class Repo:
         """Yield how each dataset differs between two revisions, by path."""
         from havasu_vc.repo import differences
 
-        return differences.diff(self, revisions, filters)
+        return differences.diff(self.opened, revisions, filters)
 
     def show(
         self, revision: str = "HEAD", filters: Sequence[str] = ()
@@ -258,7 +198,7 @@ class Repo:
         """Return a commit and what it changed of its first parent."""
         from havasu_vc.repo import differences
 
-        return differences.show(self, revision, filters)
+        return differences.show(self.opened, revision, filters)
 
     create_patch = show
 
@@ -300,7 +240,7 @@ class Repo:
             order=order,
             replace=replace,
         )
-        return import_layers(self, request, dry_run=dry_run, message=message)
+        return import_layers(self.opened, request, dry_run=dry_run, message=message)
 
     def export(
         self, dataset: str, file: str | Path, *, revision: str = "HEAD", **options: Any
@@ -308,7 +248,7 @@ class Repo:
         """Write the rows of a dataset to a file; options: format, overwrite, crs, columns."""
         from havasu_vc.repo.exports import export
 
-        return export(self, dataset, Path(file), revision, **options)
+        return export(self.opened, dataset, Path(file), revision, **options)
 
     def export_changes(
         self, dataset: str, file: str | Path, revisions: str, **options: Any
@@ -316,7 +256,7 @@ class Repo:
         """Write the rows that changed between two revisions; options: format, overwrite."""
         from havasu_vc.repo.exports import export_changes
 
-        return export_changes(self, dataset, Path(file), revisions, **options)
+        return export_changes(self.opened, dataset, Path(file), revisions, **options)
 
     def checkout_as(
         self,
@@ -329,7 +269,7 @@ class Repo:
         """Write datasets to a GeoPackage to edit, which remembers the commit it is of."""
         from havasu_vc.repo.copies import checkout_as
 
-        return checkout_as(self, Path(file), tuple(datasets), revision, overwrite=overwrite)
+        return checkout_as(self.opened, Path(file), tuple(datasets), revision, overwrite=overwrite)
 
     # Committing
 
@@ -346,7 +286,7 @@ class Repo:
         from havasu_vc.repo.copies import commit_from
 
         return commit_from(
-            self, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
+            self.opened, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
         )
 
     def apply_patch(
@@ -363,7 +303,7 @@ class Repo:
         from havasu_vc.repo.patches import apply_patch
 
         return apply_patch(
-            self,
+            self.opened,
             source,
             ref=ref,
             allow_empty=allow_empty,
@@ -378,7 +318,7 @@ class Repo:
         """Return meta items of a dataset, all of them when none is named."""
         from havasu_vc.repo.metadata import get_meta
 
-        return get_meta(self, dataset, names, revision)
+        return get_meta(self.opened, dataset, names, revision)
 
     def set_meta(
         self, dataset: str, items: Mapping[str, Any], *, message: str | None = None
@@ -386,7 +326,7 @@ class Repo:
         """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
         from havasu_vc.repo.metadata import set_meta
 
-        return set_meta(self, dataset, items, message)
+        return set_meta(self.opened, dataset, items, message)
 
     def write(
         self,
@@ -399,7 +339,7 @@ class Repo:
         """Commit rows by key: `upsert`, `append`, `delete`, or `overwrite` to hold just these."""
         from havasu_vc.repo.writing import write_rows
 
-        return write_rows(self, dataset, rows, mode, message)
+        return write_rows(self.opened, dataset, rows, mode, message)
 
     # Branches and tags
 
@@ -460,22 +400,22 @@ class Repo:
         """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
         from havasu_vc.repo.maintenance import optimize
 
-        return optimize(self, tuple(datasets), message, dry_run=dry_run)
+        return optimize(self.opened, tuple(datasets), message, dry_run=dry_run)
 
     def fsck(self, *, full: bool = False) -> Iterator[Problem]:
         """Yield what is wrong; `full` reads every data file of HEAD and all branches."""
         from havasu_vc.repo.maintenance import fsck
 
-        return fsck(self, full=full)
+        return fsck(self.opened, full=full)
 
     def repair(self, *, message: str | None = None) -> CommitResult:
         """Mend datasets whose guard does not match, where that needs no decision."""
         from havasu_vc.repo.maintenance import repair
 
-        return repair(self, message)
+        return repair(self.opened, message)
 
     def gc(self, *, grace_days: float = 14.0, dry_run: bool = False) -> GcResult:
         """Remove data files that nothing reaches and that are older than a grace period."""
         from havasu_vc.repo.maintenance import gc
 
-        return gc(self, grace_days=grace_days, dry_run=dry_run)
+        return gc(self.opened, grace_days=grace_days, dry_run=dry_run)

@@ -22,6 +22,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.files import DataFileStore
@@ -34,7 +35,6 @@ from havasu_vc.store.trees import find_entry
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import TreeEdit
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["Transaction"]
 
@@ -44,7 +44,7 @@ ATTEMPTS = 20
 class Transaction:
     """Holds the commit lock and a staging folder. Use it as a context manager."""
 
-    def __init__(self, repo: Repo) -> None:
+    def __init__(self, repo: OpenRepo) -> None:
         self._repo = repo
         self._git = repo.git
         self._stack = ExitStack()

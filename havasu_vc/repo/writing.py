@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +21,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel, task_of
 from havasu_vc.repo.edits import aligned, commit_edits
 from havasu_vc.repo.imports import replacement
+from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
-
-if TYPE_CHECKING:
-    from havasu_vc.repo.repository import Repo
 
 __all__ = ["write_rows"]
 
@@ -34,7 +31,7 @@ BATCH_ROWS = 1 << 16
 
 
 def write_rows(
-    repo: Repo,
+    repo: OpenRepo,
     path: str,
     rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch],
     mode: str,

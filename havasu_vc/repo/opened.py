@@ -1,0 +1,92 @@
+"""An open repository: its datasets at any revision, and where its files are.
+
+This is what every operation works on; `Repo` is the face that it shows to users.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.errors import DatasetNotFoundError, NotYetSupportedError
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.settings import Settings
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.refs import read_head
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.revisions import Revision, resolve
+from havasu_vc.store.trees import DatasetFolder, find_datasets
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+
+__all__ = ["OpenRepo"]
+
+
+class OpenRepo:
+    """A git repository and how to work with it."""
+
+    def __init__(self, git: GitRepository, settings: Settings) -> None:
+        self.git = git
+        """The git repository."""
+        self.settings = settings
+        """How to work."""
+
+    @property
+    def head_branch(self) -> str | None:
+        """The branch that HEAD is on; None when it is on a commit itself."""
+        return self.git.head_branch
+
+    @cached_property
+    def storage(self) -> Storage:
+        """Where data files are."""
+        from havasu_vc.datasets.havasu.view import Storage
+
+        folder = self.git.data_folder
+        files = DataFileStore(folder)
+        return Storage(files, folder / "keys", files)
+
+    def resolve(self, revision: str = "HEAD") -> Revision:
+        """Return the commit that a revision means."""
+        return resolve(self.git, revision)
+
+    def head(self) -> Revision:
+        """Return HEAD's commit, or the empty revision before the first."""
+        commit = read_head(self.git).commit
+        return resolve(self.git, "[EMPTY]" if commit is None else commit)
+
+    def folders(self, revision: Revision) -> dict[str, DatasetFolder]:
+        """Return the folders of a revision's datasets, of every kind, by path."""
+        return {f.path: f for f in find_datasets(self.git.objects, revision.tree)}
+
+    def datasets(self, revision: str = "HEAD") -> tuple[str, ...]:
+        """Return the paths of the datasets that can be read, in order."""
+        found = self.folders(self.revision(revision))
+        return tuple(path for path, folder in found.items() if folder.marker == HAVASU_MARKER)
+
+    def revision(self, revision: str) -> Revision:
+        """Return the commit that a revision means; before the first, HEAD is empty."""
+        return self.head() if revision in ("HEAD", "@") else self.resolve(revision)
+
+    def dataset(self, path: str, revision: str = "HEAD") -> HavasuDataset:
+        """Return a dataset at a revision, after checking its guard."""
+        found = self.revision(revision)
+        folder = self.folders(found).get(path.strip("/"))
+        if folder is None:
+            raise DatasetNotFoundError(path, revision)
+        view = self.view(folder, revision)
+        view.check_guard()
+        return view
+
+    def view(self, folder: DatasetFolder, revision: str) -> HavasuDataset:
+        """Return the view of a dataset's folder, unchecked."""
+        from havasu_vc.datasets.havasu.view import HavasuDataset
+
+        if folder.marker != HAVASU_MARKER:
+            raise NotYetSupportedError(
+                f"{folder.path} is a dataset of another kind ({folder.marker})",
+                hints=("only Havasu datasets can be read by this version",),
+            )
+        inside = TreeFolder(self.git.objects, folder.internals)
+        return HavasuDataset(folder.path, inside, self.storage, revision)
