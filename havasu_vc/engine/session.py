@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import havasu_vc
 from havasu_vc.engine.java import require_java
 from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_local_master", "require_spark", "ship_package", "start_session", "zipped_package"]
 
-_PACKAGE = Path(havasu_vc.__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 _SETTINGS = {
     "spark.app.name": "havasu-vc",
     "spark.log.level": "ERROR",

@@ -168,9 +168,9 @@ class Repo:
 
     def commit_info(self, revision: str = "HEAD") -> CommitInfo:
         """Return a commit as writers print it."""
-        from havasu_vc.repo import histories
+        from havasu_vc.repo.histories import commit_info
 
-        return histories.commit_info(self.opened, revision)
+        return commit_info(self.opened, revision)
 
     def log(
         self, revision: str = "HEAD", *, filters: Sequence[str] = (), **conditions: Any
@@ -180,25 +180,25 @@ class Repo:
         `filters` name datasets, `conditions` are `limit`, `skip`, `since`, `until`,
         `author` and `grep`, as git understands them.
         """
-        from havasu_vc.repo import histories
+        from havasu_vc.repo.histories import log
 
-        return histories.log(self.opened, revision, filters, conditions)
+        return log(self.opened, revision, filters, conditions)
 
     def diff(
         self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
         """Yield how each dataset differs between two revisions, by path."""
-        from havasu_vc.repo import differences
+        from havasu_vc.repo.differences import diff
 
-        return differences.diff(self.opened, revisions, filters)
+        return diff(self.opened, revisions, filters)
 
     def show(
         self, revision: str = "HEAD", filters: Sequence[str] = ()
     ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
         """Return a commit and what it changed of its first parent."""
-        from havasu_vc.repo import differences
+        from havasu_vc.repo.differences import show
 
-        return differences.show(self.opened, revision, filters)
+        return show(self.opened, revision, filters)
 
     create_patch = show
 
