@@ -63,7 +63,7 @@ def write_table(
     if column.geometry is None:
         raise ValueError(f"{hilbert!r} is no geometry column")
     files = _sorted(placed, (_HILBERT, *key), new, storage, engine)
-    if key:
+    if key and files:
         _check_unique(files, new.schema, storage)
     return files
 

@@ -7,8 +7,9 @@ first, the engine does that, and the changes of all parts are sorted back togeth
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -130,13 +131,12 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
     keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()
     names = tuple(f"key{index}" for index in range(max(len(keyed_by), 1)))
     keyed = [task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in pairs]
-    folder = dataset.storage.staging.scratch / "runs"
-    reports: list[pa.RecordBatch] = []
+    folder = dataset.storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
     try:
         tasks = [
             task_of(sort_run, keyed[i : i + 8], names, str(folder)) for i in range(0, PARTS, 8)
         ]
-        reports.extend(report for report in engine.run(tasks) if report.num_rows)
+        reports = [report for report in engine.run(tasks) if report.num_rows]
         if not reports:
             return
         runs, ranges = cut_ranges(reports)
@@ -146,8 +146,8 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
             if rows is not None:
                 yield rows.select(["old", "new"])
     finally:
-        for report in reports:
-            Path(report.column("path")[0].as_py()).unlink(missing_ok=True)
+        # Also runs of tasks that were cut short, of which there is no report.
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @kernel
