@@ -31,7 +31,15 @@ import numpy.typing as npt
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
-__all__ = ["KeyCache", "Found", "key_cache_path", "open_key_cache", "write_key_cache"]
+__all__ = [
+    "DamagedKeyCache",
+    "Found",
+    "KeyCache",
+    "build_key_cache",
+    "key_cache_path",
+    "open_key_cache",
+    "write_key_cache",
+]
 
 _MAGIC = b"havasuk1"
 _BLOCK = 512
@@ -79,6 +87,10 @@ class KeyCache:
         positions = self.positions[index].astype(np.int64)
         order = np.argsort(positions, kind="stable")
         return Found(which[order], positions[order], self.rows[index[order]])
+
+    def check_all(self) -> None:
+        """Raise `DamagedKeyCache` unless every number is what was written."""
+        self._check(np.arange(-(-len(self.keys) // _BLOCK)))
 
     def _check(self, blocks: npt.NDArray[np.int64]) -> None:
         if self.checks is None or not len(self.keys):

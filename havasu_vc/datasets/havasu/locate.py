@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ from havasu_vc.model.schema import Schema
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Hits", "locate", "rows_with_keys"]
+__all__ = ["Hits", "locate", "rows_with_keys", "shared_schema", "sound_key_cache"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,29 @@ def _find(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
             return cache.find(needles)
         except DamagedKeyCache:
             path.unlink(missing_ok=True)
+    return _rebuilt(dataset, entry, schema, path).find(needles)
+
+
+def sound_key_cache(dataset: HavasuDataset, entry: Entry) -> KeyCache:
+    """Return the key cache of a data file, checked as a whole and built if need be."""
+    schema = shared_schema(dataset, entry)
+    path = key_cache_path(dataset.storage.keys, entry.file, schema)
+    cache = open_key_cache(path)
+    if cache is not None:
+        try:
+            cache.check_all()
+        except DamagedKeyCache:
+            path.unlink(missing_ok=True)
+        else:
+            return cache
+    return _rebuilt(dataset, entry, schema, path)
+
+
+def _rebuilt(dataset: HavasuDataset, entry: Entry, schema: Schema, path: Path) -> KeyCache:
     cache = _build(dataset, entry, schema)
     write_key_cache(path, cache)
-    return cache.find(needles)
+    # Mapped, so that many caches need no memory.
+    return open_key_cache(path) or cache
 
 
 def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:

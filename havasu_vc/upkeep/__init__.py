@@ -1,0 +1,1 @@
+"""Keeping a repository in good shape: checking, collecting garbage, optimizing, repairing."""

@@ -1,0 +1,43 @@
+"""What a check found: one line for a person, and what names the thing it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from havasu_vc.errors import HavasuError
+
+__all__ = ["Finding", "Findings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong."""
+
+    where: str
+    """A dataset, document or file."""
+    message: str
+    """What is wrong with it."""
+    hint: str | None = None
+    """What to do."""
+
+
+class Findings:
+    """Collects findings; what is raised inside `catching` becomes one."""
+
+    def __init__(self) -> None:
+        self.found: list[Finding] = []
+        """In the order they were found."""
+
+    def add(self, where: str, message: str, hint: str | None = None) -> None:
+        """Add a finding."""
+        self.found.append(Finding(where, message, hint))
+
+    @contextmanager
+    def catching(self, where: str) -> Iterator[None]:
+        """Turn an error of the data into a finding."""
+        try:
+            yield
+        except HavasuError as error:
+            self.add(where, error.message, error.hints[0] if error.hints else None)

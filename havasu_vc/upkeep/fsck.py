@@ -1,0 +1,237 @@
+"""Checking a dataset: does everything in git say the same, and do the files say it too.
+
+    documents   parse, agree with the guard, and stand under their own hashes
+    entries     each with its pointer, its documents and its file; deletes delete what is live
+    sums        rows, deleted rows and bytes are those of the entries
+    files       (full) hash, Parquet, statistics, bounds, deleted rows, keys, digests
+
+A problem never stops the check: whatever can be looked at without what is broken is
+looked at. Key caches are no part of a repository, so a damaged one is removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
+from havasu_vc.datasets.havasu.locate import shared_schema
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
+from havasu_vc.formats.havasu.schema import parse_schema
+from havasu_vc.formats.lfs import Pointer, parse_pointer
+from havasu_vc.upkeep.finding import Finding, Findings
+from havasu_vc.upkeep.fsck_files import check_files
+
+__all__ = ["check_dataset"]
+
+_ENTRY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.json")
+_POINTER = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
+
+
+def check_dataset(
+    view: HavasuDataset, engine: Engine, *, full: bool, checked: set[str] | None = None
+) -> Iterator[Finding]:
+    """Yield what is wrong with a dataset; with `full`, read every file of it too.
+
+    `checked` remembers files whose bytes have been hashed, so that a file which several
+    datasets or revisions share is hashed once.
+    """
+    findings = Findings()
+    sound = _check_documents(view, findings)
+    entries = _check_entries(view, findings)
+    if not sound:
+        yield from findings.found
+        return
+    _check_sums(view, entries, findings)
+    here = _check_stored(view, entries, findings)
+    whole = not findings.found
+    _check_key_caches(view, entries, findings, full=full)
+    yield from findings.found
+    if full:
+        seen = set() if checked is None else checked
+        yield from check_files(view, here, engine, seen, whole=whole)
+
+
+def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
+    """Check what stands once in a dataset; return whether the rest can be told from it."""
+    before = len(findings.found)
+    with findings.catching(f"{view.path}/snapshot.json"):
+        view.check_guard()
+    unfinished = len(findings.found) > before
+    with findings.catching(f"{view.path}/snapshot.json"):
+        _ = view.snapshot if not unfinished else None
+    failed = 0
+    for name, document in (
+        ("schema", "schema"),
+        ("properties", "properties"),
+        ("partition", "partition"),
+        ("sort-order", "order"),
+    ):
+        count = len(findings.found)
+        with findings.catching(f"{view.path}/meta/{name}.json"):
+            getattr(view, document)
+        failed += len(findings.found) - count
+    if failed:
+        return False
+    if view.schema.last_id > view.properties.last_column_id:
+        findings.add(
+            f"{view.path}/meta/properties.json",
+            f"last-column-id is {view.properties.last_column_id}, "
+            f"but a column has the id {view.schema.last_id}",
+        )
+    return not unfinished
+
+
+def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:
+    """Check entries, pointers and the documents they name; return the entries that are sound."""
+    entries: dict[str, Entry] = {}
+    for name, blob in view.folder.blobs("files"):
+        where = f"{view.path}/files/{name}"
+        if not _ENTRY.fullmatch(name):
+            findings.add(where, "this is no name of an entry")
+            continue
+        with findings.catching(where):
+            entry = view.entry_of(name, blob)
+            entries[entry.file] = entry
+    pointers: set[str] = set()
+    for name, blob in view.folder.blobs("data"):
+        where = f"{view.path}/data/{name}"
+        if not _POINTER.fullmatch(name):
+            findings.add(where, "this is no name of a pointer")
+            continue
+        file = name.rpartition("/")[2]
+        pointers.add(file)
+        _check_pointer(view, blob, entries.get(file), where, findings)
+    for file, entry in sorted(entries.items()):
+        if file not in pointers and entry.location is None:
+            findings.add(f"{view.path}/{entry.path}", "its pointer below data/ is missing")
+    _check_past(view, entries, findings)
+    _check_targets(view, entries, findings)
+    return entries
+
+
+def _check_pointer(
+    view: HavasuDataset, blob: str, entry: Entry | None, where: str, findings: Findings
+) -> None:
+    if entry is None:
+        findings.add(where, "no sound entry below files/ belongs to this pointer")
+        return
+    try:
+        pointer = parse_pointer(view.folder.read_blob(blob))
+    except ValueError as error:
+        findings.add(where, str(error))
+        return
+    if pointer != Pointer(entry.file, entry.size):
+        findings.add(where, "its hash or size is not that of the entry")
+
+
+def _check_past(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
+    """Check that what files were written with stands below `meta/past`, under its hash."""
+    wanted: dict[str, str] = {}
+    for entry in entries.values():
+        wanted |= {
+            entry.schema: "schema",
+            entry.partition_spec: "partition",
+            entry.sort_order: "sort order",
+        }
+    for name, kind in sorted(wanted.items()):
+        where = f"{view.path}/meta/past/{name}.json"
+        data = view.folder.read(f"meta/past/{name}.json")
+        if data is None:
+            findings.add(where, f"files were written with this {kind}, and it is missing")
+            continue
+        if document_hash(data) != name:
+            findings.add(where, "its content is not what its name says")
+        with findings.catching(where):
+            match kind:
+                case "schema":
+                    parse_schema(data, where)
+                case "partition":
+                    parse_partition(data, where)
+                case _:
+                    parse_sort_order(data, where)
+
+
+def _check_targets(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
+    """Check that each delete file deletes rows of data files that are live."""
+    deleted: dict[str, int] = {}
+    for file, entry in sorted(entries.items()):
+        where = f"{view.path}/files/{file[:2]}/{file}.json"
+        if entry.content is Content.DATA:
+            if entry.targets:
+                findings.add(where, "it holds data and has targets")
+            continue
+        if sum(entry.targets.values()) != entry.rows:
+            findings.add(where, f"its targets do not add up to its {entry.rows} rows")
+        for target, count in entry.targets.items():
+            found = entries.get(target)
+            if found is None or found.content is not Content.DATA:
+                findings.add(where, f"it deletes from {target}, which is no live data file")
+            deleted[target] = deleted.get(target, 0) + count
+    for target, count in sorted(deleted.items()):
+        if target in entries and count > entries[target].rows:
+            findings.add(
+                f"{view.path}/files/{target[:2]}/{target}.json",
+                f"{count} of its {entries[target].rows} rows are deleted",
+            )
+
+
+def _check_sums(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
+    where = f"{view.path}/snapshot.json"
+    data = sum(entry.rows for entry in entries.values() if entry.content is Content.DATA)
+    deleted = sum(sum(entry.targets.values()) for entry in entries.values())
+    size = sum(entry.size for entry in entries.values())
+    snapshot = view.snapshot
+    for name, said, found in (
+        ("rows", snapshot.rows, data - deleted),
+        ("deleted rows", snapshot.deleted_rows, deleted),
+        ("bytes", snapshot.size, size),
+    ):
+        if said != found:
+            findings.add(where, f"it says {said} {name}, the entries add up to {found}")
+    if snapshot.digests.keys() != view.schema.by_id.keys():
+        findings.add(where, "its digests are not those of the columns")
+
+
+def _check_stored(
+    view: HavasuDataset, entries: dict[str, Entry], findings: Findings
+) -> dict[str, Entry]:
+    """Check that files are in the store at their size; return those that are."""
+    here = {}
+    for file, entry in sorted(entries.items()):
+        if entry.location is not None:
+            continue  # its owner keeps it elsewhere
+        count = len(findings.found)
+        with findings.catching(f"{view.path}: data file {file}"):
+            view.storage.files.check_size(file, entry.size)
+        if len(findings.found) == count:
+            here[file] = entry
+    return here
+
+
+def _check_key_caches(
+    view: HavasuDataset, entries: dict[str, Entry], findings: Findings, *, full: bool
+) -> None:
+    """Remove key caches that are damaged; with `full` every byte of them is looked at."""
+    for file, entry in sorted(entries.items()):
+        if entry.content is not Content.DATA:
+            continue
+        with findings.catching(f"{view.path}/files/{file[:2]}/{file}.json"):
+            path = key_cache_path(view.storage.keys, file, shared_schema(view, entry))
+            if not path.exists():
+                continue
+            cache = open_key_cache(path)
+            try:
+                if cache is None or len(cache.keys) != entry.rows:
+                    raise DamagedKeyCache
+                if full:
+                    cache.check_all()
+            except DamagedKeyCache:
+                path.unlink(missing_ok=True)
+                findings.add(
+                    f"{view.path}: key cache of {file}", "it was damaged, and has been removed"
+                )

@@ -1,0 +1,208 @@
+"""Checking files against what their entries say, and a dataset's digests against its rows.
+
+Each data file is a task of its own, which tells what is wrong and what its live rows
+sum up to; an error inside becomes a finding, so that the other files are checked too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import Digests, hash_rows
+from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.parquet import open_parquet, read_row_groups
+from havasu_vc.datasets.havasu.projection import lacks
+from havasu_vc.datasets.havasu.verify import mark_verified, verify_delete_file
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.havasu.writing import split_offsets
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import CorruptDataFileError, HavasuError
+from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, parse_entry
+from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.upkeep.finding import Finding, Findings
+from havasu_vc.upkeep.fsck_keys import duplicate_keys
+from havasu_vc.upkeep.fsck_values import ValueCheck
+
+__all__ = ["check_data_file", "check_files", "recomputed_digests"]
+
+_REPORT = pa.schema([("message", pa.string()), ("hint", pa.string()), ("digests", pa.string())])
+
+
+def check_files(
+    view: HavasuDataset,
+    here: Mapping[str, Entry],
+    engine: Engine,
+    checked: set[str],
+    *,
+    whole: bool,
+) -> Iterator[Finding]:
+    """Yield what is wrong with the files of a dataset that are in the store.
+
+    `whole` says that these are all, so that they can be added up.
+    """
+    deletes = [entry for entry in here.values() if entry.content is Content.DELETES]
+    findings = Findings()
+    sound = []
+    for entry in deletes:
+        if _check_delete_file(view, entry, here, findings, checked):
+            sound.append(entry)
+    tasks: list[Task] = []
+    files: list[Entry] = []
+    for entry in here.values():
+        if entry.content is Content.DATA:
+            with findings.catching(f"{view.path}: data file {entry.file}"):
+                tasks.append(_task(view, entry, sound, hashed=entry.file not in checked))
+                files.append(entry)
+    digests = Digests()
+    for number, batch in engine.run_each(tasks, description=f"Checking {view.path}"):
+        for row in batch.to_pylist():
+            if row["digests"] is not None:
+                digests.add(_parsed(row["digests"]))
+                continue
+            where = f"{view.path}: data file {files[number].file}"
+            findings.add(where, row["message"], row["hint"])
+    checked |= {entry.file for entry in files}
+    yield from findings.found
+    if whole and not findings.found:
+        # What is missing or damaged cannot be added up.
+        yield from _check_digests(view, digests)
+        yield from duplicate_keys(view, files)
+
+
+def recomputed_digests(view: HavasuDataset, engine: Engine) -> dict[int, Digest]:
+    """Return the digests of the live rows, from the rows themselves."""
+    tasks = [task_of(digests_of, task, view.schema) for task in view.scan()]
+    digests = Digests()
+    for batch in engine.run(tasks, description=f"Reading {view.path}"):
+        for text in batch.column("digests").to_pylist():
+            digests.add(_parsed(text))
+    return digests.of(view.schema.by_id)
+
+
+@kernel
+def digests_of(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the digests of the rows of a task."""
+    digests = Digests()
+    for rows in run_task(task):
+        digests.add(hash_rows(rows, schema).digests)
+    yield _report(digests=digests)
+
+
+def _check_digests(view: HavasuDataset, digests: Digests) -> Iterator[Finding]:
+    found = digests.of(view.schema.by_id)
+    wrong = [
+        field.name
+        for field in view.schema.fields
+        if view.snapshot.digests.get(field.id) != found[field.id]
+    ]
+    if wrong:
+        yield Finding(
+            f"{view.path}/snapshot.json",
+            f"the rows do not have the digests it says, in column {', '.join(wrong)}",
+        )
+
+
+def _check_delete_file(
+    view: HavasuDataset,
+    entry: Entry,
+    here: Mapping[str, Entry],
+    findings: Findings,
+    checked: set[str],
+) -> bool:
+    """Check one delete file; return whether it can be read."""
+    count = len(findings.found)
+    with findings.catching(f"{view.path}: delete file {entry.file}"):
+        if entry.file not in checked:
+            view.storage.files.verify(entry.file)
+            checked.add(entry.file)
+        if entry.targets.keys() <= here.keys():
+            verify_delete_file(view, entry)
+            mark_verified(view.storage.keys, entry.file)
+    return len(findings.found) == count
+
+
+def _task(view: HavasuDataset, entry: Entry, deletes: Sequence[Entry], *, hashed: bool) -> Task:
+    paths = tuple(view.file_path(delete) for delete in deletes if entry.file in delete.targets)
+    return task_of(
+        check_data_file,
+        view.file_path(entry),
+        format_entry(entry),
+        view.past_schema(entry.schema),
+        view.schema,
+        paths,
+        hashed,
+    )
+
+
+@kernel
+def check_data_file(
+    path: str,
+    document: bytes,
+    written: Schema,
+    schema: Schema,
+    deletes: tuple[str, ...],
+    hashed: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row for each thing that is wrong with a data file, then the digests of its live rows.
+
+    `written` is the schema that the entry names, `schema` the dataset's; with `hashed`
+    the bytes of the file are hashed too.
+    """
+    file = Path(path).name
+    entry = parse_entry(document, file, file)
+    try:
+        if hashed:
+            _check_hash(path)
+        for message in _problems(path, entry, written):
+            yield _report(message)
+        deleted = deleted_positions(file, deletes)
+        digests = Digests()
+        for rows in read_row_groups(path, schema, deleted=deleted):
+            digests.add(hash_rows(rows, schema).digests)
+        yield _report(digests=digests)
+    except HavasuError as error:
+        yield _report(error.message, error.hints[0] if error.hints else None)
+
+
+def _check_hash(path: str) -> None:
+    name = Path(path).name
+    with Path(path).open("rb", buffering=0) as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != name:
+        raise CorruptDataFileError(name, f"its bytes have the hash {found}")
+
+
+def _problems(path: str, entry: Entry, written: Schema) -> Iterator[str]:
+    with open_parquet(path) as file:
+        if file.metadata.num_rows != entry.rows:
+            yield f"it has {file.metadata.num_rows} rows, its entry says {entry.rows}"
+        if entry.splits and split_offsets(file.metadata) != entry.splits:
+            yield "its row groups do not begin where its entry says"
+        if lacks(file.schema_arrow, written):
+            yield "it lacks columns of the schema that its entry names"
+    check = ValueCheck(entry, written)
+    for rows in read_row_groups(path, written):
+        check.add(rows)
+    yield from check.problems()
+
+
+def _report(
+    message: str | None = None, hint: str | None = None, *, digests: Digests | None = None
+) -> pa.RecordBatch:
+    text = None
+    if digests is not None:
+        text = json.dumps({str(number): list(lanes) for number, lanes in digests.sums.items()})
+    return pa.RecordBatch.from_pylist(
+        [{"message": message, "hint": hint, "digests": text}], schema=_REPORT
+    )
+
+
+def _parsed(text: str) -> dict[int, Digest]:
+    return {int(number): (lanes[0], lanes[1]) for number, lanes in json.loads(text).items()}

@@ -1,0 +1,121 @@
+"""Checking values against the statistics and bounds of their file's entry.
+
+Statistics may be wider than the values, never narrower: a query passes over a file by
+them, so a value outside of them is a row that is never found.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.model.arrow import arrow_type
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Decimal, Field, Fixed, Primitive, children
+
+__all__ = ["ValueCheck", "parse_bound"]
+
+
+class ValueCheck:
+    """Sees the rows of a file, then tells which columns its entry is wrong about."""
+
+    def __init__(self, entry: Entry, schema: Schema) -> None:
+        self._entry = entry
+        self._schema = schema
+        self._nulls = dict.fromkeys(schema.by_id, 0)
+        self._bounds: dict[int, Bounds] = {}
+        self._outside: set[int] = set()
+        self._limits = {field.id: _limits(field, entry) for field in schema.fields}
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Look at some rows."""
+        for field, column in zip(self._schema.fields, rows.columns, strict=True):
+            self._nulls[field.id] += column.null_count
+            if field.geometry is not None:
+                found = bounds_of(column, field.geometry.encoding)
+                known = self._bounds.get(field.id)
+                if found is not None:
+                    self._bounds[field.id] = found if known is None else known.union(found)
+            elif not self._inside(column, self._limits[field.id]):
+                self._outside.add(field.id)
+
+    @staticmethod
+    def _inside(column: pa.Array, limits: tuple[pa.Scalar | None, pa.Scalar | None]) -> bool:
+        low, high = limits
+        beyond = [
+            compare(column, limit)
+            for compare, limit in ((pc.less, low), (pc.greater, high))
+            if limit is not None
+        ]
+        return not any(pc.any(mask).as_py() for mask in beyond)
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong, one line for each."""
+        for field in self._schema.fields:
+            if field.required and self._nulls[field.id]:
+                yield f"column {field.name!r} is required and has nulls"
+            statistics = self._entry.statistics.get(field.id)
+            # Of a nested column the leaves are counted, one by one.
+            if statistics is not None and not children(field.type):
+                if statistics.values != self._entry.rows:
+                    yield f"the statistics of column {field.name!r} are of {statistics.values} values"
+                if statistics.nulls != self._nulls[field.id]:
+                    yield (
+                        f"column {field.name!r} has {self._nulls[field.id]} nulls, "
+                        f"its statistics say {statistics.nulls}"
+                    )
+            if field.id in self._outside:
+                yield f"column {field.name!r} has values outside of its statistics"
+            yield from self._bounds_problem(field)
+
+    def _bounds_problem(self, field: Field) -> Iterator[str]:
+        said, found = self._entry.bounds.get(field.id), self._bounds.get(field.id)
+        if said is not None and found is not None and not said.covers(found):
+            yield f"column {field.name!r} has geometries outside of its bounds"
+
+
+def _limits(field: Field, entry: Entry) -> tuple[pa.Scalar | None, pa.Scalar | None]:
+    statistics = entry.statistics.get(field.id)
+    if statistics is None or field.geometry is not None or children(field.type):
+        return None, None
+    return parse_bound(statistics.lower, field), parse_bound(statistics.upper, field)
+
+
+def parse_bound(value: Any, field: Field) -> pa.Scalar | None:
+    """Return a bound of an entry as a value of its column; None where it cannot be one."""
+    if value is None:
+        return None
+    try:
+        return pa.scalar(_python_value(value, field), arrow_type(field.type))
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
+        return None
+
+
+def _python_value(value: Any, field: Field) -> Any:
+    match field.type:
+        case Decimal():
+            return decimal.Decimal(value)
+        case Fixed(length):
+            # Cut to 16 bytes; what was cut away may be anything.
+            data = bytes.fromhex(value)
+            if len(data) != length:
+                raise ValueError("it was cut short")
+            return data
+        case Primitive.UUID | Primitive.BINARY:
+            return bytes.fromhex(value)
+        case Primitive.DATE:
+            return datetime.date.fromisoformat(value)
+        case Primitive.TIME:
+            return datetime.time.fromisoformat(value)
+        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            return datetime.datetime.fromisoformat(value)
+        case _:
+            return value

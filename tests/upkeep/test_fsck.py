@@ -1,0 +1,332 @@
+"""A sound dataset has no findings; each kind of damage is named; key caches are mended."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from havasu_vc.datasets.folder import MemoryFolder, guard_of
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
+from havasu_vc.formats.havasu.snapshot import format_snapshot
+from havasu_vc.formats.lfs import Pointer, format_pointer
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Geometry, Primitive
+from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.memory import MemoryDatasets
+from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
+from havasu_vc.upkeep.finding import Finding
+from havasu_vc.upkeep.fsck import check_dataset
+from tests.datasets.thresholds import tiny_thresholds
+
+POINT = bytes.fromhex("0101000000000000000000f03f000000000000f03f")
+SCHEMA = Schema(
+    (
+        Field(1, "fid", Primitive.LONG, required=True),
+        Field(2, "name", Primitive.STRING),
+        Field(3, "geom", Primitive.BINARY, geometry=Geometry()),
+    ),
+    (1,),
+)
+ROWS: list[Row] = [{1: number, 2: f"name {number}", 3: POINT} for number in range(8)]
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Iterator[MemoryDatasets]:
+    with tiny_thresholds():
+        found = MemoryDatasets(tmp_path)
+        # fsck looks at what a commit would have stored.
+        object.__setattr__(found.storage, "staging", found.storage.files)
+        yield found
+
+
+@pytest.fixture
+def dataset(datasets: MemoryDatasets) -> HavasuDataset:
+    """A dataset of two data files and a delete file."""
+    after = [*ROWS[:6], {**ROWS[6], 2: "changed"}, ROWS[7]]
+    return datasets.apply(
+        datasets.new(SCHEMA, ROWS), stream_of(changes_between(ROWS, after, SCHEMA), SCHEMA)
+    )
+
+
+def check(view: HavasuDataset, *, full: bool = True) -> list[Finding]:
+    with LocalEngine(threads=1) as engine:
+        return list(check_dataset(view, engine, full=full))
+
+
+def entry_of(view: HavasuDataset, content: Content = Content.DATA) -> Entry:
+    return next(entry for entry in view.entries.values() if entry.content is content)
+
+
+def replaced(view: HavasuDataset, documents: dict[str, bytes | None]) -> HavasuDataset:
+    """Return the dataset with other documents, and a guard that agrees with them."""
+    assert isinstance(view.folder, MemoryFolder)
+    files = {**view.folder.files, **documents}
+    folder = MemoryFolder({path: data for path, data in files.items() if data is not None})
+    snapshot = view.snapshot
+    folder.files["snapshot.json"] = format_snapshot(snapshot, guard_of(folder, view.path))
+    return HavasuDataset(view.path, folder, view.storage)
+
+
+def with_entry(view: HavasuDataset, entry: Entry, **facts: object) -> HavasuDataset:
+    document = {**json.loads(format_entry(entry)), **facts}
+    return replaced(view, {entry.path: json.dumps(document).encode()})
+
+
+def test_a_sound_dataset_has_no_findings(dataset: HavasuDataset) -> None:
+    assert len(dataset.entries) == 3
+    assert check(dataset) == []
+    assert check(dataset, full=False) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), schema=schemas())
+def test_whatever_we_write_is_sound(
+    data: st.DataObject, schema: Schema, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    datasets = MemoryDatasets(tmp_path_factory.mktemp("sound"))
+    object.__setattr__(datasets.storage, "staging", datasets.storage.files)
+    unique_by = (lambda row: key_of(row, schema)) if schema.key else None
+    tables = st.lists(rows_of(schema), max_size=12, unique_by=unique_by)
+    old, new = data.draw(tables), data.draw(tables)
+    with tiny_thresholds():
+        before = datasets.new(schema, old)
+        after = datasets.apply(before, stream_of(changes_between(old, new, schema), schema))
+        assert check(before) == check(after) == []
+
+
+Damage = Callable[[HavasuDataset], HavasuDataset]
+
+
+def lose_pointer(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {entry_of(view).pointer_path: None})
+
+
+def other_pointer(view: HavasuDataset) -> HavasuDataset:
+    entry = entry_of(view)
+    return replaced(view, {entry.pointer_path: format_pointer(Pointer(entry.file, 1))})
+
+
+def no_pointer(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {entry_of(view).pointer_path: b"hello"})
+
+
+def stray_entry(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {"files/ab/readme.json": b"{}"})
+
+
+def broken_entry(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {entry_of(view).path: b"{"})
+
+
+def lose_past(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {f"meta/past/{entry_of(view).schema}.json": None})
+
+
+def other_past(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {f"meta/past/{entry_of(view).sort_order}.json": b"{}"})
+
+
+def lose_target(view: HavasuDataset) -> HavasuDataset:
+    target = view.entries[next(iter(entry_of(view, Content.DELETES).targets))]
+    return replaced(view, {target.path: None, target.pointer_path: None})
+
+
+def low_column_id(view: HavasuDataset) -> HavasuDataset:
+    properties = json.loads(view.folder.read("meta/properties.json") or b"")
+    document = json.dumps({**properties, "last-column-id": 1}).encode()
+    return replaced(view, {"meta/properties.json": document})
+
+
+def lose_file(view: HavasuDataset) -> HavasuDataset:
+    view.storage.files.delete(entry_of(view).file)
+    return view
+
+
+def broken_schema(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {"meta/schema.json": b'{"type": "struct"}'})
+
+
+def changed_behind_the_guard(view: HavasuDataset) -> HavasuDataset:
+    assert isinstance(view.folder, MemoryFolder)
+    view.folder.files["meta/properties.json"] += b"\n"
+    return view
+
+
+@pytest.mark.parametrize(
+    ("damage", "where", "message"),
+    [
+        (lose_pointer, "parcels/files/", "its pointer below data/ is missing"),
+        (other_pointer, "parcels/data/", "its hash or size is not that of the entry"),
+        (no_pointer, "parcels/data/", "it is not a Git LFS pointer"),
+        (stray_entry, "parcels/files/ab/readme.json", "this is no name of an entry"),
+        (broken_entry, "parcels/files/", "not valid JSON"),
+        (lose_past, "parcels/meta/past/", "files were written with this schema"),
+        (other_past, "parcels/meta/past/", "its content is not what its name says"),
+        (lose_target, "parcels/files/", "which is no live data file"),
+        (low_column_id, "parcels/meta/properties.json", "last-column-id is 1"),
+        (lose_file, "parcels: data file ", "is not in this repository's store"),
+        (broken_schema, "parcels/meta/schema.json", "fields is not what it must be"),
+        (changed_behind_the_guard, "parcels/snapshot.json", "unfinished merge"),
+    ],
+)
+@pytest.mark.parametrize("full", [False, True])
+def test_damage_is_named(
+    dataset: HavasuDataset, damage: Damage, where: str, message: str, full: bool
+) -> None:
+    findings = check(damage(dataset), full=full)
+
+    assert any(f.where.startswith(where) and message in f.message for f in findings), findings
+    assert all("\n" not in finding.message for finding in findings)
+
+
+def flip(path: Path, at: int) -> None:
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("content", list(Content))
+def test_a_changed_byte_is_found(dataset: HavasuDataset, content: Content) -> None:
+    entry = entry_of(dataset, content)
+    flip(dataset.storage.files.path(entry.file), entry.size // 2)
+
+    assert check(dataset, full=False) == []
+    assert any(entry.file in finding.where for finding in check(dataset))
+
+
+def test_a_file_of_another_size_is_found_without_reading_it(dataset: HavasuDataset) -> None:
+    path = dataset.storage.files.path(entry_of(dataset).file)
+    path.chmod(0o644)
+    with path.open("ab") as file:
+        file.write(b".")
+
+    (finding,) = check(dataset, full=False)
+
+    assert "bytes instead of" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"rows": 7}, "rows, its entry says 7"),
+        ({"split-offsets": [9]}, "row groups do not begin where"),
+        ({"geometry-bounds": {"3": [5, 5, 6, 6]}}, "geometries outside of its bounds"),
+    ],
+)
+def test_an_entry_that_lies_is_found(
+    dataset: HavasuDataset, facts: dict[str, object], message: str
+) -> None:
+    findings = check(with_entry(dataset, entry_of(dataset), **facts))
+
+    assert any(message in finding.message for finding in findings), findings
+
+
+@pytest.mark.parametrize(
+    ("number", "fact", "message"),
+    [
+        ("1", {"upper": 1}, "column 'fid' has values outside of its statistics"),
+        ("2", {"lower": "o"}, "column 'name' has values outside of its statistics"),
+        ("2", {"nulls": 3}, "column 'name' has 0 nulls, its statistics say 3"),
+        ("1", {"values": 3}, "the statistics of column 'fid' are of 3 values"),
+    ],
+)
+def test_statistics_that_lie_are_found(
+    dataset: HavasuDataset, number: str, fact: dict[str, object], message: str
+) -> None:
+    entry = max(dataset.data_entries, key=lambda entry: entry.rows)
+    statistics = json.loads(format_entry(entry))["statistics"]
+    statistics[number] |= fact
+
+    findings = check(with_entry(dataset, entry, statistics=statistics))
+
+    assert [finding.message for finding in findings] == [message]
+
+
+def test_wider_statistics_are_no_lie(dataset: HavasuDataset) -> None:
+    entry = max(dataset.data_entries, key=lambda entry: entry.rows)
+    statistics = json.loads(format_entry(entry))["statistics"]
+    statistics["1"] |= {"lower": -5, "upper": 1000}
+
+    assert check(with_entry(dataset, entry, statistics=statistics)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("rows", "9 rows, the entries add up to 8"), ("deleted_rows", "9 deleted rows"), ("size", "9 bytes")],
+)
+def test_sums_that_lie_are_found(dataset: HavasuDataset, name: str, message: str) -> None:
+    from dataclasses import replace
+
+    snapshot = replace(dataset.snapshot, **{name: 9})
+    dataset.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
+        snapshot, dataset.guard
+    )
+    view = HavasuDataset(dataset.path, dataset.folder, dataset.storage)
+
+    assert any(message in finding.message for finding in check(view, full=False))
+
+
+def test_digests_that_lie_are_found(dataset: HavasuDataset) -> None:
+    from dataclasses import replace
+
+    snapshot = replace(dataset.snapshot, digests={**dataset.snapshot.digests, 2: (1, 2)})
+    dataset.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
+        snapshot, dataset.guard
+    )
+    view = HavasuDataset(dataset.path, dataset.folder, dataset.storage)
+
+    (finding,) = check(view)
+
+    assert finding.message == "the rows do not have the digests it says, in column name"
+
+
+def test_a_key_that_stands_twice_is_found(datasets: MemoryDatasets) -> None:
+    from havasu_vc.datasets.havasu.build import NewDataset
+    from havasu_vc.datasets.folder import edited
+    from havasu_vc.datasets.havasu.writing import write_data_files
+    from havasu_vc.testing.tables import batch_of
+
+    new = NewDataset("parcels", SCHEMA, table_uuid="test", meta={})
+    files = [
+        file
+        for rows in (ROWS[:5], ROWS[4:])
+        for file in write_data_files(
+            [batch_of(rows, SCHEMA)],
+            new.layout,
+            datasets.storage.files,
+            datasets.storage.keys,
+            origin=Origin.IMPORT,
+        )
+    ]
+    view = datasets.view(edited(None, new.edit(files)))
+
+    (finding,) = check(view)
+
+    assert finding.message.startswith("the key 4 stands twice, in ")
+
+
+@pytest.mark.parametrize("at", [0, 9, 16, 30, -1])
+def test_a_damaged_key_cache_is_reported_once_and_removed(dataset: HavasuDataset, at: int) -> None:
+    path = next(
+        path for path in dataset.storage.keys.iterdir() if not path.name.endswith("-verified")
+    )
+    flip(path, at)
+
+    (finding,) = check(dataset)
+
+    assert "key cache" in finding.where
+    assert check(dataset) == []
+
+
+def test_files_that_were_hashed_are_not_hashed_again(dataset: HavasuDataset) -> None:
+    checked: set[str] = set()
+    with LocalEngine(threads=1) as engine:
+        assert list(check_dataset(dataset, engine, full=True, checked=checked)) == []
+
+    assert checked == set(dataset.entries)
