@@ -60,7 +60,8 @@ def test_a_style_is_in_the_format_or_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("10", 10), ("1k", 1024), ("2 M".replace(" ", ""), 2 << 20), ("1GiB", 1 << 30)]
+    ("text", "size"),
+    [("10", 10), ("1k", 1024), ("2 M".replace(" ", ""), 2 << 20), ("1GiB", 1 << 30)],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size

@@ -147,7 +147,7 @@ def test_no_repository(tmp_path: Path) -> None:
 def test_what_nobody_expects(
     monkeypatch: pytest.MonkeyPatch, run: Run, error: BaseException, code: int, line: str
 ) -> None:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise error
 
     monkeypatch.delenv("HAVASU_VC_DEBUG", raising=False)

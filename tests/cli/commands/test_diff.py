@@ -1,0 +1,158 @@
+"""`havasu-vc diff`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+
+RANGE = "HEAD^...HEAD"
+
+
+def features(run: Run, *arguments: str) -> list[Any]:
+    diff = json.loads(succeed(run("diff", "-o", "json", *arguments)).stdout)
+    found = diff["kart.diff/v1+hexwkb"].get("points", {})
+    assert isinstance(found, dict)
+    return list(found.get("feature", []))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ((RANGE,), 3),
+        (("HEAD^..HEAD",), 3),
+        (("HEAD^", "HEAD"), 3),
+        (("HEAD^",), 3),
+        (("HEAD^?...HEAD", "points"), 3),
+        (("[EMPTY]...HEAD^",), 3),
+        ((RANGE, "points:feature:2"), 1),
+        ((RANGE, "po*:feature"), 3),
+        ((RANGE, "points:meta"), 0),
+        ((RANGE, "--", "points:feature:4"), 1),
+        (("HEAD...HEAD",), 0),
+        ((), 0),
+    ],
+)
+def test_which_changes(run: Run, arguments: tuple[str, ...], count: int) -> None:
+    assert len(features(run, *arguments)) == count
+
+
+def test_text(run: Run) -> None:
+    lines = succeed(run("diff", RANGE, "points:feature:2")).stdout.splitlines()
+
+    assert lines[:2] == ["--- points:feature:2", "+++ points:feature:2"]
+    assert [" ".join(line.split()) for line in lines[2:]] == ["- name = two", "+ name = TWO"]
+
+
+@pytest.mark.parametrize("form", ["json:extracompact", "json-lines", "geojson"])
+def test_other_forms(run: Run, form: str) -> None:
+    result = succeed(run("diff", RANGE, "-o", form))
+
+    assert '"TWO"' in result.stdout
+    assert result.stderr == ""
+
+
+def test_styles_are_one_setting(run: Run) -> None:
+    apart = succeed(run("diff", RANGE, "-o", "json", "--json-style", "compact")).stdout
+
+    assert apart == succeed(run("diff", RANGE, "-o", "json:compact")).stdout
+    assert apart.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((RANGE,), 0),
+        ((RANGE, "--exit-code"), 1),
+        ((RANGE, "-o", "quiet"), 1),
+        (("HEAD...HEAD", "-o", "quiet"), 0),
+        ((RANGE, "--exit-code", "--diff-format", "none"), 1),
+        ((RANGE, "--exit-code", "--diff-format", "no-data-changes"), 1),
+        (("HEAD...HEAD", "--exit-code"), 0),
+    ],
+)
+def test_exit_codes(run: Run, arguments: tuple[str, ...], code: int) -> None:
+    assert run("diff", *arguments).exit_code == code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-o", "feature-count"), ("--only-feature-count",), ("--only-feature-count=fast",)],
+)
+def test_counts(run: Run, arguments: tuple[str, ...]) -> None:
+    assert succeed(run("diff", RANGE, *arguments)).stdout == "points:\n\t3 features changed\n"
+
+
+def test_counts_as_json(run: Run) -> None:
+    result = succeed(run("diff", RANGE, "-o", "json", "--only-feature-count"))
+
+    assert json.loads(result.stdout) == {"points": 3}
+
+
+def test_halves(run: Run) -> None:
+    found = features(run, RANGE, "--delta-filter", "++")
+
+    assert [change["++"]["name"] for change in found if change.get("++")] == ["four"]
+    assert run("diff", RANGE, "--delta-filter", "x").exit_code == 2
+
+
+def test_another_crs(run: Run) -> None:
+    result = succeed(run("diff", RANGE, "-o", "geojson", "--crs", "EPSG:2193", "points:feature:4"))
+    (feature,) = json.loads(result.stdout)["features"]
+
+    x, y = feature["geometry"]["coordinates"]
+    assert 1_700_000 < x < 1_800_000
+    assert 5_400_000 < y < 5_450_000
+
+
+def test_output(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "diff.json"
+    result = succeed(run("diff", RANGE, "-o", "json", "--output", path))
+
+    assert result.stdout == ""
+    assert path.read_text() == succeed(run("diff", RANGE, "-o", "json")).stdout
+
+
+def test_output_of_one_file_for_each_dataset(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    succeed(run("diff", RANGE, "-o", "geojson", "--output", folder))
+
+    assert [path.suffix for path in folder.iterdir()] == [".geojson"]
+
+
+def test_colours(run: Run) -> None:
+    assert "\x1b[31m" in succeed(run("diff", RANGE, "--color", "always")).stdout
+    assert "\x1b" not in succeed(run("diff", RANGE)).stdout
+
+
+def test_without_revisions_it_says_that_there_is_no_working_copy(run: Run) -> None:
+    result = succeed(run("diff"))
+
+    assert result.stdout == ""
+    assert result.stderr.startswith("Note: there is no working copy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("nope",), 2),
+        (("nope...HEAD",), 47),
+        ((RANGE, "nope"), 2),
+        ((RANGE, "points:nope"), 2),
+        ((RANGE, "points:feature:x"), 2),
+        ((RANGE, "--crs", "EPSG:99999"), 25),
+        ((RANGE, "-o", "nope"), 2),
+        ((RANGE, "-o", "geojson", "--only-feature-count"), 2),
+        ((RANGE, "-o", "json:compact", "--json-style", "pretty"), 2),
+        ((RANGE, "--output", "/nope/nope/x.json"), 11),
+    ],
+)
+def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
+    result = run("diff", *arguments)
+
+    assert result.exit_code == code, result.output
+    assert result.stderr.startswith("Error: ")
+    assert "Traceback" not in result.output

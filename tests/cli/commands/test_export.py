@@ -1,0 +1,64 @@
+"""`havasu-vc export`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+
+
+def test_it_writes_a_revision(run: Run, tmp_path: Path) -> None:
+    new, old = tmp_path / "new.csv", tmp_path / "old.csv"
+    result = succeed(run("export", "points", new, "--columns", "id,name"))
+    succeed(run("export", "points@HEAD^", old, "--columns", "id,name"))
+
+    assert result.stderr == f"Wrote 3 rows of points to {new}\n"
+    assert result.stdout == ""
+    assert "TWO" in new.read_text()
+    assert "two" in old.read_text()
+
+
+def test_what_is_there_stays_unless_told(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    path.write_text("mine")
+
+    assert run("export", "points", path).exit_code == 2
+    assert path.read_text() == "mine"
+    succeed(run("export", "points", path, "--overwrite"))
+    assert path.read_bytes()[:4] == b"PAR1"
+
+
+def test_format_and_ref(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    succeed(run("export", "points", path, "--ref", "HEAD^", "--format", "parquet"))
+
+    assert path.read_bytes()[-4:] == b"PAR1"
+
+
+def test_changes(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "changes.csv"
+    result = succeed(run("export", "points", path, "--changes", "HEAD^...HEAD"))
+
+    assert "changed row" in result.stderr
+    assert "TWO" in path.read_text()
+    assert "one" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("nope", "out.csv"), 49),
+        (("points@nope", "out.csv"), 47),
+        (("points", "out.nope"), 2),
+        (("points", "out.csv", "--crs", "EPSG:99999"), 25),
+        (("points", "out.csv", "--columns", "nope"), 2),
+        (("points", "no/out.csv"), 11),
+        (("points@v1", "out.csv", "--changes", "HEAD^...HEAD"), 2),
+    ],
+)
+def test_bad_input(run: Run, tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    dataset, file, *options = arguments
+    result = run("export", dataset, tmp_path / file, *options)
+
+    assert result.exit_code == code, result.output
+    assert not (tmp_path / file).exists()

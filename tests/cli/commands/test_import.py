@@ -1,0 +1,109 @@
+"""`havasu-vc import`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SECOND, Run, succeed
+
+
+def test_it_tells_what_came_in(run: Run, csv_file: Path) -> None:
+    result = succeed(run("import", csv_file, "lots", "--primary-key", "id", "-m", "Lots"))
+
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("Imported 3 rows into lots in ")
+    assert lines[1].startswith("[main ")
+    assert lines[1].endswith("] Lots")
+    assert result.stdout == ""
+    assert "Note" not in result.stderr
+
+
+def test_without_a_key_it_says_what_that_means(run: Run, csv_file: Path) -> None:
+    result = succeed(run("import", csv_file, "lots", "--no-primary-key"))
+
+    assert "Note: lots has no key" in result.stderr
+    assert "--primary-key" in result.stderr
+
+
+def test_replace_commits_what_differs(run: Run, csv_file: Path) -> None:
+    succeed(run("import", csv_file, "lots", "--primary-key", "id"))
+    again = succeed(run("import", csv_file, "lots", "--replace"))
+    assert again.stderr.splitlines() == [
+        "No row of lots differs",
+        "Nothing changed, nothing is committed",
+    ]
+
+    csv_file.write_text(SECOND)
+    result = succeed(run("import", csv_file, "lots", "--replace", "-o", "json"))
+    imported = json.loads(result.stdout)["havasu.import/v1"]
+    assert imported["datasets"] == {"lots": {"inserts": 1, "updates": 1, "deletes": 1}}
+    assert imported["commit"] == json.loads(run("log", "-1", "-o", "json").stdout)[0]["commit"]
+
+
+def test_what_is_there_is_not_replaced_unasked(run: Run, csv_file: Path) -> None:
+    result = run("import", csv_file, "points")
+
+    assert result.exit_code == 2
+    assert "--replace" in result.stderr
+
+
+def test_a_dry_run_commits_nothing(run: Run, csv_file: Path) -> None:
+    before = run("log", "-o", "json").stdout
+    result = succeed(run("import", csv_file, "lots", "--primary-key", "id", "--dry-run"))
+
+    assert result.stderr.startswith("Would import 3 rows into lots")
+    assert run("log", "-o", "json").stdout == before
+
+
+def test_options_reach_the_source(run: Run, csv_file: Path) -> None:
+    succeed(
+        run(
+            *("import", csv_file, "lots", "--primary-key", "id", "--leave-out", "height"),
+            *("--csv-drop-coordinates", "--crs", "EPSG:2193", "--geometry-encoding", "wkb"),
+        )
+    )
+    columns = json.loads(run("meta", "get", "lots", "schema.json", "-o", "json").stdout)
+    by_name = {column["name"]: column for column in columns["lots"]["schema.json"]}
+
+    assert {"id", "name"} < set(by_name)
+    assert {"height", "lon", "lat"} & set(by_name) == set()
+    geometry = next(c for c in by_name.values() if c["dataType"] == "geometry")
+    assert geometry["geometryCRS"] == "EPSG:2193"
+
+
+def test_list_names_the_layers(run: Run, csv_file: Path) -> None:
+    assert succeed(run("import", csv_file, "--list")).stdout == "table\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "code"),
+    [
+        ("", (), 28),
+        ("id,name\n1,a\n1,b\n", ("--primary-key", "id"), 23),
+        ("id,name\n1,a\n,b\n", ("--primary-key", "id"), 23),
+        ("id,name\n1,a\n", ("--primary-key", "nope"), 2),
+        ("id,lon,lat\n1,1,1\n", ("--crs", "EPSG:99999"), 25),
+        ("id,name\n1,a\n", ("--primary-key", "id", "--no-primary-key"), 2),
+        ("id,name\n1,a\n", ("--layer", "a", "--all-layers"), 2),
+    ],
+)
+def test_bad_input_changes_nothing(
+    run: Run, csv_file: Path, content: str, options: tuple[str, ...], code: int
+) -> None:
+    before = run("log", "-o", "json").stdout
+    csv_file.write_text(content)
+    result = run("import", csv_file, "lots", *options)
+
+    assert result.exit_code == code, result.output
+    assert result.stderr.startswith("Error: ")
+    assert run("log", "-o", "json").stdout == before
+
+
+@pytest.mark.parametrize("name", ["../x", "a/.git/b", "points/inner", "a\nb"])
+def test_bad_names(run: Run, csv_file: Path, name: str) -> None:
+    assert run("import", csv_file, name).exit_code == 2
+
+
+def test_no_such_file(run: Run, tmp_path: Path) -> None:
+    assert run("import", tmp_path / "nope.parquet").exit_code == 48

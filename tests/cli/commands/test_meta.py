@@ -1,0 +1,76 @@
+"""`havasu-vc meta`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+
+
+def get(run: Run, *names: str) -> dict[str, Any]:
+    found = json.loads(succeed(run("meta", "get", "points", *names, "-o", "json")).stdout)
+    return dict(found["points"])
+
+
+def test_set_and_get(run: Run, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("About\npoints\n")
+    result = succeed(run("meta", "set", "points", "title=A=B", f"description=@{text}", "-m", "Say"))
+
+    assert result.stderr.splitlines()[0].endswith("] Say")
+    assert get(run, "title", "description") == {"title": "A=B", "description": "About\npoints"}
+    assert (
+        succeed(run("meta", "get", "points", "title")).stdout == "points\n    title\n        A=B\n"
+    )
+
+
+def test_unset(run: Run) -> None:
+    succeed(run("meta", "set", "points", "title=Old"))
+    succeed(run("meta", "set", "points", "--unset", "title"))
+
+    assert run("meta", "get", "points", "title").exit_code == 40
+
+
+def test_a_schema_evolves(run: Run) -> None:
+    columns = get(run, "schema.json")["schema.json"]
+    for column in columns:
+        if column["name"] == "name":
+            column["name"] = "label"
+    succeed(run("meta", "set", "points", f"schema.json={json.dumps(columns)}"))
+
+    assert "label" in [column["name"] for column in get(run)["schema.json"]]
+    assert "name" in [
+        column["name"]
+        for column in json.loads(
+            run("meta", "get", "points", "schema.json", "--ref", "HEAD^", "-o", "json").stdout
+        )["points"]["schema.json"]
+    ]
+
+
+def test_what_is_shown_cannot_control_the_terminal(run: Run) -> None:
+    succeed(run("meta", "set", "points", "title=a\x1b[31mb"))
+
+    assert "\x1b" not in succeed(run("meta", "get")).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("points",), 2),
+        (("points", "title"), 2),
+        (("points", "title=a", "title=b"), 2),
+        (("points", "nope=a"), 2),
+        (("points", "schema.json=nope"), 2),
+        (("points", "schema.json=[]"), 23),
+        (("points", "title=@/nope/nope"), 11),
+        (("nope", "title=a"), 49),
+    ],
+)
+def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
+    before = run("log", "-o", "json").stdout
+    result = run("meta", "set", *arguments)
+
+    assert result.exit_code == code, result.output
+    assert run("log", "-o", "json").stdout == before

@@ -1,0 +1,36 @@
+"""`havasu-vc status`."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run, invoke, succeed
+
+
+def test_text(run: Run) -> None:
+    result = succeed(run("status"))
+
+    assert result.stdout.startswith("On branch main\n")
+    assert result.stderr == ""
+
+
+def test_json(run: Run) -> None:
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)
+
+    assert list(status) == ["kart.status/v2"]
+    assert status["kart.status/v2"]["branch"] == "main"
+    assert len(status["kart.status/v2"]["commit"]) == 40
+
+
+def test_a_merge_that_stopped_is_told(run: Run, repo: Path) -> None:
+    head = json.loads(run("status", "-o", "json").stdout)["kart.status/v2"]["commit"]
+    (repo / ".git" / "MERGE_HEAD").write_text(head + "\n")
+
+    assert "A git merge is not finished" in succeed(run("status")).stdout
+    status = json.loads(run("status", "-o", "json").stdout)
+    assert status["havasu.status/v1"]["state"] == "merge"
+
+
+def test_before_the_first_commit(tmp_path: Path) -> None:
+    succeed(invoke(["init", tmp_path]))
+
+    assert "Empty repository" in succeed(invoke(["-C", tmp_path, "status"])).stdout
