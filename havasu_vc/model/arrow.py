@@ -78,6 +78,7 @@ _SOURCES: dict[str, pa.DataType] = {str(type_): type_ for type_ in _WIDENED}
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
 _DURATION = re.compile(r"duration\[(s|ms|us|ns)\]")
 _DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(u?int(?:8|16|32|64))>")
+_DECIMAL = re.compile(r"decimal(32|64|256)\((\d+), (\d+)\)")
 _FIXED_LIST = re.compile(r"fixed_size_list\[(\d+)\]")
 
 
@@ -272,6 +273,8 @@ def source_type(field: Field) -> pa.DataType:
         return pa.timestamp(match[1], tz=match[2])
     if match := _DURATION.fullmatch(name):
         return pa.duration(match[1])
+    if match := _DECIMAL.fullmatch(name):
+        return _DECIMALS[match[1]](int(match[2]), int(match[3]))
     if match := _DICTIONARY.fullmatch(name):
         return pa.dictionary(_INDICES[match[2]], stored)
     if name == "large_list" and isinstance(field.type, List):
@@ -296,6 +299,7 @@ def _source_nested(field: Field) -> pa.DataType:
             return arrow_type(field.type)
 
 
+_DECIMALS = {"32": pa.decimal32, "64": pa.decimal64, "256": pa.decimal256}
 _INDICES = {
     str(type_): type_
     for type_ in (

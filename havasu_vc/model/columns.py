@@ -148,7 +148,8 @@ def schema_of(
 
 
 def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]) -> Field:
-    if not isinstance(column, dict) or not isinstance(column.get("name"), str):
+    named = isinstance(column, dict) and isinstance(column.get("name"), str)
+    if not named or not column["name"]:
         raise SchemaViolationError("each column of a schema is an object with a name")
     name = column["name"]
     unknown = sorted(set(column) - _KNOWN)
@@ -158,6 +159,8 @@ def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]
     old = known.get(int(identifier)) if identifier.isdecimal() else None
     try:
         type_, geometry = _parse_type(column, old, new_id)
+    except KeyError as error:
+        raise SchemaViolationError(f"column {name!r} has no {error}") from error
     except (ValueError, TypeError) as error:
         raise SchemaViolationError(f"column {name!r}: {error}") from error
     if old is None:

@@ -2,8 +2,8 @@
 
 Columns may be added, dropped, renamed, reordered and widened, by field id. A renamed
 column keeps the name it has in files; a column that takes over a name which files
-still use for another gets one of its own. A column once required, or part of the key,
-cannot be dropped; nothing may be narrowed, for that could lose values.
+still use for another gets one of its own. A column of the key can only be dropped when
+another key is chosen; nothing may be narrowed, for that could lose values.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def widens(old: Type, new: Type) -> bool:
 
 def check_evolution(old: Schema, new: Schema) -> None:
     """Raise unless rows of the old schema can be read under the new one without loss."""
+    kept = set(old.identifier_ids)
     for field in new.fields:
         before = old.by_id.get(field.id)
         if before is None:
@@ -73,8 +74,14 @@ def check_evolution(old: Schema, new: Schema) -> None:
                 )
             continue
         _check_column(before, field)
-    if old.identifier_ids and set(old.identifier_ids) - set(new.by_id):
-        gone = old.by_id[min(set(old.identifier_ids) - set(new.by_id))]
+        rekeyed = field.id in new.identifier_ids and set(new.identifier_ids) != kept
+        # Another key means that all rows are read anyway, and nulls in it are refused then.
+        if field.required and not before.required and not rekeyed:
+            raise SchemaViolationError(
+                f"column {field.name!r} cannot become required: it may hold nulls"
+            )
+    if kept - set(new.by_id) and not new.identifier_ids:
+        gone = old.by_id[min(kept - set(new.by_id))]
         raise SchemaViolationError(
             f"key column {gone.name!r} cannot be dropped",
             hints=("choose another key in the same change",),
@@ -87,10 +94,6 @@ def _check_column(before: Field, field: Field) -> None:
             f"column {field.name!r} cannot become {field.type}: "
             f"it is {before.type} and values could be lost",
             hints=("add a column of the new type and fill it",),
-        )
-    if field.required and not before.required:
-        raise SchemaViolationError(
-            f"column {field.name!r} cannot become required: it may hold nulls"
         )
     if (before.geometry is None) != (field.geometry is None):
         raise SchemaViolationError(f"column {field.name!r} cannot change to or from a geometry")
