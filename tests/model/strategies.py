@@ -104,7 +104,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     return Schema(fields, tuple(sorted(chosen)))
 
 
-moments = st.integers(-(10**14), 10**14)
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 integers = {
     type_: st.integers(*limits)
     for type_, limits in (
@@ -123,12 +123,10 @@ blobs = st.binary(max_size=30)
 
 
 def _whole(type_: pa.DataType, factor: int = 1) -> st.SearchStrategy[pa.Array]:
-    limit = 2**31 - 1 if type_.bit_width == 32 else 10**14
-    numbers = st.integers(-limit // factor, limit // factor).map(lambda n: n * factor)
-    storage = pa.int32() if type_.bit_width == 32 else pa.int64()
-    return st.lists(st.none() | numbers, max_size=6).map(
-        lambda values: pa.array(values, storage).cast(type_)
-    )
+    # Some 200 years around 1970, which every unit can hold.
+    limit = 7 * 10**9 * _PER_SECOND[type_.unit] // factor
+    numbers = st.integers(-limit, limit).map(lambda n: n * factor)
+    return _of(pa.int64(), numbers).map(lambda array: array.cast(type_))
 
 
 def _times(type_: pa.DataType, a_day: int) -> st.SearchStrategy[pa.Array]:
