@@ -11,8 +11,8 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.writers.commits import ABBREVIATED, format_offset, format_time
 
 if TYPE_CHECKING:
-    from havasu_vc.model.counts import ChangeCounts
     from havasu_vc.model.commits import CommitInfo
+    from havasu_vc.model.counts import ChangeCounts
     from havasu_vc.repo import CommitResult, Repo
 
 __all__ = ["commit_json", "tell_commit"]

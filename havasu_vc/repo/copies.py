@@ -21,6 +21,7 @@ from havasu_vc.errors import (
     NotFoundError,
     NotYetSupportedError,
     RevisionNotFoundError,
+    SourceNotFoundError,
 )
 from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
 from havasu_vc.exchange.source import SourceOptions
@@ -68,6 +69,8 @@ def commit_from(
     allow_empty: bool,
 ) -> CommitResult:
     """Commit the edits made in a copy."""
+    if not file.exists():
+        raise SourceNotFoundError(f"there is no file {file}")
     notes: list[str] = []
     makers = (
         _gpkg_makers(repo, file, dataset, notes)

@@ -42,7 +42,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = folder / "points.csv"
     repo = folder / "repo"
     succeed(invoke(["init", repo]))
-    common = ["-C", repo, "import", source, "--primary-key", "id", "--crs", "EPSG:4326"]
+    common: list[str | Path] = [
+        "-C",
+        repo,
+        "import",
+        source,
+        "--primary-key",
+        "id",
+        "--crs",
+        "EPSG:4326",
+    ]
     source.write_text(FIRST)
     succeed(invoke([*common, "-m", "First"]))
     source.write_text(SECOND)

@@ -67,3 +67,7 @@ def test_without_a_file_it_says_how(run: Run) -> None:
 @pytest.mark.parametrize("options", [("-m", " "), ("-m", "a", "-F", "-")])
 def test_messages_that_are_refused(run: Run, edited: Path, options: tuple[str, ...]) -> None:
     assert run("commit", "--from", edited, *options).exit_code == 2
+
+
+def test_no_such_file(run: Run, tmp_path: Path) -> None:
+    assert run("commit", "--from", tmp_path / "nope.gpkg", "-m", "x").exit_code == 48
