@@ -74,8 +74,10 @@ class Invocation:
 
     def open_repo(self) -> Repo:
         """Open the repository that the command is about."""
+        from havasu_vc.cli.quick_arrow import leave_pandas_out
         from havasu_vc.repo import Repo
 
+        leave_pandas_out()
         return Repo.open(self.folder, settings=self.settings())
 
     def _progress(self) -> TerminalProgress | None:

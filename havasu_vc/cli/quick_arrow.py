@@ -1,0 +1,41 @@
+"""pyarrow without pandas, which no command needs.
+
+pyarrow imports pandas, where it is installed, the first time that it is given a Python
+list. That takes longer than most commands do. It tries once, and again only when
+something asks for a DataFrame, so here it tries while pandas cannot be found.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import pyarrow as pa
+
+__all__ = ["leave_pandas_out"]
+
+
+class _NoPandas:
+    """Finds every module but pandas."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Refuse pandas, and leave all else to others."""
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is left out", name=name)
+        return None
+
+
+def leave_pandas_out() -> None:
+    """Let pyarrow find out that there is no pandas; a module that imports it still gets it."""
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
