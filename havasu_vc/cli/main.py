@@ -7,7 +7,6 @@ that says what each does, is a table here (a test keeps it true).
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -208,6 +207,8 @@ def cli(
     long form.
     """
     if verbose:
+        import logging
+
         logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     context.obj = Invocation(
         folder=folder,

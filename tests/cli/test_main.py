@@ -1,6 +1,7 @@
 """The group of commands: what it imports, where options may stand, how it ends."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -157,3 +158,26 @@ def test_what_nobody_expects(
     assert result.exit_code == code
     assert result.stderr.splitlines()[0] == line
     assert "Traceback" not in result.output
+
+
+def test_ctrl_c_is_one_line(repo: Path) -> None:
+    program = PROGRAM.replace(
+        "code = run", "print('ready', file=sys.stderr, flush=True)\ncode = run"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, "-C", str(repo), "apply", "-"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stderr is not None
+    assert child.stderr.readline() == "ready\n"
+    child.send_signal(signal.SIGINT)
+    output, errors = child.communicate()
+
+    assert child.returncode == 130
+    assert output == ""
+    assert errors.splitlines()[0] == "Interrupted"
+    assert "Traceback" not in errors

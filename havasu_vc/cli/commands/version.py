@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
-from importlib import metadata
+import sys
 
 import click
 
@@ -23,7 +22,7 @@ def command(everything: bool, output_format: str) -> None:
     """Tell the version."""
     versions = {"havasu-vc": __version__}
     if everything:
-        versions["python"] = platform.python_version()
+        versions["python"] = sys.version.split()[0]
         versions |= {name: _installed(name) for name in LIBRARIES}
     if output_format == "json":
         click.echo(json.dumps(versions, indent=2))
@@ -33,6 +32,9 @@ def command(everything: bool, output_format: str) -> None:
 
 
 def _installed(name: str) -> str:
+    # Slow to load, and `version` alone must be quick.
+    from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
