@@ -1,0 +1,346 @@
+"""Merging rows: two change streams from one base become the changes that bring in theirs.
+
+Both streams are sorted by key, so they are walked side by side, a window at a time:
+the keys up to where the shorter batch ends. Within a window everything is columns.
+What only theirs changed is taken. Of a row that both changed, each cell is decided on
+its own: one side's change wins over none, equal changes are one, and different changes
+of one cell are a conflict, unless a policy decides. A conflict is a value here, never
+an exception; the row stays as ours has it until somebody resolves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.comparing import Mask, equal_columns
+from havasu_vc.history.merge_counts import merge_counts
+from havasu_vc.history.merging import (
+    ConflictKind,
+    MergePolicy,
+    MergeSchemas,
+    MergeStep,
+    Side,
+    conflict_schema,
+    in_columns,
+    nullable,
+)
+from havasu_vc.model.arrow import arrow_schema, arrow_type
+from havasu_vc.model.changes import ChangeBatch, struct_of
+from havasu_vc.model.schema import Schema
+
+__all__ = ["merge_changes"]
+
+
+def merge_changes(
+    ours: Iterator[ChangeBatch],
+    theirs: Iterator[ChangeBatch],
+    schemas: MergeSchemas,
+    policy: MergePolicy | None = None,
+) -> Iterator[MergeStep]:
+    """Yield, in key order, the changes that bring theirs into ours, and the conflicts."""
+    chosen = policy or MergePolicy()
+    if not schemas.merged.key:
+        yield from merge_counts(list(ours), list(theirs), schemas, chosen)
+        return
+    mine, other = _Stream(ours, schemas, schemas.ours), _Stream(theirs, schemas, schemas.theirs)
+    while other.waiting:
+        cut = min(stream.last for stream in (mine, other) if stream.waiting)
+        first, second = mine.take(cut), other.take(cut)
+        if second is not None:
+            yield _merge_window(first, second, schemas, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Some changes of one side, with their keys."""
+
+    batch: ChangeBatch
+    keys: pa.RecordBatch
+
+    def slice(self, start: int, length: int) -> _Rows:
+        return _Rows(self.batch.slice(start, length), self.keys.slice(start, length))
+
+
+class _Stream:
+    """A change stream that is taken key by key."""
+
+    def __init__(
+        self, batches: Iterator[ChangeBatch], schemas: MergeSchemas, after: Schema
+    ) -> None:
+        self._batches = batches
+        self._schemas = schemas
+        self._after = after
+        self._rows: _Rows | None = None
+        self.last: tuple[Any, ...] = ()
+        """The last key of what waits."""
+        self._advance()
+
+    def _advance(self) -> None:
+        batch = next((batch for batch in self._batches if len(batch)), None)
+        if batch is None:
+            self._rows = None
+            return
+        keys = _keys(batch, self._schemas.base, self._after, self._schemas.merged)
+        self._rows = _Rows(batch, keys)
+        self.last = tuple(column[-1].as_py() for column in keys.columns)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is more."""
+        return self._rows is not None
+
+    def take(self, cut: tuple[Any, ...]) -> _Rows | None:
+        """Return the waiting changes whose keys are not beyond `cut`."""
+        rows = self._rows
+        if rows is None:
+            return None
+        count = _count_up_to(rows.keys, cut)
+        if count == len(rows.batch):
+            self._advance()
+            return rows
+        self._rows = rows.slice(count, len(rows.batch) - count)
+        return rows.slice(0, count) if count else None
+
+
+def _keys(batch: ChangeBatch, before: Schema, after: Schema, merged: Schema) -> pa.RecordBatch:
+    """Return the key of each change, in the merged key's types."""
+    columns = []
+    for key in merged.key.fields:
+        type_ = arrow_type(key.type)
+        old = pc.struct_field(batch.old, before.by_id[key.id].name).cast(type_)
+        new = pc.struct_field(batch.new, after.by_id[key.id].name).cast(type_)
+        columns.append(pc.coalesce(new, old))
+    return pa.RecordBatch.from_arrays(columns, list(merged.key.names))
+
+
+def _count_up_to(keys: pa.RecordBatch, cut: tuple[Any, ...]) -> int:
+    """Return how many keys of a sorted batch are not beyond one."""
+    beyond = np.zeros(keys.num_rows, bool)
+    equal = np.ones(keys.num_rows, bool)
+    for column, value in zip(keys.columns, cut, strict=True):
+        scalar = pa.scalar(value, column.type)
+        beyond |= equal & pc.greater(column, scalar).to_numpy(zero_copy_only=False)
+        equal &= pc.equal(column, scalar).to_numpy(zero_copy_only=False)
+    return int(len(beyond) - beyond.sum())
+
+
+def _valid(side: pa.StructArray) -> Mask:
+    valid: Mask = side.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Changes of theirs, each beside ours of the same key where there is one; merged columns."""
+
+    base: pa.RecordBatch
+    ours: pa.RecordBatch
+    theirs: pa.RecordBatch
+    in_base: Mask
+    in_ours: Mask
+    in_theirs: Mask
+    touched: Mask
+    """Where ours changed the row too."""
+    current: pa.RecordBatch
+    """The row that ours has, in our own columns."""
+
+
+def _merge_window(
+    mine: _Rows | None, other: _Rows, schemas: MergeSchemas, policy: MergePolicy
+) -> MergeStep:
+    window = _aligned(mine, other, schemas)
+    same = _row_equality(window, schemas.merged)
+    merged, conflicting, cells = _merge_cells(window, schemas.merged, policy)
+    kinds = _kinds(window, same, conflicting)
+    takes_theirs = _decided(window, kinds, policy)
+    result = [
+        pc.if_else(pa.array(takes_theirs), theirs, column)
+        for theirs, column in zip(window.theirs.columns, merged, strict=True)
+    ]
+    exists = np.where(window.touched & ~takes_theirs, window.in_ours, window.in_theirs)
+    stays_ours = (kinds == ConflictKind.EDIT_DELETE) & (policy.side is Side.OURS)
+    settled = (kinds == "") | takes_theirs | stays_ours
+    rows = pa.RecordBatch.from_arrays(result, schema=window.ours.schema)
+    unchanged = (exists == window.in_ours) & (
+        ~exists | _equal_batches(rows, window.ours, schemas.merged)
+    )
+    chosen = pa.array(np.flatnonzero(settled & ~unchanged & ~stays_ours))
+    changes = ChangeBatch.from_structs(
+        _struct(window.current, window.in_ours, chosen, arrow_schema(schemas.ours)),
+        _struct(rows, exists, chosen, arrow_schema(schemas.merged)),
+    )
+    return MergeStep(changes, _conflicts(window, kinds, settled, cells, schemas.merged))
+
+
+def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window:
+    count = len(other.batch)
+    merged = schemas.merged
+    base = in_columns(other.batch.old, schemas.base, merged)
+    theirs = in_columns(other.batch.new, schemas.theirs, merged)
+    in_base, in_theirs = _valid(other.batch.old), _valid(other.batch.new)
+    theirs = _with_dropped(theirs, base, schemas, schemas.theirs)
+    current = in_columns(other.batch.old, schemas.base, schemas.ours)
+    ours, in_ours = base, in_base.copy()
+    touched = np.zeros(count, bool)
+    if mine is not None:
+        index = _partners(other.keys, mine.keys)
+        touched = index.is_valid().to_numpy(zero_copy_only=False)
+        theirs_of_mine = mine.batch.new.take(index)
+        in_ours[touched] = _valid(theirs_of_mine)[touched]
+        changed = in_columns(theirs_of_mine, schemas.ours, merged)
+        mask = pa.array(touched)
+        ours = pa.RecordBatch.from_arrays(
+            [
+                pc.if_else(mask, new, old)
+                for new, old in zip(changed.columns, base.columns, strict=True)
+            ],
+            schema=base.schema,
+        )
+        own = in_columns(theirs_of_mine, schemas.ours, schemas.ours)
+        current = pa.RecordBatch.from_arrays(
+            [
+                pc.if_else(mask, new, old)
+                for new, old in zip(own.columns, current.columns, strict=True)
+            ],
+            schema=current.schema,
+        )
+    return _Window(base, ours, theirs, in_base, in_ours, in_theirs, touched, current)
+
+
+def _partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
+    """Return where each key is among others; null where it is not."""
+    schema = pa.schema([pa.field(name, keys.column(name).type) for name in keys.schema.names])
+    both = pa.concat_batches([keys.cast(schema), among.cast(schema)])
+    codes = np.zeros(both.num_rows, np.int64)
+    for column in both.columns:
+        encoded = column.dictionary_encode()
+        codes = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    split = keys.num_rows
+    return pc.index_in(pa.array(codes[:split]), value_set=pa.array(codes[split:]))
+
+
+def _with_dropped(
+    rows: pa.RecordBatch, base: pa.RecordBatch, schemas: MergeSchemas, side: Schema
+) -> pa.RecordBatch:
+    """Return rows whose columns that a side dropped, and the merge keeps, are as in the base."""
+    columns = [
+        base.column(index)
+        if field.id not in side.by_id and field.id in schemas.base.by_id
+        else column
+        for index, (field, column) in enumerate(
+            zip(schemas.merged.fields, rows.columns, strict=True)
+        )
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _equal_batches(first: pa.RecordBatch, second: pa.RecordBatch, schema: Schema) -> Mask:
+    same = np.ones(first.num_rows, bool)
+    for column, left, right in zip(schema.fields, first.columns, second.columns, strict=True):
+        same &= equal_columns(left, right, column, column)
+    return same
+
+
+def _row_equality(window: _Window, merged: Schema) -> Mask:
+    """Return where ours and theirs ended alike."""
+    alike = _equal_batches(window.ours, window.theirs, merged)
+    both = window.in_ours & window.in_theirs
+    return (both & alike) | ~(window.in_ours | window.in_theirs)
+
+
+def _merge_cells(
+    window: _Window, merged: Schema, policy: MergePolicy
+) -> tuple[list[pa.Array], Mask, list[tuple[str, Mask]]]:
+    """Return the merged columns, the rows with a conflict in some cell, and the cells."""
+    columns: list[pa.Array] = []
+    cells: list[tuple[str, Mask]] = []
+    conflicting = np.zeros(len(window.touched), bool)
+    both = window.in_ours & window.in_theirs
+    for column, base, ours, theirs in zip(
+        merged.fields,
+        window.base.columns,
+        window.ours.columns,
+        window.theirs.columns,
+        strict=True,
+    ):
+        mine = ~equal_columns(base, ours, column, column)
+        other = ~equal_columns(base, theirs, column, column)
+        clash = both & mine & other & ~equal_columns(ours, theirs, column, column)
+        take = other & ~mine
+        if policy.fill_nulls:
+            empty = ~ours.is_valid().to_numpy(zero_copy_only=False)
+            filled = ~theirs.is_valid().to_numpy(zero_copy_only=False)
+            take |= clash & empty
+            clash = clash & ~empty & ~filled
+        side = policy.columns.get(column.name, policy.side)
+        if side is Side.THEIRS:
+            take |= clash
+        if side is not None:
+            clash = np.zeros(len(clash), bool)
+        columns.append(pc.if_else(pa.array(take), theirs, ours))
+        conflicting |= clash
+        if clash.any():
+            cells.append((column.name, clash))
+    return columns, conflicting, cells
+
+
+def _kinds(window: _Window, same: Mask, conflicting: Mask) -> npt.NDArray[np.str_]:
+    """Return the kind of conflict of each row, empty for none."""
+    kinds = np.full(len(same), "", "<U16")
+    clash = window.touched & ~same
+    deleted = window.in_ours != window.in_theirs
+    kinds[clash & ~deleted & window.in_base & conflicting] = ConflictKind.SAME_CELL
+    kinds[clash & ~deleted & ~window.in_base & conflicting] = ConflictKind.INSERT_INSERT
+    kinds[clash & deleted] = ConflictKind.EDIT_DELETE
+    return kinds
+
+
+def _decided(window: _Window, kinds: npt.NDArray[np.str_], policy: MergePolicy) -> Mask:
+    """Return the rows that become theirs as wholes: untouched by ours, or by the policy."""
+    whole = ~window.touched
+    if policy.side is Side.THEIRS:
+        whole |= kinds == ConflictKind.EDIT_DELETE
+    return whole
+
+
+def _struct(
+    rows: pa.RecordBatch, present: Mask, chosen: pa.Array, schema: pa.Schema
+) -> pa.StructArray:
+    taken = pa.RecordBatch.from_arrays(rows.take(chosen).columns, schema=schema)
+    mask = pc.invert(pa.array(present).take(chosen))
+    return struct_of(taken, mask=mask if pc.any(mask).as_py() else None)
+
+
+def _conflicts(
+    window: _Window,
+    kinds: npt.NDArray[np.str_],
+    settled: Mask,
+    cells: list[tuple[str, Mask]],
+    merged: Schema,
+) -> pa.RecordBatch:
+    target = conflict_schema(merged)
+    chosen = np.flatnonzero(~settled)
+    names = [[name for name, clash in cells if clash[row]] for row in chosen]
+    index = pa.array(chosen)
+    row = nullable(arrow_schema(merged))
+    sides = [
+        _struct(rows, present, index, row)
+        for rows, present in (
+            (window.base, window.in_base),
+            (window.ours, window.in_ours),
+            (window.theirs, window.in_theirs),
+        )
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(kinds[chosen].tolist(), pa.string()), pa.array(names, target.field(1).type)]
+        + [side.cast(target.field(2).type) for side in sides],
+        schema=target,
+    )

@@ -1,0 +1,125 @@
+"""Merging tables without a key: how often each row is there is what changes.
+
+Where one side changed a row's count, that counts; where both changed it alike, once;
+where both changed it differently, that is a conflict. Rows are told apart by hash, and
+all changed rows are held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.comparing import Mask
+from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.history.merging import (
+    ConflictKind,
+    MergePolicy,
+    MergeSchemas,
+    MergeStep,
+    Side,
+    conflict_schema,
+    in_columns,
+    nullable,
+)
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch, struct_of
+from havasu_vc.model.schema import Schema
+
+__all__ = ["merge_counts"]
+
+
+def merge_counts(
+    ours: list[ChangeBatch],
+    theirs: list[ChangeBatch],
+    schemas: MergeSchemas,
+    policy: MergePolicy,
+) -> Iterator[MergeStep]:
+    """Merge tables without a key: how often each row is there is what changes."""
+    merged = schemas.merged
+    mine = _counted(ours, schemas.base, schemas.ours, merged)
+    other = _counted(theirs, schemas.base, schemas.theirs, merged)
+    if not len(other.hashes):
+        return
+    hashes, first = np.unique(other.hashes, return_index=True)
+    net = np.bincount(np.searchsorted(hashes, other.hashes), other.signs, len(hashes)).astype(int)
+    own = np.zeros(len(hashes), int)
+    place = np.searchsorted(hashes, mine.hashes)
+    known = (place < len(hashes)) & (hashes[np.minimum(place, len(hashes) - 1)] == mine.hashes)
+    np.add.at(own, place[known], mine.signs[known])
+    clash = (own != 0) & (own != net)
+    if policy.side is Side.THEIRS:
+        wanted = net - own
+    else:
+        wanted = np.where(own == 0, net, 0)
+    if policy.side is not None:
+        clash[:] = False
+    rows = other.rows.take(pa.array(first))
+    order = np.arange(len(hashes))
+    gone = np.repeat(order, np.maximum(-wanted, 0))
+    come = np.repeat(order, np.maximum(wanted, 0))
+    yield MergeStep(
+        _count_changes(rows, gone, come, schemas), _count_conflicts(rows, own, net, clash, merged)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    rows: pa.RecordBatch
+    hashes: npt.NDArray[np.uint64]
+    signs: npt.NDArray[np.int64]
+
+
+def _counted(batches: list[ChangeBatch], before: Schema, after: Schema, merged: Schema) -> _Counted:
+    """Return all rows that come (1) and go (-1), in the merged columns."""
+    pieces, signs = [], []
+    for batch in batches:
+        for side, schema, sign in ((batch.old, before, -1), (batch.new, after, 1)):
+            present = side.filter(side.is_valid())
+            pieces.append(in_columns(present, schema, merged))
+            signs.append(np.full(len(present), sign, np.int64))
+    empty = pa.RecordBatch.from_pylist([], schema=nullable(arrow_schema(merged)))
+    rows = pa.concat_batches([empty, *pieces])
+    counts = np.concatenate([np.empty(0, np.int64), *signs])
+    return _Counted(rows, hash_rows(rows, merged).keys, counts)
+
+
+def _count_changes(
+    rows: pa.RecordBatch,
+    gone: npt.NDArray[np.int64],
+    come: npt.NDArray[np.int64],
+    schemas: MergeSchemas,
+) -> ChangeBatch:
+    merged = schemas.merged
+    whole = struct_of(rows)
+    old = in_columns(whole.take(pa.array(gone)), merged, schemas.ours)
+    new = rows.take(pa.array(come))
+    old_side = struct_of(pa.RecordBatch.from_arrays(old.columns, schema=arrow_schema(schemas.ours)))
+    new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=arrow_schema(merged)))
+    return ChangeBatch.from_structs(
+        pa.concat_arrays([old_side, pa.nulls(len(come), old_side.type)]),
+        pa.concat_arrays([pa.nulls(len(gone), new_side.type), new_side]),
+    )
+
+
+def _count_conflicts(
+    rows: pa.RecordBatch,
+    own: npt.NDArray[np.int64],
+    net: npt.NDArray[np.int64],
+    clash: Mask,
+    merged: Schema,
+) -> pa.RecordBatch:
+    target = conflict_schema(merged)
+    chosen = np.flatnonzero(clash)
+    row = struct_of(rows.take(pa.array(chosen))).cast(target.field(2).type)
+    nothing = pa.nulls(len(chosen), row.type)
+    kinds = pa.array([ConflictKind.COUNT.value] * len(chosen), pa.string())
+    names = pa.array([[] for _ in chosen], target.field(1).type)
+    ours = pc.if_else(pa.array(own[chosen] > 0), row, nothing)
+    theirs = pc.if_else(pa.array(net[chosen] > 0), row, nothing)
+    return pa.RecordBatch.from_arrays([kinds, names, row, ours, theirs], schema=target)

@@ -1,0 +1,114 @@
+"""What merging rows is given and gives: policies, conflicts, steps.
+
+A conflict is a value, never an exception. Conflicts travel in batches, each row of one
+as it was in the base and is on either side, in the merged columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+
+__all__ = [
+    "ConflictKind",
+    "MergePolicy",
+    "MergeSchemas",
+    "MergeStep",
+    "Side",
+    "conflict_schema",
+    "in_columns",
+    "nullable",
+]
+
+
+class Side(StrEnum):
+    """Whose version wins where both changed a cell differently."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+class ConflictKind(StrEnum):
+    """What both sides did to one row."""
+
+    SAME_CELL = "same-cell"
+    EDIT_DELETE = "edit/delete"
+    INSERT_INSERT = "insert/insert"
+    COUNT = "count"
+    """Without a key: both changed how often a row is there, differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergePolicy:
+    """How conflicts are decided without asking."""
+
+    side: Side | None = None
+    """The side that wins; None to leave conflicts."""
+    columns: Mapping[str, Side] = field(default_factory=dict)
+    """The side that wins in some columns."""
+    fill_nulls: bool = False
+    """Whether a null yields to the other side's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSchemas:
+    """The columns of each version. Columns of one id are one column."""
+
+    base: Schema
+    """Before both."""
+    ours: Schema
+    """On our side."""
+    theirs: Schema
+    """On theirs, ids as in `merged`; the streams' names and order are the same."""
+    merged: Schema
+    """After the merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStep:
+    """What a window of keys gives."""
+
+    changes: ChangeBatch
+    """Changes of ours: old rows in our columns, new ones in the merged columns."""
+    conflicts: pa.RecordBatch
+    """`kind`, `columns`, and the row as `base`, `ours` and `theirs` in the merged columns."""
+
+
+def conflict_schema(merged: Schema) -> pa.Schema:
+    """Return what a batch of conflicts looks like."""
+    row = pa.struct([f.with_nullable(True) for f in arrow_schema(merged)])
+    return pa.schema(
+        [
+            ("kind", pa.string()),
+            ("columns", pa.list_(pa.string())),
+            ("base", row),
+            ("ours", row),
+            ("theirs", row),
+        ]
+    )
+
+
+def in_columns(side: pa.StructArray, before: Schema, after: Schema) -> pa.RecordBatch:
+    """Return rows of one schema in the columns of another; absent rows are nulls throughout."""
+    rows = pa.RecordBatch.from_arrays(side.flatten(), schema=nullable(arrow_schema(before)))
+    plan = plan_projection(rows.schema, after, "the merge")
+    columns = [
+        pa.nulls(rows.num_rows, target.type)
+        if step is None
+        else (rows.column(step[0]) if step[1] is None else step[1](rows.column(step[0])))
+        for target, step in zip(plan.target, plan.steps, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=nullable(arrow_schema(after)))
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a schema that allows nulls everywhere at its top, as absent rows need."""
+    return pa.schema([field.with_nullable(True) for field in schema])

@@ -1,0 +1,314 @@
+"""Merging change streams: a table of cases run both ways, and laws against a plain model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.history.merge import merge_changes
+from havasu_vc.history.merging import MergePolicy, MergeSchemas, MergeStep, Side
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+
+SCHEMA = Schema(
+    (
+        Field(1, "id", Primitive.LONG, required=True),
+        Field(2, "name", Primitive.STRING),
+        Field(3, "height", Primitive.INT),
+    ),
+    (1,),
+)
+BARE = Schema(SCHEMA.fields)
+Table = Mapping[int, tuple[str | None, int | None]]
+Conflict = tuple[str, tuple[str, ...], int]
+
+
+def batch(table: Table, schema: Schema = SCHEMA) -> pa.RecordBatch:
+    rows = [dict(zip(SCHEMA.names, (key, *row), strict=True)) for key, row in sorted(table.items())]
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema))
+
+
+def stream(before: Table, after: Table, size: int = 1 << 16) -> Iterator[ChangeBatch]:
+    for changes in pair_rows(batch(before), batch(after), SCHEMA, SCHEMA):
+        for start in range(0, len(changes), size):
+            yield changes.slice(start, min(size, len(changes) - start))
+
+
+SAME = MergeSchemas(SCHEMA, SCHEMA, SCHEMA, SCHEMA)
+
+
+def merged(
+    base: Table, ours: Table, theirs: Table, policy: MergePolicy | None = None, size: int = 1 << 16
+) -> tuple[dict[int, Any], list[Conflict]]:
+    """Return ours with theirs brought in, and the conflicts."""
+    result = dict(ours)
+    conflicts: list[Conflict] = []
+    steps = merge_changes(stream(base, ours, size), stream(base, theirs, size), SAME, policy)
+    for step in steps:
+        step.changes.data.validate(full=True)
+        for change in step.changes.rows(("id",)):
+            (key,) = change.key
+            old = None if change.old is None else (change.old["name"], change.old["height"])
+            assert ours.get(key) == old
+            if change.new is None:
+                del result[key]
+            else:
+                result[key] = (change.new["name"], change.new["height"])
+        conflicts += [conflict_of(row) for row in step.conflicts.to_pylist()]
+    return result, conflicts
+
+
+def conflict_of(row: Mapping[str, Any]) -> Conflict:
+    some = row["base"] or row["ours"] or row["theirs"]
+    return row["kind"], tuple(row["columns"]), some["id"]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    base: Table
+    ours: Table
+    theirs: Table
+    expected: Table
+    conflicts: tuple[Conflict, ...] = ()
+    flipped: Table | None = None
+    """What ours has after the merge the other way round, where that differs."""
+    note: str = field(default="")
+
+
+A, B, C = ("a", 1), ("b", 2), ("c", 3)
+CASES = [
+    Case("nothing", {1: A}, {1: A}, {1: A}, {1: A}),
+    Case("theirs edits", {1: A}, {1: A}, {1: B}, {1: B}),
+    Case("theirs inserts", {1: A}, {1: A}, {1: A, 2: B}, {1: A, 2: B}),
+    Case("theirs deletes", {1: A, 2: B}, {1: A, 2: B}, {1: A}, {1: A}),
+    Case("different rows", {1: A, 2: B}, {1: C, 2: B}, {1: A, 2: C}, {1: C, 2: C}),
+    Case("different cells", {1: A}, {1: ("x", 1)}, {1: ("a", 9)}, {1: ("x", 9)}),
+    Case("one edits a cell, one two", {1: A}, {1: ("x", 1)}, {1: ("x", 9)}, {1: ("x", 9)}),
+    Case("the same edit", {1: A}, {1: B}, {1: B}, {1: B}),
+    Case("the same insert", {}, {1: B}, {1: B}, {1: B}),
+    Case("the same delete", {1: A}, {}, {}, {}),
+    Case("to null and back", {1: (None, 1)}, {1: ("x", 1)}, {1: (None, 2)}, {1: ("x", 2)}),
+    Case(
+        "the same cell",
+        {1: A},
+        {1: ("x", 1)},
+        {1: ("y", 1)},
+        {1: ("x", 1)},
+        (("same-cell", ("name",), 1),),
+        {1: ("y", 1)},
+    ),
+    Case(
+        "the same cell and another",
+        {1: A},
+        {1: ("x", 1)},
+        {1: ("y", 5)},
+        {1: ("x", 1)},
+        (("same-cell", ("name",), 1),),
+        {1: ("y", 5)},
+    ),
+    Case(
+        "a cell set to null against an edit",
+        {1: A},
+        {1: (None, 1)},
+        {1: ("y", 1)},
+        {1: (None, 1)},
+        (("same-cell", ("name",), 1),),
+        {1: ("y", 1)},
+    ),
+    Case(
+        "edit against delete",
+        {1: A},
+        {1: B},
+        {},
+        {1: B},
+        (("edit/delete", (), 1),),
+        {},
+    ),
+    Case(
+        "different inserts",
+        {},
+        {1: ("x", 1)},
+        {1: ("y", 1)},
+        {1: ("x", 1)},
+        (("insert/insert", ("name",), 1),),
+        {1: ("y", 1)},
+    ),
+    Case(
+        "a conflict stops nothing else",
+        {1: A, 2: B, 3: C},
+        {1: ("x", 1), 2: B, 3: C},
+        {1: ("y", 1), 2: ("b", 7), 4: A},
+        {1: ("x", 1), 2: ("b", 7), 4: A},
+        (("same-cell", ("name",), 1),),
+        {1: ("y", 1), 2: ("b", 7), 4: A},
+    ),
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 1 << 16], ids=lambda size: f"batches of {size}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_cases(case: Case, size: int) -> None:
+    assert merged(case.base, case.ours, case.theirs, size=size) == (
+        case.expected,
+        list(case.conflicts),
+    )
+    flipped = case.expected if case.flipped is None else case.flipped
+    result, conflicts = merged(case.base, case.theirs, case.ours, size=size)
+    assert result == flipped
+    assert [(kind, key) for kind, _, key in conflicts] == [
+        (kind, key) for kind, _, key in case.conflicts
+    ]
+
+
+rows = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))
+tables = st.dictionaries(st.integers(0, 6), rows, max_size=7)
+sizes = st.sampled_from([1, 2, 3, 100])
+
+
+@given(base=tables, theirs=tables, size=sizes)
+def test_merging_into_the_base_gives_theirs(base: Table, theirs: Table, size: int) -> None:
+    assert merged(base, base, theirs, size=size) == (dict(theirs), [])
+
+
+@given(base=tables, ours=tables)
+def test_merging_the_base_changes_nothing(base: Table, ours: Table) -> None:
+    assert merged(base, ours, base) == (dict(ours), [])
+
+
+@given(base=tables, both=tables)
+def test_merging_the_same_edits_changes_nothing(base: Table, both: Table) -> None:
+    assert merged(base, both, both) == (dict(both), [])
+
+
+def expected_cells(base: Table, ours: Table, theirs: Table) -> tuple[dict[int, Any], set[int]]:
+    """Merge cell by cell, in plain Python."""
+    result: dict[int, Any] = dict(ours)
+    conflicts: set[int] = set()
+    for key in base.keys() | ours.keys() | theirs.keys():
+        b, o, t = base.get(key), ours.get(key), theirs.get(key)
+        if t == b or o == t:
+            continue
+        if o == b:
+            result.pop(key, None)
+            if t is not None:
+                result[key] = t
+        elif o is None or t is None:
+            conflicts.add(key)
+        else:
+            was = b or (None, None)
+            cells = []
+            for before, mine, other in zip(was, o, t, strict=True):
+                if mine == other or other == before:
+                    cells.append(mine)
+                elif mine == before:
+                    cells.append(other)
+                else:
+                    conflicts.add(key)
+            if key not in conflicts:
+                result[key] = tuple(cells)
+    return result, conflicts
+
+
+@settings(max_examples=300)
+@given(base=tables, ours=tables, theirs=tables, size=sizes)
+def test_cells_merge_as_in_a_plain_model(
+    base: Table, ours: Table, theirs: Table, size: int
+) -> None:
+    wanted, conflicts = expected_cells(base, ours, theirs)
+
+    result, found = merged(base, ours, theirs, size=size)
+
+    assert result == wanted
+    assert [key for _, _, key in found] == sorted(conflicts)
+
+
+@settings(max_examples=200)
+@given(base=tables, ours=tables, theirs=tables)
+def test_conflicts_are_the_same_from_both_sides(base: Table, ours: Table, theirs: Table) -> None:
+    _, one = merged(base, ours, theirs)
+    _, other = merged(base, theirs, ours)
+
+    assert one == other
+
+
+@settings(max_examples=200)
+@given(base=tables, ours=tables, theirs=tables)
+def test_a_policy_leaves_no_conflict(base: Table, ours: Table, theirs: Table) -> None:
+    plain, conflicts = merged(base, ours, theirs)
+    for side, winner in ((Side.OURS, ours), (Side.THEIRS, theirs)):
+        result, left = merged(base, ours, theirs, MergePolicy(side))
+        assert left == []
+        in_conflict = {key for _, _, key in conflicts}
+        assert {k: v for k, v in result.items() if k not in in_conflict} == {
+            k: v for k, v in plain.items() if k not in in_conflict
+        }
+        for kind, _, key in conflicts:
+            if kind == "edit/delete":
+                assert result.get(key) == winner.get(key)
+
+
+def test_a_policy_for_one_column() -> None:
+    policy = MergePolicy(columns={"name": Side.THEIRS})
+    result, conflicts = merged({1: A}, {1: ("x", 5)}, {1: ("y", 6)}, policy)
+    assert result == {1: ("x", 5)}
+    assert conflicts == [("same-cell", ("height",), 1)]
+    assert merged({1: A}, {1: ("x", 1)}, {1: ("y", 1)}, policy) == ({1: ("y", 1)}, [])
+
+
+def test_a_null_yields_to_a_value() -> None:
+    policy = MergePolicy(fill_nulls=True)
+    assert merged({1: A}, {1: (None, 1)}, {1: ("y", 1)}, policy) == ({1: ("y", 1)}, [])
+    assert merged({1: A}, {1: ("x", 1)}, {1: (None, 1)}, policy) == ({1: ("x", 1)}, [])
+
+
+Bag = list[tuple[str | None, int | None]]
+
+
+def bag_stream(before: Bag, after: Bag) -> list[ChangeBatch]:
+    def rows_of(bag: Bag) -> pa.RecordBatch:
+        rows = [{"id": 0, "name": name, "height": height} for name, height in bag]
+        return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(BARE))
+
+    return list(pair_rows(rows_of(before), rows_of(after), BARE, BARE))
+
+
+@settings(max_examples=200)
+@given(
+    base=st.lists(rows, max_size=5),
+    ours=st.lists(rows, max_size=5),
+    theirs=st.lists(rows, max_size=5),
+)
+def test_without_a_key_counts_merge(base: Bag, ours: Bag, theirs: Bag) -> None:
+    schemas = MergeSchemas(BARE, BARE, BARE, BARE)
+    steps: list[MergeStep] = list(
+        merge_changes(iter(bag_stream(base, ours)), iter(bag_stream(base, theirs)), schemas)
+    )
+    result = list(ours)
+    conflicts = []
+    for step in steps:
+        for change in step.changes.rows(()):
+            if change.old is not None:
+                result.remove((change.old["name"], change.old["height"]))
+            if change.new is not None:
+                result.append((change.new["name"], change.new["height"]))
+        conflicts += [
+            (row["base"]["name"], row["base"]["height"]) for row in step.conflicts.to_pylist()
+        ]
+    for row in set(base) | set(ours) | set(theirs):
+        b, o, t = base.count(row), ours.count(row), theirs.count(row)
+        if o == b or o == t or t == b:
+            assert result.count(row) == (t if o == b else o)
+            assert row not in conflicts
+        else:
+            assert result.count(row) == o
+            assert row in conflicts
