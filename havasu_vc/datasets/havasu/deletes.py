@@ -28,6 +28,7 @@ from havasu_vc.datasets.havasu.writing import GROUP_ROWS, Layout, WrittenFile, s
 from havasu_vc.errors import CorruptDataFileError, StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
@@ -188,7 +189,7 @@ def read_positions(path: str) -> Mapping[str, Positions]:
             where = batch.column("pos").to_numpy()
             for code, name in enumerate(encoded.dictionary.to_pylist()):
                 pieces.setdefault(name, []).append(where[codes == code])
-    return {name: np.unique(np.concatenate(parts)) for name, parts in pieces.items()}
+    return {name: distinct(np.concatenate(parts)) for name, parts in pieces.items()}
 
 
 def read_deleted_rows(

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.intervals import Interval, cut_intervals
-from havasu_vc.datasets.havasu.locate import locate
 from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.locate import locate
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Piece
 from havasu_vc.datasets.havasu.verify import verify_deletes
@@ -27,6 +27,7 @@ from havasu_vc.datasets.pairing import same_key
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.layout import parse_sort_order
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 
@@ -206,7 +207,7 @@ def plan_rows(
             (
                 view.file_path(hits.entry),
                 schema,
-                tuple(np.unique(hits.found.positions).tolist()),
+                tuple(distinct(hits.found.positions).tolist()),
             ),
         )
         for hits in locate(view, hash_keys(needles, view.schema), needles)

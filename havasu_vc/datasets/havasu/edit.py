@@ -43,6 +43,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
 from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Edit:
         paths = tuple(self.dataset.file_path(d) for d in self.dataset.deletes.get(file, ()))
         before = deleted_positions(file, paths)
         pieces = [*self._positions.get(file, []), *([before] if before is not None else [])]
-        return np.unique(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+        return distinct(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
 
     def _files_that_leave(
         self, data: Mapping[str, Entry], *, fold: bool

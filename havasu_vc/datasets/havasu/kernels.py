@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups, read_rows
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
 
@@ -22,7 +23,7 @@ def deleted_positions(file: str, deletes: tuple[str, ...]) -> Positions | None:
     present = [positions for positions in found if positions is not None]
     if not present:
         return None
-    return present[0] if len(present) == 1 else np.unique(np.concatenate(present))
+    return present[0] if len(present) == 1 else distinct(np.concatenate(present))
 
 
 @kernel

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
@@ -78,7 +79,7 @@ class KeyCache:
         if self.checks is not None:
             # The neighbours on both sides prove that the search went right.
             touched = np.concatenate([starts - 1, starts, ends])
-            self._check(np.unique(np.clip(touched, 0, max(len(self.keys) - 1, 0)) // _BLOCK))
+            self._check(distinct(np.clip(touched, 0, max(len(self.keys) - 1, 0)) // _BLOCK))
         counts = ends - starts
         index = np.repeat(starts, counts)
         if len(index) and int(counts.max()) > 1:

@@ -29,6 +29,7 @@ from havasu_vc.datasets.havasu.keys import (
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
@@ -139,7 +140,7 @@ def rows_with_keys(dataset: HavasuDataset, keys: pa.RecordBatch) -> pa.RecordBat
     one comes whose key only hashes alike.
     """
     pieces = [
-        read_rows(dataset.file_path(hits.entry), dataset.schema, np.unique(hits.found.positions))
+        read_rows(dataset.file_path(hits.entry), dataset.schema, distinct(hits.found.positions))
         for hits in locate(dataset, hash_keys(keys, dataset.schema), keys)
     ]
     if not pieces:

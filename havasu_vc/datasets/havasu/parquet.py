@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError
 from havasu_vc.model.arrow import FIELD_ID
+from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 
 __all__ = ["Positions", "open_parquet", "read_row_groups", "read_rows", "row_group_starts"]
@@ -102,7 +103,7 @@ def read_rows(path: str, schema: Schema, positions: Positions) -> pa.RecordBatch
             raise CorruptDataFileError(Path(path).name, "a position is outside the file")
         pieces = []
         groups = np.searchsorted(starts, positions, "right") - 1
-        for group in np.unique(groups):
+        for group in distinct(groups):
             table = file.read_row_group(int(group), columns=list(plan.names), use_threads=False)
             wanted = positions[groups == group] - starts[group]
             taken = table.take(pa.array(wanted)).combine_chunks()
