@@ -13,7 +13,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -24,21 +24,40 @@ from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Signature, format_commit, read_commit
-from havasu_vc.store.edits import Change, edit_tree
+from havasu_vc.store.edits import Change, Existing, edit_tree
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import shared_lock
-from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource, ObjectWriter, object_id
+from havasu_vc.store.objects import (
+    EMPTY_TREE,
+    ObjectId,
+    ObjectKind,
+    ObjectSource,
+    ObjectWriter,
+    object_id,
+)
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
-from havasu_vc.store.refs import Head, move_head, move_ref, read_head, read_ref
-from havasu_vc.store.trees import find_entry
+from havasu_vc.store.refs import Head, move_head, read_head
+from havasu_vc.store.trees import find_entry, tree_difference
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import TreeEdit
 
-__all__ = ["Transaction"]
+__all__ = ["MergedTree", "Transaction"]
 
 ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """What a merge commit is made of, beside its edits."""
+
+    tree: str
+    """The tree of the user's own files, merged."""
+    internals: Mapping[str, str | None]
+    """The internals of every dataset before the edits, by path; None where it goes."""
+    parents: tuple[str, ...]
+    """The parents after HEAD; none for a squash."""
 
 
 class Transaction:
@@ -72,44 +91,39 @@ class Transaction:
         message: str,
         *,
         author: Signature | None = None,
-        ref: str | None = None,
         removed: Sequence[str] = (),
+        merge: MergedTree | None = None,
     ) -> str:
-        """Commit edits that were made against HEAD (or `ref`), and return the commit's id.
+        """Commit edits that were made against HEAD, and return the commit's id.
 
         `removed` are paths of datasets that go. If the branch moved meanwhile and its new
-        head has these datasets as they were, the commit goes on top of it.
+        head has these datasets as they were, the commit goes on top of it, unless it is a
+        merge.
         """
-        head = self._head(ref)
-        base = None if head.commit is None else read_commit(self._git.objects, head.commit).tree
+        plan = _Plan(tuple(edits), message, author, tuple(removed), merge)
+        head = read_head(self._git)
+        base = self._tree(head)
         self._adopt(edits)
         for _ in range(ATTEMPTS):
             try:
-                return self._try(edits, removed, message, author, head)
+                return self._try(plan, head)
             except ConcurrentChangeError:
-                moved = self._head(ref)
-                if moved.branch != head.branch or not self._untouched(edits, removed, base, moved):
+                moved = read_head(self._git)
+                if merge is not None or moved.branch != head.branch:
+                    raise
+                if not self._untouched(plan, base, self._tree(moved)):
                     raise
                 head = moved
         raise ConcurrentChangeError(
             "other processes keep moving the branch; nothing is changed", hints=("try again",)
         )
 
-    def _head(self, ref: str | None) -> Head:
-        if ref is None:
-            return read_head(self._git)
-        return Head(ref.removeprefix("refs/heads/"), read_ref(self._git, ref))
+    def _tree(self, head: Head) -> str | None:
+        return None if head.commit is None else read_commit(self._git.objects, head.commit).tree
 
-    def _untouched(
-        self,
-        edits: Sequence[TreeEdit],
-        removed: Sequence[str],
-        base: str | None,
-        head: Head,
-    ) -> bool:
-        """Whether the datasets of this commit are in a new head what they were in the base."""
-        tree = None if head.commit is None else read_commit(self._git.objects, head.commit).tree
-        for path in (*(edit.path for edit in edits), *removed):
+    def _untouched(self, plan: _Plan, base: str | None, tree: str | None) -> bool:
+        """Whether the datasets of a commit are in a new head's tree what they were in the base."""
+        for path in plan.paths:
             ids = []
             for root in (base, tree):
                 found = None if root is None else find_entry(self._git.objects, root, path)
@@ -135,62 +149,87 @@ class Transaction:
                 files.path(file).touch(exist_ok=True)
         files.commit_all()
 
-    def _try(
-        self,
-        edits: Sequence[TreeEdit],
-        removed: Sequence[str],
-        message: str,
-        author: Signature | None,
-        head: Head,
-    ) -> str:
-        parent = None if head.commit is None else read_commit(self._git.objects, head.commit)
-        committer = self._git.committer
-        base = None if parent is None else parent.tree
-        attributes = attributes_edit(self._git.objects, base)
-        files = {} if attributes is None else {ATTRIBUTES_FILE: attributes}
+    def _try(self, plan: _Plan, head: Head) -> str:
+        base = self._tree(head)
+        start = base if plan.merge is None else plan.merge.tree
+        attributes = attributes_edit(self._git.objects, start)
+        changes = plan.changes()
+        if attributes is not None:
+            changes[ATTRIBUTES_FILE] = attributes
+        others = () if plan.merge is None else plan.merge.parents
         with self._git.writer() as writer:
-            tree = write_tree(writer, base, edits, removed, files)
+            tree = write_tree(writer, start, plan.edits, changes)
             commit = writer.write(
                 "commit",
                 format_commit(
                     tree,
-                    () if head.commit is None else (head.commit,),
-                    author=author or self._git.author,
-                    committer=committer,
-                    message=message,
+                    (*(() if head.commit is None else (head.commit,)), *others),
+                    author=plan.author or self._git.author,
+                    committer=self._git.committer,
+                    message=plan.message,
                 ),
             )
             writer.flush()
-        folders = [f"{path}/{HAVASU_MARKER}" for path in (*(edit.path for edit in edits), *removed)]
-        subject = message.split("\n", 1)[0]
-        current = read_head(self._git)
-        reason = f"commit: {subject}" if head.commit else f"commit (initial): {subject}"
-        if head.branch != current.branch:
-            move_ref(self._git, head.ref, old=head.commit, new=commit, message=reason)
-            return commit
-        with in_step(self._git, folders, files=tuple(files)):
-            move_head(self._git, head, commit, reason)
+        kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
+        subject = plan.message.split("\n", 1)[0]
+        folders = [f"{path}/{HAVASU_MARKER}" for path in plan.paths]
+        with in_step(self._git, folders, files=self._files(base, tree)):
+            move_head(self._git, head, commit, f"{kind}: {subject}")
         return commit
+
+    def _files(self, old: str | None, new: str) -> tuple[str, ...]:
+        """Return the files outside of datasets that a commit changes."""
+        inside = f"/{HAVASU_MARKER}/"
+        return tuple(
+            change.path
+            for change in tree_difference(self._git.objects, old or EMPTY_TREE, new)
+            if inside not in f"/{change.path}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A commit to make."""
+
+    edits: tuple[TreeEdit, ...]
+    message: str
+    author: Signature | None
+    removed: tuple[str, ...]
+    merge: MergedTree | None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The datasets that it changes."""
+        others = () if self.merge is None else tuple(self.merge.internals)
+        return tuple(dict.fromkeys((*(e.path for e in self.edits), *self.removed, *others)))
+
+    def changes(self) -> dict[str, Change]:
+        """Return what becomes of each path, guards apart."""
+        changes: dict[str, Change] = {f"{path}/{HAVASU_MARKER}": None for path in self.removed}
+        if self.merge is not None:
+            for path, tree in self.merge.internals.items():
+                existing = None if tree is None else Existing(tree, "tree")
+                changes[f"{path}/{HAVASU_MARKER}"] = existing
+        for edit in self.edits:
+            folder = f"{edit.path}/{HAVASU_MARKER}"
+            if edit.fresh:
+                changes[folder] = None
+            for path, data in edit.blobs.items():
+                changes[f"{folder}/{path}"] = data
+        return changes
 
 
 def write_tree(
-    writer: ObjectWriter,
-    base: str | None,
-    edits: Sequence[TreeEdit],
-    removed: Sequence[str] = (),
-    files: Mapping[str, bytes] | None = None,
+    writer: ObjectWriter, base: str | None, edits: Sequence[TreeEdit], changes: dict[str, Change]
 ) -> str:
-    """Write the trees that edits make of a base, guards included; return the root's id.
+    """Write the trees that changes make of a base, guards included; return the root's id.
 
     A guard names trees, so these are made once without it, in memory: git's store gets
     nothing that no commit reaches.
     """
-    changes: dict[str, Change] = {f"{path}/{HAVASU_MARKER}": None for path in removed}
-    changes.update(files or {})
-    for edit in edits:
-        changes.update(_changes(edit))
     draft = _Draft(writer)
     tree = edit_tree(draft, base, changes)
+    guards: dict[str, Change] = {}
     for edit in edits:
         if edit.snapshot is not None:
             inside = find_entry(draft, tree, f"{edit.path}/{HAVASU_MARKER}")
@@ -198,8 +237,8 @@ def write_tree(
                 raise ValueError(f"the edit of {edit.path} leaves nothing")
             guard = guard_of(TreeFolder(draft, inside.id), edit.path)
             document = format_snapshot(edit.snapshot, guard)
-            changes[f"{edit.path}/{HAVASU_MARKER}/snapshot.json"] = document
-    return edit_tree(writer, base, changes)
+            guards[f"{edit.path}/{HAVASU_MARKER}/snapshot.json"] = document
+    return edit_tree(writer, base, {**changes, **guards})
 
 
 class _Draft:
@@ -218,13 +257,3 @@ class _Draft:
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object that was taken in or that is stored."""
         return self._objects.get(object_id) or self._source.read(object_id)
-
-
-def _changes(edit: TreeEdit) -> Mapping[str, Change]:
-    folder = f"{edit.path}/{HAVASU_MARKER}"
-    changes: dict[str, Change] = {}
-    if edit.fresh:
-        changes[folder] = None
-    for path, data in edit.blobs.items():
-        changes[f"{folder}/{path}"] = data
-    return changes
