@@ -20,11 +20,11 @@ from havasu_vc.datasets.havasu.keys import key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.havasu.view import Storage
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
+from havasu_vc.datasets.placing import HILBERT, with_hilbert
 from havasu_vc.datasets.sorting import OutOfOrder, check_increasing, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import KeyViolationError
-from havasu_vc.geo.bounds import bounds_of, row_bounds
-from havasu_vc.geo.hilbert import hilbert_index
+from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
@@ -34,7 +34,6 @@ __all__ = ["write_table"]
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
 RANGES_A_TASK = 24
-_HILBERT = "_hilbert"
 
 
 def write_table(
@@ -62,7 +61,7 @@ def write_table(
     placed = [task_of(with_hilbert, task, new.schema, hilbert, bounds) for task in tasks]
     if column.geometry is None:
         raise ValueError(f"{hilbert!r} is no geometry column")
-    files = _sorted(placed, (_HILBERT, *key), new, storage, engine)
+    files = _sorted(placed, (HILBERT, *key), new, storage, engine)
     if key and files:
         _check_unique(files, new.schema, storage)
     return files
@@ -160,19 +159,6 @@ def _bounds(tasks: Sequence[Task], name: str, schema: Schema, engine: Engine) ->
             part = Bounds(*corners)
             found = part if found is None else found.union(part)
     return found if found is not None else Bounds(0, 0, 0, 0)
-
-
-@kernel
-def with_hilbert(task: Task, schema: Schema, name: str, extent: Bounds) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task with their place along a Hilbert curve in a last column."""
-    geometry = schema.by_name[name].geometry
-    if geometry is None:
-        raise ValueError(f"{name!r} is no geometry column")
-    for batch in run_task(task):
-        corners = row_bounds(batch.column(name), geometry.encoding)
-        xs, ys = (corners[:, 0] + corners[:, 2]) / 2, (corners[:, 1] + corners[:, 3]) / 2
-        places = hilbert_index(xs, ys, extent)
-        yield batch.append_column(_HILBERT, pa.array(places))
 
 
 def _check_unique(files: Sequence[WrittenFile], schema: Schema, storage: Storage) -> None:

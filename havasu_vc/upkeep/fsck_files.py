@@ -7,7 +7,6 @@ sum up to; an error inside becomes a finding, so that the other files are checke
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,14 +22,14 @@ from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDataFileError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, parse_entry
-from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.upkeep.finding import Finding, Findings
 from havasu_vc.upkeep.fsck_keys import duplicate_keys
 from havasu_vc.upkeep.fsck_values import ValueCheck
+from havasu_vc.upkeep.summing import format_digests, parse_digests
 
-__all__ = ["check_data_file", "check_files", "recomputed_digests"]
+__all__ = ["check_data_file", "check_files"]
 
 _REPORT = pa.schema([("message", pa.string()), ("hint", pa.string()), ("digests", pa.string())])
 
@@ -64,7 +63,7 @@ def check_files(
     for number, batch in engine.run_each(tasks, description=f"Checking {view.path}"):
         for row in batch.to_pylist():
             if row["digests"] is not None:
-                digests.add(_parsed(row["digests"]))
+                digests.add(parse_digests(row["digests"]))
                 continue
             where = f"{view.path}: data file {files[number].file}"
             findings.add(where, row["message"], row["hint"])
@@ -74,25 +73,6 @@ def check_files(
         # What is missing or damaged cannot be added up.
         yield from _check_digests(view, digests)
         yield from duplicate_keys(view, files)
-
-
-def recomputed_digests(view: HavasuDataset, engine: Engine) -> dict[int, Digest]:
-    """Return the digests of the live rows, from the rows themselves."""
-    tasks = [task_of(digests_of, task, view.schema) for task in view.scan()]
-    digests = Digests()
-    for batch in engine.run(tasks, description=f"Reading {view.path}"):
-        for text in batch.column("digests").to_pylist():
-            digests.add(_parsed(text))
-    return digests.of(view.schema.by_id)
-
-
-@kernel
-def digests_of(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the digests of the rows of a task."""
-    digests = Digests()
-    for rows in run_task(task):
-        digests.add(hash_rows(rows, schema).digests)
-    yield _report(digests=digests)
 
 
 def _check_digests(view: HavasuDataset, digests: Digests) -> Iterator[Finding]:
@@ -196,13 +176,8 @@ def _problems(path: str, entry: Entry, written: Schema) -> Iterator[str]:
 def _report(
     message: str | None = None, hint: str | None = None, *, digests: Digests | None = None
 ) -> pa.RecordBatch:
-    text = None
-    if digests is not None:
-        text = json.dumps({str(number): list(lanes) for number, lanes in digests.sums.items()})
+    text = None if digests is None else format_digests(digests.sums)
     return pa.RecordBatch.from_pylist(
         [{"message": message, "hint": hint, "digests": text}], schema=_REPORT
     )
 
-
-def _parsed(text: str) -> dict[int, Digest]:
-    return {int(number): (lanes[0], lanes[1]) for number, lanes in json.loads(text).items()}

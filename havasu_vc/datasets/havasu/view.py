@@ -271,16 +271,20 @@ class HavasuDataset:
         if where.keys is not None:
             return diffing.plan_rows(self, where.keys, columns)
         schema = self.schema if columns is None else self.schema.select(tuple(columns))
-        tasks = []
+        tasks: list[Task] = []
         for entry in self.data_entries:
             if where.box is not None and _outside(entry, where.box, self.schema):
                 continue
-            path, deletes = self.file_path(entry), self.delete_paths(entry)
-            groups = len(entry.splits)
-            for first in range(0, max(groups, 1), GROUPS_A_TASK):
-                chosen = tuple(range(first, min(first + GROUPS_A_TASK, groups)))
-                tasks.append(Task(SCAN, (path, schema, deletes, chosen if groups else None)))
+            tasks.extend(self.scan_file(entry, schema))
         return tasks
+
+    def scan_file(self, entry: Entry, schema: Schema) -> Iterator[Task]:
+        """Yield tasks that yield the live rows of one data file, in file order."""
+        path, deletes = self.file_path(entry), self.delete_paths(entry)
+        groups = len(entry.splits)
+        for first in range(0, max(groups, 1), GROUPS_A_TASK):
+            chosen = tuple(range(first, min(first + GROUPS_A_TASK, groups)))
+            yield Task(SCAN, (path, schema, deletes, chosen if groups else None))
 
     def diff(self, new: Dataset) -> list[Task]:
         """Return tasks that yield, in key order, the changes from this view to `new`."""
