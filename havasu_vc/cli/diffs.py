@@ -6,10 +6,11 @@ differences with `--exit-code` or `-o quiet`, as in git and Kart.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,11 +18,14 @@ from havasu_vc.cli.arguments import parse_format
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import opened_output
+from havasu_vc.cli.pager import paged_output
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.repo.reproject import reprojection
-from havasu_vc.writers import ChangeSummary, JsonStyle, WriterOptions, writer_named
+from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
+
+if TYPE_CHECKING:
+    from havasu_vc.repo import Repo
 
 __all__ = ["DiffOptions", "diff_options", "print_diff"]
 
@@ -119,6 +123,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 def print_diff(
     invocation: Invocation,
+    repo: Repo,
     diffs: Iterable[DatasetDiff],
     options: DiffOptions,
     *,
@@ -126,24 +131,34 @@ def print_diff(
 ) -> int:
     """Print a diff and return the exit code."""
     name, style = _writer(options)
-    writer_options = WriterOptions(
+    how = _writer_options(options, style, commit)
+    seen = _Seen()
+    shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
+    if options.output is None:
+        how = replace(how, color=invocation.colored(sys.stdout, options.color))
+        with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
+            summary = writer_named(name)(shown, out, how)
+    elif name == "geojson" and options.output.is_dir():
+        summary = writer_named(name)(shown, sys.stdout, replace(how, directory=options.output))
+    else:
+        with opened_output(options.output) as out:
+            summary = writer_named(name)(shown, out, how)
+    differs = summary.has_changes or seen.changes
+    return 1 if differs and (options.exit_code or name == "quiet") else 0
+
+
+def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None) -> WriterOptions:
+    how = WriterOptions(
         json_style=JsonStyle(style),
         commit=commit,
         delta_filter=parse_halves(options.delta_filter),
     )
-    if options.crs is not None:
-        crs, reproject = reprojection(options.crs)
-        writer_options = replace(writer_options, reproject=reproject, crs_name=crs.identifier)
-    seen = _Seen()
-    shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
-    if name == "geojson" and _is_folder(options.output):
-        summary = _print_files(shown, options.output, writer_options)
-    else:
-        with opened_output(options.output) as out:
-            color = options.output is None and invocation.colored(out, options.color)
-            summary = writer_named(name)(shown, out, replace(writer_options, color=color))
-    differs = summary.has_changes or seen.changes
-    return 1 if differs and (options.exit_code or name == "quiet") else 0
+    if options.crs is None:
+        return how
+    from havasu_vc.repo.reproject import reprojection
+
+    crs, reproject = reprojection(options.crs)
+    return replace(how, reproject=reproject, crs_name=crs.identifier)
 
 
 def _writer(options: DiffOptions) -> tuple[str, str]:
@@ -184,14 +199,3 @@ class _Seen:
             self.changes = self.changes or bool(diff.meta) or any(map(len, diff.changes))
             if diff_format == "no-data-changes":
                 yield replace(diff, changes=iter(()))
-
-
-def _is_folder(output: Path | None) -> bool:
-    return output is not None and output.is_dir()
-
-
-def _print_files(
-    diffs: Iterable[DatasetDiff], folder: Path | None, options: WriterOptions
-) -> ChangeSummary:
-    with opened_output(None) as out:
-        return writer_named("geojson")(diffs, out, replace(options, directory=folder))

@@ -36,6 +36,8 @@ class Invocation:
     """Whether to tell nothing but errors."""
     progress: bool = True
     """Whether to draw how far a long run is."""
+    pager: bool = True
+    """Whether long output may go through a pager."""
     color: bool = True
     """Whether colours are allowed where they can be seen."""
     engine: str = "auto"
@@ -72,12 +74,17 @@ class Invocation:
 
         return Settings(engine=self.engine, progress=self._progress(), note=self.note)
 
-    def open_repo(self) -> Repo:
-        """Open the repository that the command is about."""
-        from havasu_vc.cli.quick_arrow import leave_pandas_out
+    def open_repo(self, *, rows: bool = True) -> Repo:
+        """Open the repository that the command is about.
+
+        Without `rows`, for a command that reads none, Arrow need not be loaded.
+        """
         from havasu_vc.repo import Repo
 
-        leave_pandas_out()
+        if rows:
+            from havasu_vc.cli.quick_arrow import leave_pandas_out
+
+            leave_pandas_out()
         return Repo.open(self.folder, settings=self.settings())
 
     def _progress(self) -> TerminalProgress | None:

@@ -182,6 +182,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
 @click.option("-v", "--verbose", is_flag=True, help="Tell more.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell nothing but errors.")
 @click.option("--no-progress", is_flag=True, help="Draw no progress bars.")
+@click.option("--no-pager", is_flag=True, help="Page nothing on a terminal.")
 @click.option("--no-color", is_flag=True, help="Use no colours; NO_COLOR=1 does the same.")
 @click.option(
     "--version",
@@ -198,6 +199,7 @@ def cli(
     verbose: bool,
     quiet: bool,
     no_progress: bool,
+    no_pager: bool,
     no_color: bool,
 ) -> None:
     """Version control for tables that hold geometries and rasters.
@@ -215,6 +217,7 @@ def cli(
         verbose=verbose,
         quiet=quiet,
         progress=not no_progress,
+        pager=not no_pager,
         color=wants_color() and not no_color,
     )
 

@@ -1,7 +1,7 @@
 """Options that several commands share, and the command class that takes the common ones.
 
-Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress` and `--no-color`
-after its name as well; they are listed in the help of `havasu-vc` alone.
+Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pager` and
+`--no-color` after its name as well; they are listed in the help of `havasu-vc` alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,13 @@ def _set_folder(context: click.Context, parameter: click.Parameter, value: Path 
 
 
 def _common_parameters() -> list[click.Parameter]:
-    flags = (("verbose", True), ("quiet", True), ("progress", False), ("color", False))
+    flags = (
+        ("verbose", True),
+        ("quiet", True),
+        ("progress", False),
+        ("pager", False),
+        ("color", False),
+    )
     parameters: list[click.Parameter] = [
         click.Option(
             [f"--{'' if wanted else 'no-'}{name}"],

@@ -24,8 +24,8 @@ names. stdout carries data only; results, notes and progress go to stderr, and `
 silences them. Names, options and exit codes are those of git and Kart where these have
 them.
 
-`--repo`, `--verbose`, `--quiet`, `--no-progress` and `--no-color` may stand before or after
-the name of a command.
+`--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pager` and `--no-color` may stand
+before or after the name of a command.
 """
 _ENVIRONMENT = """\
 ## Environment

@@ -45,7 +45,7 @@ def command(
     Any other option of `git branch` is handed to git.
     """
     invocation: Invocation = context.obj
-    repo = invocation.open_repo()
+    repo = invocation.open_repo(rows=False)
     if any(argument.startswith("-") for argument in arguments):
         return _git_branch(invocation, repo, arguments, delete=delete, force_delete=force_delete)
     if show_current:

@@ -62,7 +62,7 @@ def command(
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
     if not names and branch is None:
         raise click.UsageError("name a revision to check out, or a file with --as")
-    repo = invocation.open_repo()
+    repo = invocation.open_repo(rows=False)
     if branch is not None:
         start = names[0] if names else None
         repo.switch(branch, create=True, start=start, discard=discard)

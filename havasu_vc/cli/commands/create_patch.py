@@ -11,7 +11,6 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, output_option, style_option
 from havasu_vc.cli.output import opened_output
-from havasu_vc.repo.reproject import reprojection
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 
 __all__ = ["command"]
@@ -41,6 +40,8 @@ def command(
     commit, diffs = repo.show(revision, filters)
     options = WriterOptions(json_style=JsonStyle(json_style), commit=commit)
     if crs is not None:
+        from havasu_vc.repo.reproject import reprojection
+
         target, reproject = reprojection(crs)
         options = replace(options, reproject=reproject, crs_name=target.identifier)
     with opened_output(output) as out:

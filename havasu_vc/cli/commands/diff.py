@@ -44,4 +44,4 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
             "`havasu-vc diff A...B` compares two"
         )
     range_text = "..".join(revisions) if revisions else "HEAD"
-    return print_diff(invocation, repo.diff(range_text, filters), DiffOptions(**options))
+    return print_diff(invocation, repo, repo.diff(range_text, filters), DiffOptions(**options))

@@ -10,6 +10,7 @@ import click
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, style_option
+from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import run_git_here
 from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.repo import Repo
@@ -66,7 +67,7 @@ def command(
     DATASET:meta:ITEM.
     """
     invocation: Invocation = context.obj
-    repo = invocation.open_repo()
+    repo = invocation.open_repo(rows=False)
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
     conditions = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
@@ -77,14 +78,15 @@ def command(
         options += [f"--max-count={max_count}"] if max_count is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
     commits = repo.log(revision, filters=filters, limit=max_count, **conditions)
-    match output_format:
-        case "json":
-            write_log_json(commits, sys.stdout, JsonStyle(json_style))
-        case "json-lines":
-            write_log_json_lines(commits, sys.stdout)
-        case _:
-            color = invocation.colored(sys.stdout)
-            write_log(commits, sys.stdout, oneline=oneline, color=color)
+    color = invocation.colored(sys.stdout)
+    with paged_output(repo.git, wanted=invocation.pager) as out:
+        match output_format:
+            case "json":
+                write_log_json(commits, out, JsonStyle(json_style))
+            case "json-lines":
+                write_log_json_lines(commits, out)
+            case _:
+                write_log(commits, out, oneline=oneline, color=color)
     return 0
 
 
@@ -98,5 +100,6 @@ def _graph(
     if any(":" in filter_text for filter_text in filters):
         raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
     color = invocation.colored(sys.stdout)
-    arguments = ["log", "--graph", *options, revision, "--", *filters]
+    pager = [] if invocation.pager else ["--no-pager"]
+    arguments = [*pager, "log", "--graph", *options, revision, "--", *filters]
     return run_git_here(arguments, repo.git, color=color)

@@ -30,4 +30,4 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments)
     commit, diffs = repo.show(revisions[0] if revisions else "HEAD", filters)
-    return print_diff(invocation, diffs, DiffOptions(**options), commit=commit)
+    return print_diff(invocation, repo, diffs, DiffOptions(**options), commit=commit)

@@ -21,7 +21,7 @@ __all__ = ["command"]
 @click.pass_obj
 def command(invocation: Invocation, output_format: str) -> None:
     """Show where HEAD is and what stands in the way."""
-    status = invocation.open_repo().status()
+    status = invocation.open_repo(rows=False).status()
     printed = _printed(status)
     if output_format == "json":
         click.echo(json.dumps(_json(status, printed), indent=2))

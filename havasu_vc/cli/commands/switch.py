@@ -36,7 +36,7 @@ def command(
         raise click.UsageError("a start goes with -c")
     if create and detach:
         raise click.UsageError("-c and -d contradict each other")
-    repo = invocation.open_repo()
+    repo = invocation.open_repo(rows=False)
     if detach:
         repo.switch(repo.commit_info(name).id, discard=discard)
     elif not create and name not in {branch.name for branch in repo.branches()}:

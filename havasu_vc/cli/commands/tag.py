@@ -48,7 +48,7 @@ def command(
     Any other option of `git tag` is handed to git.
     """
     invocation: Invocation = context.obj
-    repo = invocation.open_repo()
+    repo = invocation.open_repo(rows=False)
     if any(argument.startswith("-") for argument in arguments):
         options = [*["--delete"] * delete, *(f"--message={text}" for text in messages)]
         color = invocation.colored(sys.stdout)
