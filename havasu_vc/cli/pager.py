@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
@@ -40,7 +40,7 @@ def paged_output(git: GitRepository, *, wanted: bool = True) -> Iterator[TextIO]
         if pager.stdin is None:
             raise ValueError("the pager was started without a pipe")
         try:
-            yield pager.stdin
+            yield cast(TextIO, pager.stdin)
         finally:
             # A pager that was left early has closed its end.
             with suppress(BrokenPipeError):

@@ -12,14 +12,14 @@ from havasu_vc.cli.pager import paged_output
 from havasu_vc.store.repository import GitRepository
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = "from havasu_vc.cli.main import main; main()"
 
 
 def on_terminal(repo: Path, pager: str, *arguments: str) -> str:
     """Run a command whose stdout is a terminal and return what it shows."""
     master, slave = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-c", "from havasu_vc.cli.main import main; main()"]
-        + ["-C", str(repo), *arguments],
+        [sys.executable, "-c", PROGRAM, "-C", str(repo), *arguments],
         cwd=ROOT,
         env={**os.environ, "GIT_PAGER": pager, "TERM": "xterm"},
         stdin=subprocess.DEVNULL,
