@@ -18,6 +18,14 @@ from havasu_vc.writers.protocol import JsonStyle
 
 __all__ = ["command"]
 
+# Kinds that are listed and left untouched, by the names of their folders.
+_OTHER_KINDS = {
+    "table-dataset": {"type": "table", "version": 3},
+    "sno-dataset": {"type": "table", "version": 2},
+    "raster-dataset.v1": {"type": "raster", "version": 1},
+    "point-cloud-dataset.v1": {"type": "point-cloud", "version": 1},
+}
+
 
 @click.group("data")
 def command() -> None:
@@ -60,7 +68,8 @@ def list_datasets(
 
 
 def _kind(info: DatasetInfo) -> dict[str, object]:
-    return dict(DATASET_KINDS.get(info.kind, {"type": info.kind, "version": info.version}))
+    known = DATASET_KINDS.get(info.kind) or _OTHER_KINDS.get(info.kind)
+    return dict(known or {"type": info.kind, "version": info.version})
 
 
 def _json(infos: tuple[DatasetInfo, ...], *, types: bool, long: bool) -> dict[str, object]:

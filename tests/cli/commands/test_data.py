@@ -1,6 +1,7 @@
 """`havasu-vc data`."""
 
 import json
+import tarfile
 from pathlib import Path
 
 from tests.cli.conftest import Run, invoke, succeed
@@ -18,6 +19,19 @@ def test_ls_with_types(run: Run) -> None:
 
     (item,) = value["kart.data.ls/v2"]
     assert (item["path"], item["type"]) == ("points", "table")
+
+
+def test_ls_of_a_repository_of_karts(shared_data: Path, tmp_path: Path) -> None:
+    with tarfile.open(shared_data / "kart" / "points.tgz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    value = json.loads(
+        succeed(
+            invoke(["-C", tmp_path / "points", "data", "ls", "-o", "json", "--with-dataset-types"])
+        ).stdout
+    )
+
+    (item,) = value["kart.data.ls/v2"]
+    assert item == {"path": "nz_pa_points_topo_150k", "type": "table", "version": 3}
 
 
 def test_ls_long(run: Run) -> None:
