@@ -26,7 +26,7 @@ from havasu_vc.formats.lfs import Pointer, parse_pointer
 from havasu_vc.upkeep.finding import Finding, Findings
 from havasu_vc.upkeep.fsck_files import check_files
 
-__all__ = ["check_dataset"]
+__all__ = ["check_contents", "check_dataset"]
 
 _ENTRY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.json")
 _POINTER = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
@@ -41,29 +41,50 @@ def check_dataset(
     datasets or revisions share is hashed once.
     """
     findings = Findings()
+    summed = _check_guard(view, findings)
+    yield from findings.found
+    yield from check_contents(view, engine, full=full, summed=summed, checked=checked)
+
+
+def check_contents(
+    view: HavasuDataset,
+    engine: Engine,
+    *,
+    full: bool,
+    summed: bool,
+    checked: set[str] | None = None,
+) -> Iterator[Finding]:
+    """Yield what is wrong with a dataset apart from its guard.
+
+    `summed` says that its snapshot can be read; without it no sums are compared.
+    """
+    findings = Findings()
     sound = _check_documents(view, findings)
     entries = _check_entries(view, findings)
     if not sound:
         yield from findings.found
         return
-    _check_sums(view, entries, findings)
+    if summed:
+        _check_sums(view, entries, findings)
     here = _check_stored(view, entries, findings)
     whole = not findings.found
     _check_key_caches(view, entries, findings, full=full)
     yield from findings.found
     if full:
         seen = set() if checked is None else checked
-        yield from check_files(view, here, engine, seen, whole=whole)
+        yield from check_files(view, here, engine, seen, whole=whole, summed=summed)
+
+
+def _check_guard(view: HavasuDataset, findings: Findings) -> bool:
+    """Check the guard; return whether there are sums that can be compared."""
+    with findings.catching(f"{view.path}/snapshot.json"):
+        view.check_guard()
+        return True
+    return False
 
 
 def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
     """Check what stands once in a dataset; return whether the rest can be told from it."""
-    before = len(findings.found)
-    with findings.catching(f"{view.path}/snapshot.json"):
-        view.check_guard()
-    unfinished = len(findings.found) > before
-    with findings.catching(f"{view.path}/snapshot.json"):
-        _ = view.snapshot if not unfinished else None
     failed = 0
     for name, document in (
         ("schema", "schema"),
@@ -83,7 +104,7 @@ def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
             f"last-column-id is {view.properties.last_column_id}, "
             f"but a column has the id {view.schema.last_id}",
         )
-    return not unfinished
+    return True
 
 
 def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:

@@ -41,10 +41,12 @@ def check_files(
     checked: set[str],
     *,
     whole: bool,
+    summed: bool,
 ) -> Iterator[Finding]:
     """Yield what is wrong with the files of a dataset that are in the store.
 
-    `whole` says that these are all, so that they can be added up.
+    `whole` says that these are all, so that they can be added up, and `summed` that
+    there is a snapshot to compare that with.
     """
     deletes = [entry for entry in here.values() if entry.content is Content.DELETES]
     findings = Findings()
@@ -71,7 +73,8 @@ def check_files(
     yield from findings.found
     if whole and not findings.found:
         # What is missing or damaged cannot be added up.
-        yield from _check_digests(view, digests)
+        if summed:
+            yield from _check_digests(view, digests)
         yield from duplicate_keys(view, files)
 
 

@@ -1,0 +1,86 @@
+"""Repairing a dataset that a merge by git, or a hand, left with a snapshot that does not fit.
+
+    one parent's files   what stands there is, file for file, one parent's: its sums hold
+    sound files          files, rows and keys agree among themselves: the sums are made anew
+    anything else        has to be merged row by row, from the commit's parents
+
+Nothing is guessed. Two sides that edited different rows leave sound files, which are
+just what a merge would give. Where both touched a row, a key stands twice or a row is
+deleted twice, and that is refused. Rows without a key can be told apart only by a
+merge: equal ones that both sides added would count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import NoChangesError, NotYetSupportedError, UnfinishedMergeError
+from havasu_vc.formats.havasu.entry import Content
+from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.upkeep.fsck import check_contents
+from havasu_vc.upkeep.summing import add_up
+
+__all__ = ["repair_dataset"]
+
+_HINTS = (
+    "take one side's dataset: `git checkout COMMIT -- DATASET`, then commit",
+    "a later version merges rows with `havasu-vc merge --continue`",
+)
+
+
+def repair_dataset(
+    view: HavasuDataset, engine: Engine, *, parents: Sequence[HavasuDataset] = ()
+) -> TreeEdit:
+    """Return the edit that gives a dataset a snapshot which fits.
+
+    `parents` are the dataset in the commit's parents, as many as have it. Raises
+    `NotYetSupportedError` where rows must be merged, `NoChangesError` where all is well.
+    """
+    try:
+        view.check_guard()
+    except UnfinishedMergeError:
+        pass
+    else:
+        raise NoChangesError(f"{view.path} needs no repair: its snapshot fits")
+    for parent in parents:
+        if _has_files_of(view, parent):
+            return TreeEdit(view.path, {}, parent.snapshot)
+    if not view.key:
+        raise _refusal(view, "it has no key to tell rows apart")
+    finding = next(check_contents(view, engine, full=True, summed=False), None)
+    if finding is not None:
+        raise _refusal(view, f"{finding.where}: {finding.message}")
+    return TreeEdit(view.path, {}, _summed(view, engine))
+
+
+def _has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
+    """Whether a dataset has the files and the columns of a parent whose snapshot fits."""
+    try:
+        parent.check_guard()
+    except UnfinishedMergeError:
+        return False
+    same = all(
+        view.folder.tree_id(name) == parent.folder.tree_id(name)
+        for name in ("files", "data", "meta/past")
+    )
+    return same and view.schema == parent.schema
+
+
+def _summed(view: HavasuDataset, engine: Engine) -> Snapshot:
+    """Return the sums of a dataset, from its rows."""
+    rows, digests = add_up(view.scan(), view.schema, engine, description=f"Reading {view.path}")
+    entries = view.entries.values()
+    deleted = sum(sum(entry.targets.values()) for entry in entries)
+    stored = sum(entry.rows for entry in entries if entry.content is Content.DATA)
+    if stored - deleted != rows:
+        raise _refusal(view, "both sides deleted the same rows")
+    return Snapshot(rows, deleted, sum(entry.size for entry in entries), digests)
+
+
+def _refusal(view: HavasuDataset, reason: str) -> NotYetSupportedError:
+    return NotYetSupportedError(
+        f"{view.path} at {view.revision} has to be merged row by row: {reason}", hints=_HINTS
+    )
