@@ -35,7 +35,7 @@ from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 
-__all__ = ["merge_changes"]
+__all__ = ["merge_changes", "partners"]
 
 
 def merge_changes(
@@ -190,7 +190,7 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
     ours, in_ours = base, in_base.copy()
     touched = np.zeros(count, bool)
     if mine is not None:
-        index = _partners(other.keys, mine.keys)
+        index = partners(other.keys, mine.keys)
         touched = index.is_valid().to_numpy(zero_copy_only=False)
         theirs_of_mine = mine.batch.new.take(index)
         in_ours[touched] = _valid(theirs_of_mine)[touched]
@@ -214,7 +214,7 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
     return _Window(base, ours, theirs, in_base, in_ours, in_theirs, touched, current)
 
 
-def _partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
+def partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
     """Return where each key is among others; null where it is not."""
     schema = pa.schema([pa.field(name, keys.column(name).type) for name in keys.schema.names])
     both = pa.concat_batches([keys.cast(schema), among.cast(schema)])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -104,30 +105,27 @@ def _gpkg_makers(
         raise InvalidArgumentError(
             f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",)
         )
-    for layer in layers:
-        _require_same(repo, file, layer)
-    return [(layer.dataset, _layer_maker(layer)) for layer in layers]
+    return [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
 
 
-def _require_same(repo: OpenRepo, file: Path, layer: EditedLayer) -> None:
-    """Raise unless HEAD's dataset is the one that a layer is a copy of."""
+def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
     try:
         then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
     except RevisionNotFoundError as error:
         raise InvalidFileError(
             str(file), f"it was made from commit {layer.commit}, which is not in this repository"
         ) from error
-    now = repo.folders(repo.head()).get(layer.dataset)
-    if then is None or now is None or then.internals != now.internals:
-        short = layer.commit[:10]
-        raise NotYetSupportedError(
-            f"{layer.dataset} has changed since {file.name} was made from {short}",
-            hints=(f"`havasu-vc switch -c edits {short}`, then commit there and merge the branch",),
-        )
 
-
-def _layer_maker(layer: EditedLayer) -> EditMaker:
     def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+        now = view.folder
+        if then is None or not isinstance(now, TreeFolder) or then.internals != now.tree:
+            short = layer.commit[:10]
+            raise NotYetSupportedError(
+                f"{layer.dataset} has changed since {file.name} was made from {short}",
+                hints=(
+                    f"`havasu-vc switch -c edits {short}`, then commit there and merge the branch",
+                ),
+            )
         schema = _with_fresh_ids(layer, view)
         check_evolution(view.schema, schema)
         tasks = [task_of(renamed, task, schema) for task in layer.tasks()]

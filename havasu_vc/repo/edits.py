@@ -50,7 +50,7 @@ def commit_edits(
     with Transaction(repo) as transaction:
         edits = []
         for path, make in makers:
-            view = replace(repo.dataset(path), storage=transaction.storage)
+            view = transaction.dataset(path)
             with repo.settings.open_engine(view.size) as engine:
                 edits.append(make(view, engine))
         counts = {edit.path: edit.counts for edit in edits}

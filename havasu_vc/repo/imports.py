@@ -8,8 +8,8 @@ agencies publish one release after another.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -72,25 +72,17 @@ def import_layers(
             f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
         )
     chosen = _sources(request)
-    existing = set(repo.folders(repo.head()))
-    for _, path in chosen:
-        check_dataset_path(path, existing - {path})
-        if path in existing and not request.replace:
-            raise InvalidArgumentError(
-                f"there is a dataset {path!r} already",
-                hints=("--replace commits what differs from it; or give another name",),
-            )
-        existing.add(path)
     notes = [note for source, _ in chosen for note in source.notes]
     counts: dict[str, ChangeCounts] = {}
     edits: list[TreeEdit] = []
     with Transaction(repo) as transaction:
+        known = transaction.folders
+        _check_paths([path for _, path in chosen], known, replace=request.replace)
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
-            known = repo.folders(repo.head())
             for source, path in chosen:
                 if path in known:
-                    old = replace_storage(repo.dataset(path), transaction.storage)
+                    old = transaction.dataset(path)
                     edit = _replacing(old, source, engine, request, notes)
                 else:
                     edit = _fresh(path, source, transaction.storage, engine, request)
@@ -102,6 +94,19 @@ def import_layers(
         text = message or _message(request.location, chosen)
         commit = transaction.commit(edits, text)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -> None:
+    """Raise unless datasets can be made at these paths, or replaced where that is wanted."""
+    existing = set(known)
+    for path in paths:
+        check_dataset_path(path, existing - {path})
+        if path in existing and not replace:
+            raise InvalidArgumentError(
+                f"there is a dataset {path!r} already",
+                hints=("--replace commits what differs from it; or give another name",),
+            )
+        existing.add(path)
 
 
 def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
@@ -188,11 +193,6 @@ def _written(
     except KeyViolationError as error:
         raise KeyViolationError(f"{path}: {error.message}", hints=error.hints) from error
     return new.edit(files)
-
-
-def replace_storage(view: HavasuDataset, storage: Storage) -> HavasuDataset:
-    """Return a view whose edits are staged by a transaction."""
-    return replace(view, storage=storage)
 
 
 def _replacing(

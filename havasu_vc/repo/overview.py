@@ -9,6 +9,7 @@ from havasu_vc.errors import UnfinishedMergeError
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
+from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.refs import list_branches, read_head
 from havasu_vc.store.repository import Operation
 
@@ -42,13 +43,16 @@ def status(repo: OpenRepo) -> RepoStatus:
         if counted.code == 0:
             ahead, behind = map(int, counted.text.split())
     operation = repo.git.operation
+    state = "clean" if operation is Operation.NONE else operation.value
+    if merge_waits(repo.git):
+        state = "merge"
     return RepoStatus(
         head.commit,
         head.branch,
         upstream,
         ahead,
         behind,
-        "clean" if operation is Operation.NONE else operation.value,
+        state,
         tuple(_problems(repo)),
     )
 

@@ -32,7 +32,6 @@ from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import aligned, evolved, sorted_changes
-from havasu_vc.repo.imports import replace_storage
 from havasu_vc.repo.metadata import meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
@@ -67,7 +66,7 @@ def apply_patch(
         )
     text = patch.message if message is None else message
     with Transaction(repo) as transaction:
-        known = repo.folders(repo.head())
+        known = transaction.folders
         edits: list[TreeEdit] = []
         removed: list[str] = []
         for part in patch.datasets:
@@ -78,8 +77,7 @@ def apply_patch(
                 elif _removes(part):
                     removed.append(part.path)
                 else:
-                    view = replace_storage(repo.dataset(part.path), transaction.storage)
-                    edits.append(_edited(part, view, engine))
+                    edits.append(_edited(part, transaction.dataset(part.path), engine))
         changed = [edit for edit in edits if edit.blobs]
         counts = {edit.path: edit.counts for edit in edits}
         if not changed and not removed and not allow_empty:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from havasu_vc.exchange.source import SourceOptions
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.repo.merge_state import DatasetConflicts
+    from havasu_vc.repo.merging import MergeResult
     from havasu_vc.repo.results import (
         CommitResult,
         ExportResult,
@@ -340,6 +342,46 @@ class Repo:
         from havasu_vc.repo.writing import write_rows
 
         return write_rows(self.opened, dataset, rows, mode, message)
+
+    # Merging
+
+    def merge(self, revision: str, **options: Any) -> MergeResult:
+        """Merge a commit into HEAD, row by row and cell by cell.
+
+        Options: message, fast_forward (`auto`, `only`, `never`), squash, dry_run, policy.
+        What is in conflict waits until it is resolved; nothing moves until then.
+        """
+        from havasu_vc.repo.merging import MergeRequest, merge
+
+        return merge(self.opened, MergeRequest(revision, **options))
+
+    def continue_merge(self, *, message: str | None = None) -> MergeResult:
+        """Conclude a merge whose conflicts are resolved."""
+        from havasu_vc.repo.merging import continue_merge
+
+        return continue_merge(self.opened, message=message)
+
+    def abort_merge(self) -> None:
+        """Drop a merge that waits."""
+        from havasu_vc.repo.merging import abort_merge
+
+        abort_merge(self.opened)
+
+    def conflicts(self, filters: Sequence[str] = ()) -> Iterator[DatasetConflicts]:
+        """Yield the conflicts that are not resolved, by dataset."""
+        from havasu_vc.repo.conflicts import conflicts
+
+        return conflicts(self.opened, filters)
+
+    def resolve_conflicts(self, filters: Sequence[str] = (), **resolution: Any) -> int:
+        """Resolve the conflicts that filters name; return how many.
+
+        The resolution is `choice` (`ours`, `theirs`, `base`, `delete`), `columns` (the side
+        of each of some columns) or `row`.
+        """
+        from havasu_vc.repo.conflicts import Resolution, resolve
+
+        return resolve(self.opened, filters, Resolution(**resolution))
 
     # Branches and tags
 

@@ -14,12 +14,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.errors import ConcurrentChangeError
+from havasu_vc.errors import ConcurrentChangeError, DatasetNotFoundError
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
@@ -41,7 +43,8 @@ from havasu_vc.store.refs import Head, move_head, read_head
 from havasu_vc.store.trees import find_entry, tree_difference
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.protocol import TreeEdit
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["MergedTree", "Transaction"]
 
@@ -52,8 +55,8 @@ ATTEMPTS = 20
 class MergedTree:
     """What a merge commit is made of, beside its edits."""
 
-    tree: str
-    """The tree of the user's own files, merged."""
+    files: Mapping[str, Change]
+    """What becomes of the user's own files, by path."""
     internals: Mapping[str, str | None]
     """The internals of every dataset before the edits, by path; None where it goes."""
     parents: tuple[str, ...]
@@ -75,6 +78,8 @@ class Transaction:
         self._stack.callback(shutil.rmtree, staging, ignore_errors=True)
         self.storage = replace(self._repo.storage, staging=DataFileStore(staging))
         """Where this commit's files wait."""
+        self.head = read_head(self._git)
+        """Where HEAD was when this began."""
         return self
 
     def __exit__(
@@ -85,6 +90,25 @@ class Transaction:
     ) -> None:
         self._stack.close()
 
+    @cached_property
+    def folders(self) -> Mapping[str, DatasetFolder]:
+        """The datasets, of every kind, of the commit that HEAD was at when this began."""
+        commit = self.head.commit
+        return self._repo.folders(self._repo.resolve("[EMPTY]" if commit is None else commit))
+
+    def dataset(self, path: str) -> HavasuDataset:
+        """Return a dataset to edit: as it was when this began, with its files staged here.
+
+        HEAD may move while an edit is made. What is edited must be what the commit is
+        compared with then.
+        """
+        folder = self.folders.get(path.strip("/"))
+        if folder is None:
+            raise DatasetNotFoundError(path)
+        view = replace(self._repo.view(folder, "HEAD"), storage=self.storage)
+        view.check_guard()
+        return view
+
     def commit(
         self,
         edits: Sequence[TreeEdit],
@@ -94,14 +118,14 @@ class Transaction:
         removed: Sequence[str] = (),
         merge: MergedTree | None = None,
     ) -> str:
-        """Commit edits that were made against HEAD, and return the commit's id.
+        """Commit edits of what `dataset` and `folders` gave, and return the commit's id.
 
         `removed` are paths of datasets that go. If the branch moved meanwhile and its new
         head has these datasets as they were, the commit goes on top of it, unless it is a
         merge.
         """
         plan = _Plan(tuple(edits), message, author, tuple(removed), merge)
-        head = read_head(self._git)
+        head = self.head
         base = self._tree(head)
         self._adopt(edits)
         for _ in range(ATTEMPTS):
@@ -124,13 +148,16 @@ class Transaction:
     def _untouched(self, plan: _Plan, base: str | None, tree: str | None) -> bool:
         """Whether the datasets of a commit are in a new head's tree what they were in the base."""
         for path in plan.paths:
-            ids = []
-            for root in (base, tree):
-                found = None if root is None else find_entry(self._git.objects, root, path)
-                ids.append(None if found is None else found.id)
-            if ids[0] != ids[1]:
-                return False
+            # A dataset that came to be above one of these must stop it as well.
+            above = [f"{parent}/{HAVASU_MARKER}" for parent in PurePosixPath(path).parents]
+            for each in (path, *above):
+                if self._id(base, each) != self._id(tree, each):
+                    return False
         return True
+
+    def _id(self, root: str | None, path: str) -> str | None:
+        found = None if root is None else find_entry(self._git.objects, root, path)
+        return None if found is None else found.id
 
     def _adopt(self, edits: Sequence[TreeEdit]) -> None:
         """Give the files that edits name their places in the store, durably."""
@@ -151,14 +178,13 @@ class Transaction:
 
     def _try(self, plan: _Plan, head: Head) -> str:
         base = self._tree(head)
-        start = base if plan.merge is None else plan.merge.tree
-        attributes = attributes_edit(self._git.objects, start)
+        attributes = attributes_edit(self._git.objects, base)
         changes = plan.changes()
-        if attributes is not None:
+        if attributes is not None and ATTRIBUTES_FILE not in changes:
             changes[ATTRIBUTES_FILE] = attributes
         others = () if plan.merge is None else plan.merge.parents
         with self._git.writer() as writer:
-            tree = write_tree(writer, start, plan.edits, changes)
+            tree = write_tree(writer, base, plan.edits, changes)
             commit = writer.write(
                 "commit",
                 format_commit(
@@ -207,6 +233,7 @@ class _Plan:
         """Return what becomes of each path, guards apart."""
         changes: dict[str, Change] = {f"{path}/{HAVASU_MARKER}": None for path in self.removed}
         if self.merge is not None:
+            changes.update(self.merge.files)
             for path, tree in self.merge.internals.items():
                 existing = None if tree is None else Existing(tree, "tree")
                 changes[f"{path}/{HAVASU_MARKER}"] = existing

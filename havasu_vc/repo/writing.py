@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.apply import collect_changes, conform
+from havasu_vc.datasets.havasu.apply import collect_changes, conform, describe_key
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.locate import rows_with_keys
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.pairing import pair_rows, sort_by_key
+from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
@@ -71,7 +72,8 @@ def _table(rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch]) -> pa.Tab
         return pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
         return rows
-    return pa.Table.from_batches(rows)
+    batches = list(rows)
+    return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
 def _whole(table: pa.Table, schema: Schema) -> pa.Table:
@@ -106,18 +108,7 @@ def _changes(view: HavasuDataset, table: pa.Table, mode: str) -> Iterator[Change
     missing = [name for name in keys.names if name not in table.schema.names]
     if missing:
         raise KeyViolationError(f"the rows have no key column {missing[0]!r}")
-    batch = table.combine_chunks().to_batches()[0]
-    wanted = conform(batch.select(list(keys.names)), keys)
-    batch = pa.RecordBatch.from_arrays(
-        [
-            wanted.column(name) if name in keys.names else batch.column(name)
-            for name in batch.schema.names
-        ],
-        batch.schema.names,
-    )
-    batch = sort_by_key(batch, schema)
-    for start in range(0, batch.num_rows, BATCH_ROWS):
-        piece = batch.slice(start, BATCH_ROWS)
+    for piece in _in_order(table, keys):
         wanted = conform(piece.select(list(keys.names)), keys)
         if mode == "append":
             yield from pair_rows(empty, _filled(piece, schema), schema, schema)
@@ -130,6 +121,36 @@ def _changes(view: HavasuDataset, table: pa.Table, mode: str) -> Iterator[Change
         else:
             new = _updated(piece, current, found, schema)
             yield from pair_rows(current.take(pc.unique(pc.drop_null(found))), new, schema, schema)
+
+
+def _in_order(table: pa.Table, keys: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows in key order, in pieces; raises when a key is null or comes twice."""
+    given = table.select(list(keys.names))
+    wanted = [conform(batch, keys) for batch in given.to_batches()]
+    for index, name in enumerate(table.schema.names):
+        if name in keys.names:
+            column = pa.chunked_array([batch.column(name) for batch in wanted])
+            table = table.set_column(index, name, column)
+    by = [(name, "ascending") for name in keys.names]
+    order = pc.sort_indices(table.select(list(keys.names)), sort_keys=by)
+    last: tuple[object, ...] | None = None
+    for start in range(0, table.num_rows, BATCH_ROWS):
+        chosen = table.take(order.slice(start, BATCH_ROWS)).combine_chunks()
+        (piece,) = chosen.to_batches()
+        found = [piece.column(name) for name in keys.names]
+        first = tuple(column[0].as_py() for column in found)
+        same = np.ones(piece.num_rows - 1, bool)
+        for column in found:
+            equal = pc.equal(column.slice(1), column.slice(0, len(column) - 1))
+            same &= equal.to_numpy(zero_copy_only=False)
+        if same.any() or first == last:
+            where = int(np.flatnonzero(same)[0]) if same.any() else 0
+            key = describe_key(tuple(column[where].as_py() for column in found))
+            raise KeyViolationError(
+                f"the key {key} comes twice among the rows", hints=("give each row once",)
+            )
+        last = tuple(column[-1].as_py() for column in found)
+        yield piece
 
 
 def _updated(

@@ -29,6 +29,8 @@ class Existing:
     """The object."""
     kind: Literal["blob", "tree"] = "blob"
     """What it is."""
+    mode: bytes = BLOB
+    """A blob's mode: an ordinary file, an executable or a link."""
 
 
 Change: TypeAlias = bytes | Existing | None
@@ -75,11 +77,11 @@ def _edited(
         match node.own:
             case None:
                 old = None
-            case Existing(id=identity, kind=kind):
-                old = (TREE if kind == "tree" else BLOB, bytes.fromhex(identity))
+            case Existing(id=identity, kind=kind, mode=mode):
+                old = (TREE if kind == "tree" else mode, bytes.fromhex(identity))
             case data:
                 old = (BLOB, bytes.fromhex(sink.write("blob", data)))
-        if old is not None and old[0] == BLOB and node.below:
+        if old is not None and old[0] != TREE and node.below:
             raise ValueError(f"{path!r} cannot be a file and have paths below it")
     if not node.below:
         return old

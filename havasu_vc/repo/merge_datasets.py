@@ -1,0 +1,293 @@
+"""Merging one dataset: what a merge makes of its rows, columns and meta items.
+
+Nothing that git did to the entries is trusted: rows are merged from the three commits.
+What only one side changed is taken as it is, by its tree; only where both changed is
+anything read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.havasu.apply import collect_changes
+from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.history.diff import row_changes
+from havasu_vc.history.merge import merge_changes, partners
+from havasu_vc.history.merging import (
+    MergePolicy,
+    MergeSchemas,
+    MergeStep,
+    Side,
+    conflict_schema,
+    in_columns,
+)
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.evolution import field_ids
+from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.edits import evolved
+from havasu_vc.repo.merge_state import DatasetConflicts
+from havasu_vc.repo.settings import Settings
+from havasu_vc.store.trees import DatasetFolder
+
+__all__ = ["MergedDataset", "merge_dataset"]
+
+DATASET = "dataset"
+"""The name under which a dataset as a whole is in conflict."""
+SCHEMA = "schema.json"
+"""The name under which the columns are in conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """One dataset in the three commits; None where it is not there."""
+
+    base: HavasuDataset | None
+    """In the merge base."""
+    ours: HavasuDataset | None
+    """On our side."""
+    theirs: HavasuDataset | None
+    """On theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedDataset:
+    """What becomes of one dataset."""
+
+    internals: str | None
+    """The tree to start from; None when the dataset goes."""
+    edit: TreeEdit | None = None
+    """What changes upon that."""
+    conflicts: DatasetConflicts | None = None
+    """What has to be resolved."""
+
+
+def merge_dataset(
+    path: str,
+    folders: tuple[DatasetFolder | None, DatasetFolder | None, DatasetFolder | None],
+    versions: Versions,
+    storage: Storage,
+    settings: Settings,
+    *,
+    policy: MergePolicy,
+    resolved: DatasetConflicts | None = None,
+) -> MergedDataset:
+    """Merge one dataset; `resolved` holds how its conflicts were resolved."""
+    base, ours, theirs = (None if each is None else each.internals for each in folders)
+    if theirs in (base, ours):
+        return MergedDataset(ours)
+    if ours == base:
+        return MergedDataset(theirs)
+    if versions.base is None or versions.ours is None or versions.theirs is None:
+        side = _chosen(resolved, DATASET, policy)
+        if side is None:
+            return MergedDataset(ours, conflicts=DatasetConflicts(path, items={DATASET: None}))
+        return MergedDataset(theirs if side is Side.THEIRS else ours)
+    merger = _DatasetMerger(path, versions, storage, settings, policy, resolved)
+    return merger.merged(ours)
+
+
+def _chosen(resolved: DatasetConflicts | None, item: str, policy: MergePolicy) -> Side | None:
+    """Return the side that wins an item as a whole; None while nobody said."""
+    said = None if resolved is None else resolved.items.get(item)
+    return policy.side if said is None else Side(said)
+
+
+class _DatasetMerger:
+    """Merges a dataset that is on all three sides."""
+
+    def __init__(
+        self,
+        path: str,
+        versions: Versions,
+        storage: Storage,
+        settings: Settings,
+        policy: MergePolicy,
+        resolved: DatasetConflicts | None,
+    ) -> None:
+        if versions.base is None or versions.ours is None or versions.theirs is None:
+            raise ValueError("a version is missing")
+        self._path = path
+        self._base = versions.base
+        self._ours = replace(versions.ours, storage=storage)
+        self._theirs = versions.theirs
+        self._settings = settings
+        self._policy = policy
+        self._resolved = resolved
+        self._items: dict[str, str | None] = {}
+
+    def merged(self, internals: str | None) -> MergedDataset:
+        """Merge it."""
+        columns = self._columns()
+        documents = self._documents()
+        schemas = MergeSchemas(self._base.schema, self._ours.schema, columns.theirs, columns.schema)
+        pieces: list[pa.RecordBatch] = []
+        more, edit = evolved(self._ours, columns.schema)
+        with edit:
+            edit.add_documents(documents)
+            collect_changes(edit, self._changes(schemas, pieces))
+            changed = edit.counts.total or more or documents
+            tree = edit.finish() if changed else None
+        conflicts = self._conflicts(pieces, columns.schema)
+        return MergedDataset(internals, tree, conflicts)
+
+    def _columns(self) -> MergedSchema:
+        new_id = field_ids(
+            max(self._ours.properties.last_column_id, self._theirs.properties.last_column_id)
+        )
+        base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
+        merged = merge_schemas(base, ours, theirs, new_id=new_id)
+        if set(ours.identifier_ids) != set(theirs.identifier_ids):
+            raise NotYetSupportedError(
+                f"{self._path} has another key on each side, so its rows cannot be merged",
+                hints=("give both sides the same key first",),
+            )
+        if not merged.conflicts:
+            return merged
+        side = _chosen(self._resolved, SCHEMA, self._policy)
+        if side is None:
+            self._items[SCHEMA] = None
+        elif side is Side.THEIRS:
+            flipped = merge_schemas(base, theirs, ours, new_id=new_id)
+            # Theirs won; the streams still come with ours as ours.
+            return replace(merged, schema=flipped.schema, theirs=theirs)
+        return merged
+
+    def _documents(self) -> dict[str, bytes | None]:
+        """Return the meta items that change upon ours."""
+        sides = [_meta(view) for view in (self._base, self._ours, self._theirs)]
+        merged, conflicts = merge_items(*sides)
+        for conflict in conflicts:
+            side = _chosen(self._resolved, conflict.name, self._policy)
+            if side is None:
+                self._items[conflict.name] = None
+            elif side is Side.THEIRS:
+                merged.pop(conflict.name, None)
+                if conflict.name in sides[2]:
+                    merged[conflict.name] = sides[2][conflict.name]
+        ours = sides[1]
+        return {
+            f"meta/{name}": merged.get(name)
+            for name in ours.keys() | merged.keys()
+            if ours.get(name) != merged.get(name)
+        }
+
+    def _changes(
+        self, schemas: MergeSchemas, pieces: list[pa.RecordBatch]
+    ) -> Iterator[ChangeBatch]:
+        """Yield the changes upon ours; conflicts that nobody resolved go to `pieces`."""
+        rows = None if self._resolved is None else self._resolved.rows
+        with ExitStack() as stack:
+            engines = [
+                stack.enter_context(self._settings.open_engine(view.size))
+                for view in (self._ours, self._theirs)
+            ]
+            steps = merge_changes(
+                row_changes(self._base, self._ours, engines[0]),
+                row_changes(self._base, self._theirs, engines[1]),
+                schemas,
+                self._policy,
+            )
+            for step in steps:
+                if rows is not None and step.conflicts.num_rows:
+                    step = with_resolutions(step, rows, schemas)
+                if step.conflicts.num_rows:
+                    pieces.append(step.conflicts)
+                if len(step.changes):
+                    yield step.changes
+
+    def _conflicts(self, pieces: list[pa.RecordBatch], merged: Schema) -> DatasetConflicts | None:
+        if not pieces and not self._items:
+            return None
+        rows = None
+        if pieces:
+            table = pa.Table.from_batches(pieces, conflict_schema(merged))
+            row = table.schema.field("ours").type
+            table = table.append_column("resolution", pa.nulls(table.num_rows, pa.string()))
+            rows = table.append_column("result", pa.nulls(table.num_rows, row))
+            keys = "\0".join(merged.key.names).encode()
+            rows = rows.replace_schema_metadata({b"havasu-vc.keys": keys})
+        return DatasetConflicts(self._path, rows, self._items)
+
+
+def _meta(view: HavasuDataset) -> Mapping[str, bytes]:
+    return {
+        name: view.folder.read_blob(blob)
+        for name, blob in view.folder.blobs("meta")
+        if name in ("title", "description") or name.startswith("crs/")
+    }
+
+
+def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> MergeStep:
+    """Return a step in which resolved conflicts are changes."""
+    merged = schemas.merged
+    resolved = rows.filter(pc.is_valid(rows.column("resolution"))).combine_chunks()
+    if not resolved.num_rows:
+        return step
+    wanted = conflict_keys(step.conflicts, merged)
+    known = conflict_keys(resolved.to_batches()[0], merged)
+    index = partners(wanted, known)
+    there = index.is_valid()
+    if not pc.any(there).as_py():
+        return step
+    ours = step.conflicts.column("ours").filter(there)
+    result = resolved.column("result").combine_chunks().take(index.filter(there))
+    changes = _changed(ours, result, schemas)
+    return MergeStep(
+        _together(step.changes, changes, schemas), step.conflicts.filter(pc.invert(there))
+    )
+
+
+def conflict_keys(conflicts: pa.RecordBatch, merged: Schema) -> pa.RecordBatch:
+    """Return the key of each conflict; the whole row where there is no key."""
+    names = merged.key.names or merged.names
+    columns = [
+        pc.coalesce(
+            *(pc.struct_field(conflicts.column(s), name) for s in ("ours", "theirs", "base"))
+        )
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(names))
+
+
+def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:
+    old = in_columns(ours, schemas.merged, schemas.ours)
+    new = in_columns(result, schemas.merged, schemas.merged)
+    old_side = pa.StructArray.from_arrays(
+        old.columns, fields=list(arrow_schema(schemas.ours)), mask=ours.is_null()
+    )
+    new_side = pa.StructArray.from_arrays(
+        new.columns, fields=list(arrow_schema(schemas.merged)), mask=result.is_null()
+    )
+    changes = ChangeBatch.from_structs(old_side, new_side)
+    same = equal_rows(old, new, schemas.ours, schemas.merged)
+    both_there = pc.and_(ours.is_valid(), result.is_valid())
+    both_gone = pc.and_(ours.is_null(), result.is_null())
+    nothing = pc.or_(both_gone, pc.and_(both_there, pa.array(same)))
+    return ChangeBatch(changes.data.filter(pc.invert(nothing)))
+
+
+def _together(first: ChangeBatch, second: ChangeBatch, schemas: MergeSchemas) -> ChangeBatch:
+    """Return two batches as one, in key order."""
+    more = pa.RecordBatch.from_arrays(second.data.columns, schema=first.data.schema)
+    both = pa.concat_batches([first.data, more])
+    names = schemas.merged.key.names
+    if not names:
+        return ChangeBatch(both)
+    columns = []
+    for key in schemas.merged.key.fields:
+        new = pc.struct_field(both.column("new"), key.name)
+        old = pc.struct_field(both.column("old"), schemas.ours.by_id[key.id].name)
+        columns.append(pc.coalesce(new, old.cast(new.type)))
+    keys = pa.RecordBatch.from_arrays(columns, list(names))
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
+    return ChangeBatch(both.take(order))

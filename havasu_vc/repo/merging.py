@@ -1,0 +1,230 @@
+"""Merging a commit into HEAD: fast-forward, or row by row with a commit of two parents.
+
+Datasets are merged from their rows in the three commits; the user's own files are
+merged by git. When something is in conflict nothing moves: what waits to be resolved
+is kept under the git directory, and `conclude` makes the merge again with the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from havasu_vc.errors import ConflictError, InvalidArgumentError, NotYetSupportedError, StateError
+from havasu_vc.history.merging import MergePolicy
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
+from havasu_vc.repo.merge_files import merge_files
+from havasu_vc.repo.merge_state import (
+    DatasetConflicts,
+    MergeState,
+    drop_state,
+    read_state,
+    require_state,
+    write_state,
+)
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.store.refs import move_head, read_head
+from havasu_vc.store.repository import Operation
+from havasu_vc.store.revisions import Revision
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["MergeRequest", "MergeResult", "abort_merge", "continue_merge", "merge"]
+
+FAST_FORWARD = ("auto", "only", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """What to merge, and how."""
+
+    revision: str
+    """The commit to merge."""
+    message: str | None = None
+    """The message of the merge commit."""
+    fast_forward: str = "auto"
+    """`only` refuses to merge, `never` always makes a commit."""
+    squash: bool = False
+    """Whether the commit has only our parent."""
+    dry_run: bool = False
+    """Whether to only say what would happen."""
+    policy: MergePolicy = field(default_factory=MergePolicy)
+    """What is decided without asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge did."""
+
+    kind: str
+    """`up-to-date`, `fast-forward`, `merge`, `squash` or `conflicts`."""
+    commit: str | None
+    """HEAD's commit after it; None for a dry run that would make one, and for conflicts."""
+    changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
+    """Rows of ours that change, by dataset."""
+    conflicts: tuple[DatasetConflicts, ...] = ()
+    """What has to be resolved."""
+
+
+def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
+    """Merge a commit into HEAD."""
+    if request.fast_forward not in FAST_FORWARD:
+        raise InvalidArgumentError(f"there is no fast-forward mode {request.fast_forward!r}")
+    _require_calm(repo)
+    ours, theirs = repo.resolve("HEAD"), repo.resolve(request.revision)
+    if ours.commit is None or theirs.commit is None:
+        raise InvalidArgumentError(f"{request.revision} is no commit")
+    base = _base(repo, ours.commit, theirs.commit, request.revision)
+    if base == theirs.commit:
+        return MergeResult("up-to-date", ours.commit)
+    if base == ours.commit and request.fast_forward != "never" and not request.squash:
+        return _fast_forward(repo, theirs.commit, request)
+    if request.fast_forward == "only":
+        raise StateError(
+            f"HEAD cannot be fast-forwarded to {request.revision}: it has commits of its own",
+            hints=("merge without --ff-only",),
+        )
+    message = request.message or _message(repo, request.revision)
+    state = MergeState(ours.commit, theirs.commit, request.revision, message, request.policy)
+    return _merge(repo, state, squash=request.squash, dry_run=request.dry_run)
+
+
+def _message(repo: OpenRepo, name: str) -> str:
+    branch = repo.head_branch
+    return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
+
+
+def _require_calm(repo: OpenRepo) -> None:
+    """Raise when something else is half done."""
+    if read_state(repo.git) is not None:
+        raise StateError(
+            "a merge waits for its conflicts to be resolved",
+            hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
+        )
+    if repo.git.operation is not Operation.NONE:
+        raise StateError(
+            f"a {repo.git.operation.value} of git is half done",
+            hints=(f"`git {repo.git.operation.value} --abort` or finish it first",),
+        )
+
+
+def _base(repo: OpenRepo, ours: str, theirs: str, name: str) -> str:
+    bases = repo.git.git("merge-base", "--all", ours, theirs, check=False).text.split()
+    if not bases:
+        raise StateError(
+            f"{name} has no history in common with HEAD",
+            hints=("import its datasets instead",),
+        )
+    if len(bases) > 1:
+        raise NotYetSupportedError(
+            f"HEAD and {name} have several merge bases (they were merged crosswise)",
+            hints=("merge a commit of theirs from before the crossing first",),
+        )
+    return bases[0]
+
+
+def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeResult:
+    if request.dry_run:
+        return MergeResult("fast-forward", None)
+    if repo.git.is_bare or repo.git.is_kart:
+        move_head(repo.git, read_head(repo.git), commit, f"merge {request.revision}: Fast-forward")
+    else:
+        # git brings the user's own files along, or refuses when that would lose edits.
+        repo.git.git("merge", "--quiet", "--ff-only", commit)
+    return MergeResult("fast-forward", commit)
+
+
+def _merge(
+    repo: OpenRepo, state: MergeState, *, squash: bool = False, dry_run: bool = False
+) -> MergeResult:
+    """Merge from the three commits; with resolutions, when `state` has some."""
+    base = _base(repo, state.ours, state.theirs, state.name)
+    revisions = tuple(repo.resolve(commit) for commit in (base, state.ours, state.theirs))
+    files = merge_files(repo, *(revision.tree for revision in revisions))
+    with Transaction(repo) as transaction:
+        merged = _datasets(repo, transaction, revisions, state)
+        waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
+        edits = [each.edit for each in merged.values() if each.edit is not None]
+        changes = {edit.path: edit.counts for edit in edits}
+        if waiting:
+            if not dry_run:
+                write_state(repo.git, _with_conflicts(state, waiting))
+            return MergeResult("conflicts", None, changes, waiting)
+        kind = "squash" if squash else "merge"
+        if dry_run:
+            return MergeResult(kind, None, changes)
+        internals = {path: each.internals for path, each in merged.items()}
+        parents = () if squash else (state.theirs,)
+        commit = transaction.commit(
+            [edit for edit in edits if edit.blobs],
+            state.message,
+            merge=MergedTree(files, internals, parents),
+        )
+    drop_state(repo.git)
+    return MergeResult(kind, commit, changes)
+
+
+def _with_conflicts(state: MergeState, waiting: tuple[DatasetConflicts, ...]) -> MergeState:
+    return MergeState(state.ours, state.theirs, state.name, state.message, state.policy, waiting)
+
+
+def _datasets(
+    repo: OpenRepo,
+    transaction: Transaction,
+    revisions: tuple[Revision, ...],
+    state: MergeState,
+) -> dict[str, MergedDataset]:
+    """Merge every dataset that is on any side."""
+    folders = [repo.folders(revision) for revision in revisions]
+    resolved = {each.path: each for each in state.conflicts}
+    merged = {}
+    for path in sorted(set().union(*folders)):
+        found = (folders[0].get(path), folders[1].get(path), folders[2].get(path))
+        views: list[HavasuDataset | None] = []
+        for folder, revision in zip(found, revisions, strict=True):
+            view = None if folder is None else repo.view(folder, revision.name)
+            if view is not None:
+                view.check_guard()
+            views.append(view)
+        merged[path] = merge_dataset(
+            path,
+            found,
+            Versions(*views),
+            transaction.storage,
+            repo.settings,
+            policy=state.policy,
+            resolved=resolved.get(path),
+        )
+    return merged
+
+
+def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
+    """Conclude the merge that waits."""
+    state = require_state(repo.git)
+    if state.unresolved:
+        raise ConflictError(
+            f"{state.unresolved:,} conflicts are not resolved yet",
+            hints=("`havasu-vc conflicts` shows them, `havasu-vc resolve` settles them",),
+        )
+    if read_head(repo.git).commit != state.ours:
+        raise StateError(
+            "HEAD has moved since the merge began",
+            hints=("`havasu-vc merge --abort`, then merge again",),
+        )
+    if message is not None:
+        state = MergeState(
+            state.ours, state.theirs, state.name, message, state.policy, state.conflicts
+        )
+    return _merge(repo, state)
+
+
+def abort_merge(repo: OpenRepo) -> None:
+    """Drop the merge that waits; HEAD never moved."""
+    try:
+        require_state(repo.git)
+    finally:
+        drop_state(repo.git)
