@@ -104,9 +104,7 @@ def _equal_floats(old: pa.Array, new: pa.Array) -> pa.BooleanArray:
 def _equal_structs(
     old: pa.StructArray, new: pa.StructArray, before: tuple[Field, ...], fields: tuple[Field, ...]
 ) -> Mask:
-    known = {
-        field.id: (field, child) for field, child in zip(before, old.flatten(), strict=True)
-    }
+    known = {field.id: (field, child) for field, child in zip(before, old.flatten(), strict=True)}
     same = np.ones(len(new), bool)
     for field, child in zip(fields, new.flatten(), strict=True):
         if field.id in known:

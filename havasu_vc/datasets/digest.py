@@ -12,7 +12,8 @@ Geometries count by coordinates and SRID, whatever their bytes say (`geo.wkb`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as fact
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,7 @@ class HashedRows:
 class Digests:
     """Column digests while rows come and go."""
 
-    sums: dict[int, Digest] = field(default_factory=dict)
+    sums: dict[int, Digest] = fact(default_factory=dict)
     """By field id."""
 
     def add(self, digests: Mapping[int, Digest]) -> None:
@@ -134,4 +135,3 @@ def _column_hashes(column: pa.Array, field: Field) -> Hashes:
         known = srids != 0
         hashes[known] = mix(hashes[known] + srids[known].astype(np.int64).view(np.uint64))
     return hashes
-

@@ -120,9 +120,7 @@ def _key_order(
     from_new = second >= 0
     columns = []
     for field in new_schema.key.fields:
-        before, after = alike(
-            old.column(old_schema.by_id[field.id].name), new.column(field.name)
-        )
+        before, after = alike(old.column(old_schema.by_id[field.id].name), new.column(field.name))
         both = pa.concat_arrays([before, after])
         columns.append(both.take(pa.array(np.where(from_new, second + len(before), first))))
     keys = pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
@@ -196,4 +194,3 @@ def _side(rows: pa.RecordBatch, indices: Indices) -> pa.StructArray:
     if absent.all():
         return pa.nulls(len(indices), pa.struct(list(rows.schema)))
     return struct_of(rows.take(pa.array(indices, mask=absent)), mask=pa.array(absent))
-

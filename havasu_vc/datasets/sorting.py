@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ _SAMPLE = 1 << 12
 _BATCH = 1 << 16
 
 
-class OutOfOrder(Exception):  # noqa: N818 - a signal between two functions, not an error
+class OutOfOrder(Exception):
     """Rows that were hoped to be in key order are not."""
 
 
@@ -160,7 +161,7 @@ def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tupl
         if not cuts or value != cuts[-1]:
             cuts.append(value)
     edges = [None, *cuts, None]
-    ranges = tuple(Range(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True))
+    ranges = tuple(Range(low, high) for low, high in pairwise(edges))
     return tuple(sorted(runs)), ranges
 
 

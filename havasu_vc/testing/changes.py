@@ -106,7 +106,6 @@ def expected_changes(
     A column that only the old side has counts for nothing; one that only the new side has
     counts as null on the old.
     """
-
     if not new_schema.key:
         return _expected_of_rows(old, new, old_schema, new_schema)
     before = {key_of(row, new_schema): row for row in old}

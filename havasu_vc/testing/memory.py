@@ -43,7 +43,12 @@ class MemoryDatasets:
         """Where the files are."""
 
     def new(
-        self, schema: Schema, rows: Sequence[Row], *, path: str = "parcels", hilbert: int | None = None
+        self,
+        schema: Schema,
+        rows: Sequence[Row],
+        *,
+        path: str = "parcels",
+        hilbert: int | None = None,
     ) -> HavasuDataset:
         """Return a dataset with these rows, in one file or more of an import."""
         new = NewDataset(path, schema, table_uuid="00000000-test", meta={}, hilbert=hilbert)

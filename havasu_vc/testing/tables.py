@@ -60,7 +60,7 @@ _TIMES = (
 )
 _FLOATS = (0.0, -0.0, 1.5, -2.25, math.inf, -math.inf, math.nan, 1e30)
 _TEXTS = ("", "a", "b", "Te Mata", "Te Mata Peak", "\U0001f30b", "z" * 40, "z" * 40 + "!", "\x00")
-_BYTES = tuple(text.encode() for text in _TEXTS) + (b"\xff" * 40, b"\xff" * 16)
+_BYTES = (*(text.encode() for text in _TEXTS), b"\xff" * 40, b"\xff" * 16)
 
 _POOLS: dict[Primitive, st.SearchStrategy[Any]] = {
     Primitive.BOOLEAN: st.booleans(),
@@ -130,7 +130,9 @@ def _of_type(type_: Type) -> st.SearchStrategy[Any]:
         case Decimal(precision, scale):
             most = 10**precision - 1
             numbers = st.sampled_from([0, 1, -1, 25, most, -most])
-            return numbers.map(lambda n: decimal.Context(prec=40).scaleb(decimal.Decimal(n), -scale))
+            return numbers.map(
+                lambda n: decimal.Context(prec=40).scaleb(decimal.Decimal(n), -scale)
+            )
         case Fixed(length):
             return st.sampled_from([b"\x00", b"\x7f", b"\xff"]).map(lambda b: b * length)
         case Struct(inner):
@@ -162,8 +164,8 @@ _NAMES = ("name", "höhe", "a.b", "a", "Größe (m)", "x y", "old", "new", "sele
 
 @st.composite
 def types(draw: st.DrawFn, number: int, depth: int = 0) -> Type:
-    """Any type; ids inside it count up from `number`."""
-    simple = st.one_of(
+    """Draw any type; ids inside it count up from `number`."""
+    simple: st.SearchStrategy[Type] = st.one_of(
         st.sampled_from(list(Primitive)),
         st.sampled_from([Decimal(4, 1), Decimal(18, 0), Decimal(38, 10), Fixed(5)]),
     )
@@ -171,23 +173,20 @@ def types(draw: st.DrawFn, number: int, depth: int = 0) -> Type:
         return draw(simple)
     inner = draw(types(number + 10, depth + 1))
     other = draw(types(number + 40, depth + 1))
-    return draw(
-        st.sampled_from(
-            [
-                List(Field(number + 1, "element", inner)),
-                Struct((Field(number + 1, "p", inner), Field(number + 2, "q", other))),
-                Map(
-                    Field(number + 1, "key", Primitive.STRING, required=True),
-                    Field(number + 2, "value", inner),
-                ),
-            ]
-        )
-    )
+    nested: list[Type] = [
+        List(Field(number + 1, "element", inner)),
+        Struct((Field(number + 1, "p", inner), Field(number + 2, "q", other))),
+        Map(
+            Field(number + 1, "key", Primitive.STRING, required=True),
+            Field(number + 2, "value", inner),
+        ),
+    ]
+    return draw(st.sampled_from(nested))
 
 
 @st.composite
 def fields(draw: st.DrawFn, number: int, name: str) -> Field:
-    """A column of any type that is no key."""
+    """Draw a column of any type that is no key."""
     if draw(st.integers(0, 3)) == 0:
         encoding = draw(st.sampled_from(list(Encoding)))
         type_ = Primitive.BINARY if encoding.is_binary else Primitive.STRING
@@ -198,7 +197,7 @@ def fields(draw: st.DrawFn, number: int, name: str) -> Field:
 
 @st.composite
 def schemas(draw: st.DrawFn, *, keyed: bool | None = None) -> Schema:
-    """A schema with a key of any kind, or none, and a few columns of any type."""
+    """Draw a schema with a key of any kind, or none, and a few columns of any type."""
     chosen = [key for key in _KEYS if keyed is None or bool(key) is keyed]
     key = draw(st.sampled_from(chosen))
     columns = [
@@ -211,7 +210,7 @@ def schemas(draw: st.DrawFn, *, keyed: bool | None = None) -> Schema:
 
 @st.composite
 def evolved(draw: st.DrawFn, schema: Schema, fresh: int) -> Schema:
-    """A schema that may follow another: columns dropped, added, renamed, moved, widened.
+    """Draw a schema that may follow another: columns dropped, added, renamed, moved, widened.
 
     `fresh` is an id that no column has had.
     """
@@ -271,11 +270,13 @@ def batch_of(rows: Sequence[Row], schema: Schema) -> pa.RecordBatch:
 
 
 def canonical(value: Any, field: Field) -> Any:
-    """Return what two values have in common exactly when they are equal; it can be a key of a dict."""
+    """Return what two values have in common exactly when they are equal, to compare or count."""
     if value is None:
         return None
     if field.geometry is not None:
-        column = pa.array([value], pa.binary() if field.geometry.encoding.is_binary else pa.string())
+        column = pa.array(
+            [value], pa.binary() if field.geometry.encoding.is_binary else pa.string()
+        )
         wkb, srids = to_canonical(column, field.geometry.encoding.value)
         return wkb[0].as_py(), 0 if srids is None else int(srids[0])
     match field.type:

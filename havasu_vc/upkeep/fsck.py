@@ -79,8 +79,7 @@ def _check_guard(view: HavasuDataset, findings: Findings) -> bool:
     """Check the guard; return whether there are sums that can be compared."""
     with findings.catching(f"{view.path}/snapshot.json"):
         view.check_guard()
-        return True
-    return False
+    return not findings.found
 
 
 def _check_documents(view: HavasuDataset, findings: Findings) -> bool:

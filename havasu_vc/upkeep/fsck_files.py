@@ -50,10 +50,7 @@ def check_files(
     """
     deletes = [entry for entry in here.values() if entry.content is Content.DELETES]
     findings = Findings()
-    sound = []
-    for entry in deletes:
-        if _check_delete_file(view, entry, here, findings, checked):
-            sound.append(entry)
+    sound = [entry for entry in deletes if _check_delete_file(view, entry, here, findings, checked)]
     tasks: list[Task] = []
     files: list[Entry] = []
     for entry in here.values():
@@ -183,4 +180,3 @@ def _report(
     return pa.RecordBatch.from_pylist(
         [{"message": message, "hint": hint, "digests": text}], schema=_REPORT
     )
-

@@ -54,7 +54,9 @@ def duplicate_keys(view: HavasuDataset, entries: Sequence[Entry]) -> Iterator[Fi
                     yield Finding(view.path, "more keys stand twice")
                     return
                 names = " and ".join(sorted({file.entry.file for file, _ in pair}))
-                yield Finding(view.path, f"the key {describe_key(keys[0])} stands twice, in {names}")
+                yield Finding(
+                    view.path, f"the key {describe_key(keys[0])} stands twice, in {names}"
+                )
         low = high
 
 

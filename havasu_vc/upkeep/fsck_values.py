@@ -66,7 +66,8 @@ class ValueCheck:
             # Of a nested column the leaves are counted, one by one.
             if statistics is not None and not children(field.type):
                 if statistics.values != self._entry.rows:
-                    yield f"the statistics of column {field.name!r} are of {statistics.values} values"
+                    count = statistics.values
+                    yield f"the statistics of column {field.name!r} are of {count} values"
                 if statistics.nulls != self._nulls[field.id]:
                     yield (
                         f"column {field.name!r} has {self._nulls[field.id]} nulls, "

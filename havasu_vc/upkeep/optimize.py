@@ -137,10 +137,7 @@ def _check_same(
     written = Digests()
     for file in files:
         written.add(file.digests)
-    if (
-        sum(file.entry.rows for file in files) != rows
-        or written.of(view.schema.by_id) != digests
-    ):
+    if sum(file.entry.rows for file in files) != rows or written.of(view.schema.by_id) != digests:
         raise CorruptDatasetError(view.path, "the rows written are not the rows that were read")
 
 

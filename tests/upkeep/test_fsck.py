@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,12 +259,14 @@ def test_wider_statistics_are_no_lie(dataset: HavasuDataset) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("rows", "9 rows, the entries add up to 8"), ("deleted_rows", "9 deleted rows"), ("size", "9 bytes")],
+    [
+        ("rows", "9 rows, the entries add up to 8"),
+        ("deleted_rows", "9 deleted rows"),
+        ("size", "9 bytes"),
+    ],
 )
 def test_sums_that_lie_are_found(dataset: HavasuDataset, name: str, message: str) -> None:
-    from dataclasses import replace
-
-    snapshot = replace(dataset.snapshot, **{name: 9})
+    snapshot = replace(dataset.snapshot, **{name: 9})  # type: ignore[arg-type]
     dataset.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
         snapshot, dataset.guard
     )
@@ -273,8 +276,6 @@ def test_sums_that_lie_are_found(dataset: HavasuDataset, name: str, message: str
 
 
 def test_digests_that_lie_are_found(dataset: HavasuDataset) -> None:
-    from dataclasses import replace
-
     snapshot = replace(dataset.snapshot, digests={**dataset.snapshot.digests, 2: (1, 2)})
     dataset.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
         snapshot, dataset.guard
@@ -287,8 +288,8 @@ def test_digests_that_lie_are_found(dataset: HavasuDataset) -> None:
 
 
 def test_a_key_that_stands_twice_is_found(datasets: MemoryDatasets) -> None:
-    from havasu_vc.datasets.havasu.build import NewDataset
     from havasu_vc.datasets.folder import edited
+    from havasu_vc.datasets.havasu.build import NewDataset
     from havasu_vc.datasets.havasu.writing import write_data_files
     from havasu_vc.testing.tables import batch_of
 

@@ -4,6 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from havasu_vc.errors import CorruptDatasetError, LockedError
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.upkeep.gc import Garbage, collect_garbage
@@ -224,11 +225,8 @@ def test_what_crashes_left_goes_when_it_is_old(repository: GitRepository) -> Non
 
 
 def test_it_waits_for_commits(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    from functools import partial
-
-    from havasu_vc.upkeep import gc
-
-    monkeypatch.setattr(gc, "exclusive_lock", partial(gc.exclusive_lock, patience=0))
+    impatient = partial(exclusive_lock, patience=0)
+    monkeypatch.setattr("havasu_vc.upkeep.gc.exclusive_lock", impatient)
     with shared_lock(repository.data_folder / "lock"), pytest.raises(LockedError):
         collect_garbage(repository)
 
@@ -238,7 +236,9 @@ def test_a_tree_that_cannot_be_read_stops_it(
 ) -> None:
     file = stored(store, "wanted")
     tree = tree_with(repository, file)
-    repository.git("update-ref", "refs/heads/main", repository.git("commit-tree", "-m", "1", tree).text)
+    repository.git(
+        "update-ref", "refs/heads/main", repository.git("commit-tree", "-m", "1", tree).text
+    )
     inner = repository.git("rev-parse", f"{tree}:nz/parcels").text
     (repository.common_directory / "objects" / inner[:2] / inner[2:]).unlink()
 
@@ -272,4 +272,3 @@ def test_many_commits_cost_what_they_changed(repository: GitRepository) -> None:
     # Root, nz, parcels, the dataset, files, data, and one folder below each of these two;
     # the folders that only the first tree has otherwise count once more.
     assert source.reads <= one.reads + 19 * 8 + 2
-

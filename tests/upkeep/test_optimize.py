@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def optimized(datasets: MemoryDatasets, view: HavasuDataset) -> HavasuDataset | 
 
 def edited(datasets: MemoryDatasets, schema: Schema, *versions: list[Row]) -> HavasuDataset:
     view = datasets.new(schema, versions[0])
-    for before, after in zip(versions[:-1], versions[1:], strict=True):
+    for before, after in pairwise(versions):
         view = datasets.apply(view, stream_of(changes_between(before, after, schema), schema))
     return view
 
@@ -119,7 +120,7 @@ def test_rows_lie_along_the_curve_where_the_dataset_says_so(datasets: MemoryData
     assert after is not None
     assert after.order.is_hilbert
     found = [row[1] % 4 for row in rows_in(after)]
-    assert sum(a != b for a, b in zip(found, found[1:], strict=False)) == 3
+    assert sum(a != b for a, b in pairwise(found)) == 3
 
 
 def test_large_clean_files_stay(datasets: MemoryDatasets) -> None:

@@ -47,9 +47,7 @@ def changed(datasets: MemoryDatasets, view: HavasuDataset, *after: Row) -> Havas
     return datasets.apply(view, stream)
 
 
-def merged_by_git(
-    base: HavasuDataset, ours: HavasuDataset, theirs: HavasuDataset
-) -> HavasuDataset:
+def merged_by_git(base: HavasuDataset, ours: HavasuDataset, theirs: HavasuDataset) -> HavasuDataset:
     """Return what git makes of two sides: file by file, and ours where both changed one."""
     folders = [side.folder for side in (base, ours, theirs)]
     assert all(isinstance(folder, MemoryFolder) for folder in folders)

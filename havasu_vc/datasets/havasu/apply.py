@@ -26,7 +26,6 @@ from havasu_vc.errors import KeyViolationError, PatchError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
@@ -71,7 +70,8 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
     old, new = hash_rows(old_rows, dataset.schema), hash_rows(new_rows, edit.schema)
     _check_updates(batch, old, new, edit.schema)
     inserted = pc.filter(
-        pa.array(np.arange(new_rows.num_rows)), pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new))
+        pa.array(np.arange(new_rows.num_rows)),
+        pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new)),
     ).to_numpy()
     needles, keys = old.keys, None
     if edit.schema.key:
@@ -208,9 +208,7 @@ def describe_key(key: tuple[object, ...]) -> str:
     return ",".join(str(value) for value in key)
 
 
-def _check_updates(
-    batch: ChangeBatch, old: HashedRows, new: HashedRows, schema: Schema
-) -> None:
+def _check_updates(batch: ChangeBatch, old: HashedRows, new: HashedRows, schema: Schema) -> None:
     if not schema.key:
         return
     both = pc.and_(pc.is_valid(batch.old), pc.is_valid(batch.new))
@@ -256,7 +254,9 @@ def _check_inserts(
         entry = hits.entries[int(hits.files[hit])]
         dataset = edit.dataset
         there = read_rows(
-            dataset.file_path(entry), dataset.schema.select(dataset.key.names), hits.positions[[hit]]
+            dataset.file_path(entry),
+            dataset.schema.select(dataset.key.names),
+            hits.positions[[hit]],
         )
         row = int(inserted[number])
         key = [rows.column(edit.schema.by_id[f.id].name)[row].as_py() for f in dataset.key.fields]

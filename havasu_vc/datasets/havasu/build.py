@@ -1,7 +1,8 @@
 """A new Havasu dataset, or a new version of one, from files that tasks wrote.
 
-`write` and `write_ranges` are the kernels of an import: they run where an engine says, put data files into
-the store, and yield their entries as documents, so that only a few bytes come back.
+`write` and `write_ranges` are the kernels of an import: they run where an engine says,
+put data files into the store, and yield their entries as documents, so that only a few
+bytes come back.
 """
 
 from __future__ import annotations
@@ -186,7 +187,9 @@ def parse_report(batch: pa.RecordBatch) -> Report:
             lanes = json.loads(row["digests"])
             entry = parse_entry(row["entry"], row["file"], row["file"])
             files.append(
-                WrittenFile(entry, {int(n): (first, second) for n, (first, second) in lanes.items()})
+                WrittenFile(
+                    entry, {int(n): (first, second) for n, (first, second) in lanes.items()}
+                )
             )
     if edges == b"out of order":
         return Report((), None, in_order=False)

@@ -107,11 +107,9 @@ def write_delete_file(
 
 
 def _dictionary_columns(schema: pa.Schema) -> list[str]:
-    chosen = ["file"]
-    for field in schema.field("row").type:
-        if pa.types.is_string(field.type) or pa.types.is_floating(field.type):
-            chosen.append(f"row.{field.name}")
-    return chosen
+    repeating = (pa.types.is_string, pa.types.is_floating)
+    fields = schema.field("row").type
+    return ["file", *(f"row.{f.name}" for f in fields if any(is_(f.type) for is_ in repeating))]
 
 
 def _delete_batches(
@@ -152,9 +150,7 @@ def _cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _set_large_aside(
-    rows: pa.RecordBatch, schema: Schema
-) -> tuple[pa.RecordBatch, pa.ListArray]:
+def _set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, pa.ListArray]:
     """Return rows without their large values, and the digests of these."""
     found: dict[int, list[dict[str, object]]] = {}
     columns = list(rows.columns)
@@ -262,7 +258,9 @@ def _with_large(
     columns = list(rows.columns)
     digests = large.take(pa.array(there)).to_pylist()
     for index, field in enumerate(schema.fields):
-        chosen = [n for n, items in enumerate(digests) if any(i["field"] == field.id for i in items)]
+        chosen = [
+            n for n, items in enumerate(digests) if any(i["field"] == field.id for i in items)
+        ]
         if not chosen:
             continue
         for number in chosen:

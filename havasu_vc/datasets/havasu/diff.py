@@ -85,11 +85,15 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     old_positions, new_positions = _differing_positions(old, new, gone, come)
     unverified = verify_deletes(old, _deletes(gone), old_positions)
     unverified += verify_deletes(new, _deletes(come), new_positions)
-    old_pieces = (*_file_pieces(old, gone), *_deleted_pieces(new, come, new_positions))
-    new_pieces = (*_file_pieces(new, come), *_deleted_pieces(old, gone, old_positions))
-    plan = DiffPlan(
-        old_pieces, new_pieces, old.schema, new.schema, unverified=tuple(unverified)
+    old_pieces: tuple[Piece, ...] = (
+        *_file_pieces(old, gone),
+        *_deleted_pieces(new, come, new_positions),
     )
+    new_pieces: tuple[Piece, ...] = (
+        *_file_pieces(new, come),
+        *_deleted_pieces(old, gone, old_positions),
+    )
+    plan = DiffPlan(old_pieces, new_pieces, old.schema, new.schema, unverified=tuple(unverified))
     pieces = (*old_pieces, *new_pieces)
     rows, size = sum(piece.count for piece in pieces), sum(piece.size for piece in pieces)
     if rows <= SMALL_ROWS and size <= SMALL_BYTES:
@@ -111,9 +115,7 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     )
 
 
-def _differing_entries(
-    old: HavasuDataset, new: HavasuDataset
-) -> tuple[list[Entry], list[Entry]]:
+def _differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entry], list[Entry]]:
     gone, come = [], []
     for name, before, after in old.folder.difference(new.folder, "files"):
         if before is not None:
@@ -135,7 +137,7 @@ def _deletes(entries: Iterable[Entry]) -> list[Entry]:
 def _differing_positions(
     old: HavasuDataset, new: HavasuDataset, gone: list[Entry], come: list[Entry]
 ) -> tuple[dict[str, Positions], dict[str, Positions]]:
-    """Return, by data file on both sides, the positions deleted on the old, on the new side only."""
+    """Return, by data file on both sides, the positions deleted on the old side only, and new."""
     one_sided = {entry.file for entry in (*gone, *come)}
     before, after = _positions(old, _deletes(gone)), _positions(new, _deletes(come))
     shared = (before.keys() | after.keys()) - one_sided

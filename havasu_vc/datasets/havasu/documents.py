@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from havasu_vc.datasets.havasu.writing import Layout
 from havasu_vc.datasets.folder import Folder
+from havasu_vc.datasets.havasu.writing import Layout
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,
@@ -34,8 +34,10 @@ def layout_documents(
 
 def layout_of(schema: Schema, documents: Mapping[str, bytes]) -> Layout:
     """Return the layout that these documents describe."""
-    hashes = (document_hash(documents[f"meta/{name}.json"]) for name in _LAYOUT)
-    return Layout(schema, *hashes)
+    of_schema, of_partition, of_order = (
+        document_hash(documents[f"meta/{name}.json"]) for name in _LAYOUT
+    )
+    return Layout(schema, of_schema, of_partition, of_order)
 
 
 def past_documents(

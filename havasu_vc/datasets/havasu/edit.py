@@ -178,9 +178,7 @@ class Edit:
         merged |= {file for file in rewritten if is_small(data[file])} | emptied
         return merged, rewritten - merged
 
-    def _deletes_that_leave(
-        self, leaving: set[str], *, folding: bool, fold: bool
-    ) -> list[Entry]:
+    def _deletes_that_leave(self, leaving: set[str], *, folding: bool, fold: bool) -> list[Entry]:
         """Return the delete files that name a file that leaves, and with folding all small ones.
 
         Edits that only delete are folded like others once they are many.
@@ -211,13 +209,9 @@ class Edit:
         for file in sorted(rewritten):
             yield from self._write(self._live_rows(data[file]), data[file].origin)
 
-    def _write(
-        self, batches: Iterable[pa.RecordBatch], origin: Origin
-    ) -> Iterator[WrittenFile]:
+    def _write(self, batches: Iterable[pa.RecordBatch], origin: Origin) -> Iterator[WrittenFile]:
         storage = self.dataset.storage
-        return write_data_files(
-            batches, self.layout, storage.staging, storage.keys, origin=origin
-        )
+        return write_data_files(batches, self.layout, storage.staging, storage.keys, origin=origin)
 
     def _distinct(self, files: Iterable[WrittenFile], leaving: set[str]) -> list[WrittenFile]:
         storage = self.dataset.storage
@@ -260,7 +254,9 @@ class Edit:
         return carried
 
     def _tree_edit(self, leaving: set[str], files: list[WrittenFile]) -> TreeEdit:
-        blobs: dict[str, bytes | None] = {**past_documents(self.dataset.folder, self.layout, self._documents)}
+        blobs: dict[str, bytes | None] = {
+            **past_documents(self.dataset.folder, self.layout, self._documents)
+        }
         entries = dict(self.dataset.entries)
         for file in leaving:
             entry = entries.pop(file)

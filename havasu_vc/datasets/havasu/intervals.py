@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +82,4 @@ def cut_intervals(files: Sequence[tuple[str, int]], field_id: int) -> tuple[Inte
     if not cuts:
         return (None,)
     edges = [None, *cuts, None]
-    return tuple(
-        Interval(field_id, low, high) for low, high in zip(edges[:-1], edges[1:], strict=True)
-    )
+    return tuple(Interval(field_id, low, high) for low, high in pairwise(edges))

@@ -100,7 +100,7 @@ class KeyCache:
         for array, checks in zip(arrays, self.checks, strict=True):
             for block in blocks:
                 piece = array[block * _BLOCK : (block + 1) * _BLOCK]
-                if zlib.crc32(piece) != checks[block]:
+                if zlib.crc32(piece.data) != checks[block]:
                     raise DamagedKeyCache
 
 
@@ -115,7 +115,7 @@ def build_key_cache(keys: Hashes, rows: Hashes) -> KeyCache:
 
 
 def key_cache_path(folder: Path, file: str, schema: Schema) -> Path:
-    """Return where the key cache of a data file is, for the columns that it shares with a schema."""
+    """Return where a data file's key cache is, for the columns that it shares with a schema."""
     ids = (*sorted(schema.identifier_ids), 0, *sorted(schema.by_id))
     name = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:16]
     return folder / f"{file}-{name}"
@@ -143,7 +143,7 @@ def write_key_cache(path: Path, cache: KeyCache) -> None:
 
 def _checks(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint32]:
     return np.array(
-        [zlib.crc32(array[start : start + _BLOCK]) for start in range(0, len(array), _BLOCK)],
+        [zlib.crc32(array[start : start + _BLOCK].data) for start in range(0, len(array), _BLOCK)],
         np.uint32,
     )
 

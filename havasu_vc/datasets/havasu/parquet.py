@@ -101,7 +101,7 @@ def read_rows(path: str, schema: Schema, positions: Positions) -> pa.RecordBatch
         starts = row_group_starts(file)
         if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
             raise CorruptDataFileError(Path(path).name, "a position is outside the file")
-        pieces = []
+        pieces: list[pa.RecordBatch] = []
         groups = np.searchsorted(starts, positions, "right") - 1
         for group in distinct(groups):
             table = file.read_row_group(int(group), columns=list(plan.names), use_threads=False)

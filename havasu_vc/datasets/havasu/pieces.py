@@ -81,9 +81,7 @@ def pair(
         yield batch.data
 
 
-def _gathered(
-    pieces: Sequence[Piece], schema: Schema, interval: Interval | None
-) -> pa.RecordBatch:
+def _gathered(pieces: Sequence[Piece], schema: Schema, interval: Interval | None) -> pa.RecordBatch:
     batches = [
         batch if interval is None else interval.only(batch, schema)
         for piece in pieces
@@ -111,7 +109,7 @@ def pair_parts(
     old: Sequence[object], new: Sequence[object], old_schema: Schema, new_schema: Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes between two parts that were dealt out by `_key`."""
-    sides = []
+    sides: list[pa.RecordBatch] = []
     for tasks, schema in ((old, old_schema), (new, new_schema)):
         batches = [
             batch.drop_columns(["_key"])
@@ -122,5 +120,6 @@ def pair_parts(
         target = arrow_schema(schema)
         empty = pa.RecordBatch.from_pylist([], schema=target)
         sides.append(one_batch([b.cast(target) for b in batches]) if batches else empty)
-    for batch in pair_rows(*sides, old_schema, new_schema):
+    before, after = sides
+    for batch in pair_rows(before, after, old_schema, new_schema):
         yield batch.data

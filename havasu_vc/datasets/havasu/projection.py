@@ -44,9 +44,7 @@ class Projection:
             column = batch.column(name)
             arrays.append(column if convert is None else convert(column))
         if not arrays:
-            return pa.RecordBatch.from_struct_array(
-                pa.array([{}] * batch.num_rows, pa.struct([]))
-            )
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=self.target)
 
 

@@ -67,7 +67,12 @@ def _of_column(
     if not known or lower is None:
         return ColumnStatistics(values, nulls, size, nans)
     return ColumnStatistics(
-        values, nulls, size, nans, scalar_floor(lower, field.type), scalar_ceiling(upper, field.type)
+        values,
+        nulls,
+        size,
+        nans,
+        scalar_floor(lower, field.type),
+        scalar_ceiling(upper, field.type),
     )
 
 

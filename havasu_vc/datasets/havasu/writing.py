@@ -133,9 +133,7 @@ def _unlike(
     while twin.entry.file in seen:
         copy += 1
         rows = read_row_groups(str(store.path(file.entry.file)), layout.schema)
-        (twin,) = write_data_files(
-            rows, whole, store, keys, origin=file.entry.origin, copy=copy
-        )
+        (twin,) = write_data_files(rows, whole, store, keys, origin=file.entry.origin, copy=copy)
     return twin
 
 
@@ -153,7 +151,9 @@ class _FileWriter:
         self._temporary = store.temporary()
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
-        self._hashing: list[Future[tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]]] = []
+        self._hashing: list[
+            Future[tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]]
+        ] = []
 
     @property
     def size(self) -> int:
@@ -172,7 +172,9 @@ class _FileWriter:
                 row_group_size=GROUP_ROWS,
             )
         except OSError as error:
-            raise StorageError(f"a data file cannot be written: {error.strerror or error}") from error
+            raise StorageError(
+                f"a data file cannot be written: {error.strerror or error}"
+            ) from error
         # Keeps at most a few row groups waiting for their hashes.
         for waiting in self._hashing[-3:-2]:
             waiting.result()
@@ -184,7 +186,9 @@ class _FileWriter:
             self._writer.close()
             self._sink.close()
         except OSError as error:
-            raise StorageError(f"a data file cannot be written: {error.strerror or error}") from error
+            raise StorageError(
+                f"a data file cannot be written: {error.strerror or error}"
+            ) from error
         metadata = pq.read_metadata(self._temporary)
         putting = self._pool.submit(self._store.put, self._temporary)
         hashed = [waiting.result() for waiting in self._hashing]
@@ -303,7 +307,8 @@ def choose_encodings(
 
 def _mostly_different(values: pa.Array) -> bool:
     part = values.slice(0, 4096)
-    return pc.count_distinct(part).as_py() * 2 > len(part)
+    different: int = pc.count_distinct(part).as_py()
+    return different * 2 > len(part)
 
 
 def _leaf_paths(column: pa.Field) -> list[str]:

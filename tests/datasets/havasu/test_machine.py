@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, settings
+from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -26,7 +26,15 @@ from havasu_vc.testing.changes import (
     stream_of,
 )
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
-from havasu_vc.testing.tables import Row, canonical_row, evolved, key_of, key_order, rows_of, schemas
+from havasu_vc.testing.tables import (
+    Row,
+    canonical_row,
+    evolved,
+    key_of,
+    key_order,
+    rows_of,
+    schemas,
+)
 from tests.datasets.thresholds import tiny_thresholds
 
 
@@ -120,7 +128,7 @@ class Editing(RuleBasedStateMachine):
         old = {key_of(row, schema): row for row in before.rows}
         new = {key_of(row, schema): row for row in coming}
         after = {key_of(row, schema): row for row in rows} | new
-        if old and data.draw(st.booleans()):
+        if old and data.draw(st.sampled_from([False, True])):
             after.pop(next(iter(old)), None)
         changes: list[Change] = [
             (old.get(key), after.get(key))
@@ -183,7 +191,9 @@ class Editing(RuleBasedStateMachine):
         assume(schema.key)
         if what == "twice":
             assume(key_of(fresh, schema) not in live)
-            others = [row for row in self.drawn_rows(data, schema, 3) if key_of(row, schema) not in live]
+            others = [
+                row for row in self.drawn_rows(data, schema, 3) if key_of(row, schema) not in live
+            ]
             changes: list[Change] = [(None, row) for row in [fresh, fresh, *others]]
             changes.sort(key=lambda change: key_order(key_of(change[1], schema)))  # type: ignore[arg-type]
             return changes, KeyViolationError
@@ -238,10 +248,14 @@ class Editing(RuleBasedStateMachine):
 
 TestEditing = Editing.TestCase
 TestEditing.settings = settings(
-    max_examples=int(__import__("os").environ.get("EX","60")),
+    max_examples=60,
     stateful_step_count=12,
     report_multiple_bugs=False,
-    phases=[p for p in __import__("hypothesis").Phase if p.name != "explain"],
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ],
 )
