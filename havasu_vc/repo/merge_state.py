@@ -23,6 +23,7 @@ import pyarrow as pa
 from havasu_vc.errors import CorruptionError, StateError
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo.waiting import merge_folder
+from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
 
@@ -71,6 +72,14 @@ class MergeState:
     """What is decided without asking."""
     conflicts: tuple[DatasetConflicts, ...] = ()
     """By dataset."""
+    kind: str = "merge"
+    """What the commit is: `merge`, `squash`, `cherry-pick` or `revert`."""
+    base: str | None = None
+    """The revision that both sides are compared with; None for their merge base."""
+    parents: tuple[str, ...] = ()
+    """The commit's parents after HEAD."""
+    author: Signature | None = None
+    """Who made the change, where that is somebody else."""
 
     @property
     def unresolved(self) -> int:
@@ -109,6 +118,10 @@ def write_state(git: GitRepository, state: MergeState) -> None:
         "name": state.name,
         "message": state.message,
         "policy": policy,
+        "kind": state.kind,
+        "base": state.base,
+        "parents": list(state.parents),
+        "author": None if state.author is None else str(state.author),
         "datasets": datasets,
     }
     replace_file(folder / "state.json", json.dumps(document, indent=1).encode())
@@ -135,6 +148,10 @@ def read_state(git: GitRepository) -> MergeState | None:
                 DatasetConflicts(each["path"], _rows(folder, number, each), each["items"])
                 for number, each in enumerate(value["datasets"])
             ),
+            value["kind"],
+            value["base"],
+            tuple(value["parents"]),
+            None if value["author"] is None else parse_signature(value["author"]),
         )
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
         raise CorruptionError(

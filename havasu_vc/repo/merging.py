@@ -8,7 +8,7 @@ is kept under the git directory, and `conclude` makes the merge again with the a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import ConflictError, InvalidArgumentError, NotYetSupportedError, StateError
@@ -33,7 +33,15 @@ from havasu_vc.store.revisions import Revision
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["MergeRequest", "MergeResult", "abort_merge", "continue_merge", "merge"]
+__all__ = [
+    "MergeRequest",
+    "MergeResult",
+    "abort_merge",
+    "continue_merge",
+    "merge",
+    "merge_commits",
+    "require_calm",
+]
 
 FAST_FORWARD = ("auto", "only", "never")
 
@@ -61,7 +69,8 @@ class MergeResult:
     """What a merge did."""
 
     kind: str
-    """`up-to-date`, `fast-forward`, `merge`, `squash` or `conflicts`."""
+    """`up-to-date`, `fast-forward`, `conflicts`, `empty` when nothing is left to commit, or
+    else what the commit is: `merge`, `squash`, `cherry-pick` or `revert`."""
     commit: str | None
     """HEAD's commit after it; None for a dry run that would make one, and for conflicts."""
     changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
@@ -74,7 +83,7 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     """Merge a commit into HEAD."""
     if request.fast_forward not in FAST_FORWARD:
         raise InvalidArgumentError(f"there is no fast-forward mode {request.fast_forward!r}")
-    _require_calm(repo)
+    require_calm(repo)
     ours, theirs = repo.resolve("HEAD"), repo.resolve(request.revision)
     if ours.commit is None or theirs.commit is None:
         raise InvalidArgumentError(f"{request.revision} is no commit")
@@ -89,8 +98,16 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
             hints=("merge without --ff-only",),
         )
     message = request.message or _message(repo, request.revision)
-    state = MergeState(ours.commit, theirs.commit, request.revision, message, request.policy)
-    return _merge(repo, state, squash=request.squash, dry_run=request.dry_run)
+    state = MergeState(
+        ours.commit,
+        theirs.commit,
+        request.revision,
+        message,
+        request.policy,
+        kind="squash" if request.squash else "merge",
+        parents=() if request.squash else (theirs.commit,),
+    )
+    return merge_commits(repo, state, dry_run=request.dry_run)
 
 
 def _message(repo: OpenRepo, name: str) -> str:
@@ -98,7 +115,7 @@ def _message(repo: OpenRepo, name: str) -> str:
     return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
 
 
-def _require_calm(repo: OpenRepo) -> None:
+def require_calm(repo: OpenRepo) -> None:
     """Raise when something else is half done."""
     if read_state(repo.git) is not None:
         raise StateError(
@@ -138,38 +155,36 @@ def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeRe
     return MergeResult("fast-forward", commit)
 
 
-def _merge(
-    repo: OpenRepo, state: MergeState, *, squash: bool = False, dry_run: bool = False
-) -> MergeResult:
+def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -> MergeResult:
     """Merge from the three commits; with resolutions, when `state` has some."""
-    base = _base(repo, state.ours, state.theirs, state.name)
+    base = state.base or _base(repo, state.ours, state.theirs, state.name)
     revisions = tuple(repo.resolve(commit) for commit in (base, state.ours, state.theirs))
     files = merge_files(repo, *(revision.tree for revision in revisions))
     with Transaction(repo) as transaction:
         merged = _datasets(repo, transaction, revisions, state)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
-        edits = [each.edit for each in merged.values() if each.edit is not None]
+        edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
         changes = {edit.path: edit.counts for edit in edits}
         if waiting:
             if not dry_run:
-                write_state(repo.git, _with_conflicts(state, waiting))
+                write_state(repo.git, replace(state, conflicts=waiting))
             return MergeResult("conflicts", None, changes, waiting)
-        kind = "squash" if squash else "merge"
-        if dry_run:
-            return MergeResult(kind, None, changes)
         internals = {path: each.internals for path, each in merged.items()}
-        parents = () if squash else (state.theirs,)
-        commit = transaction.commit(
-            [edit for edit in edits if edit.blobs],
-            state.message,
-            merge=MergedTree(files, internals, parents),
-        )
-    drop_state(repo.git)
+        empty = not (state.parents or files or edits) and internals == {
+            path: None if folder is None else folder.internals
+            for path, folder in ((path, transaction.folders.get(path)) for path in internals)
+        }
+        kind, commit = ("empty", state.ours) if empty else (state.kind, None)
+        if not (empty or dry_run):
+            commit = transaction.commit(
+                edits,
+                state.message,
+                author=state.author,
+                merge=MergedTree(files, internals, state.parents),
+            )
+    if not dry_run:
+        drop_state(repo.git)
     return MergeResult(kind, commit, changes)
-
-
-def _with_conflicts(state: MergeState, waiting: tuple[DatasetConflicts, ...]) -> MergeState:
-    return MergeState(state.ours, state.theirs, state.name, state.message, state.policy, waiting)
 
 
 def _datasets(
@@ -216,10 +231,8 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
             hints=("`havasu-vc merge --abort`, then merge again",),
         )
     if message is not None:
-        state = MergeState(
-            state.ours, state.theirs, state.name, message, state.policy, state.conflicts
-        )
-    return _merge(repo, state)
+        state = replace(state, message=message)
+    return merge_commits(repo, state)
 
 
 def abort_merge(repo: OpenRepo) -> None:
