@@ -452,7 +452,7 @@ class Repo:
 
     def repair(self, *, message: str | None = None) -> CommitResult:
         """Mend datasets whose guard does not match, where that needs no decision."""
-        from havasu_vc.repo.maintenance import repair
+        from havasu_vc.repo.repairing import repair
 
         return repair(self.opened, message)
 

@@ -1,0 +1,83 @@
+"""Upkeep of a repository: optimise, check, collect garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import HavasuError, InvalidArgumentError
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult, GcResult, Problem
+from havasu_vc.store.refs import list_branches, list_tags
+from havasu_vc.store.revisions import Revision
+from havasu_vc.upkeep.fsck import check_dataset
+from havasu_vc.upkeep.gc import collect_garbage
+from havasu_vc.upkeep.optimize import optimize_dataset
+
+__all__ = ["fsck", "gc", "optimize"]
+
+TRAILER = "Havasu-Optimize"
+"""Names, in a commit message, the datasets that the commit rewrote without changing a row."""
+
+
+def optimize(
+    repo: OpenRepo, datasets: Sequence[str], message: str | None, *, dry_run: bool
+) -> CommitResult:
+    """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
+    paths = tuple(datasets) or repo.datasets()
+
+    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+        return optimize_dataset(view, engine) or TreeEdit(view.path, {})
+
+    text = message or f"Optimize {', '.join(paths)}"
+    trailers = "\n".join(f"{TRAILER}: {path}" for path in paths)
+    return commit_edits(
+        repo, [(path, make) for path in paths], f"{text}\n\n{trailers}", dry_run=dry_run
+    )
+
+
+def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
+    """Yield what is wrong, in git's objects and in the datasets of every branch and tag."""
+    result = repo.git.git("fsck", "--strict", "--no-dangling", "--no-progress", check=False)
+    for line in (*result.text.splitlines(), *result.errors.splitlines()):
+        if line.strip() and not line.startswith(("notice:", "Checking")):
+            yield Problem("git", line.strip(), "`git fsck` tells more")
+    checked: set[str] = set()
+    seen: set[str] = set()
+    for revision in _tips(repo):
+        for path, folder in repo.folders(revision).items():
+            if folder.marker != HAVASU_MARKER or folder.internals in seen:
+                continue
+            seen.add(folder.internals)
+            view = repo.view(folder, revision.name)
+            try:
+                with repo.settings.open_engine(0) as engine:
+                    for found in check_dataset(view, engine, full=full, checked=checked):
+                        yield Problem(
+                            f"{found.where} at {revision.name}", found.message, found.hint
+                        )
+            except HavasuError as error:
+                yield Problem(f"{path} at {revision.name}", error.message, None)
+
+
+def _tips(repo: OpenRepo) -> Iterator[Revision]:
+    head = repo.head()
+    if head.commit is not None:
+        yield replace(head, name="HEAD")
+    for ref in (*list_branches(repo.git), *list_branches(repo.git, remote=True)):
+        yield replace(repo.resolve(ref.commit), name=ref.name)
+    for tag in list_tags(repo.git):
+        yield replace(repo.resolve(tag.commit), name=tag.name)
+
+
+def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
+    """Remove data files that nothing reaches and that are older than a grace period."""
+    if grace_days < 0:
+        raise InvalidArgumentError("a grace period cannot be negative")
+    found = collect_garbage(repo.git, grace_seconds=grace_days * 86400, dry_run=dry_run)
+    return GcResult(found.files, found.size, found.kept_young)
