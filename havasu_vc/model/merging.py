@@ -1,0 +1,336 @@
+"""Three versions of a schema, or of named items, become one.
+
+Columns are told apart by field id, and each thing that a schema says of a column is
+merged on its own: what one side alone changed is taken, what both changed alike is
+taken once. What both changed differently is a conflict, a value beside the result; the
+result holds what ours says there, so that it is always a schema that can be used.
+
+No row is looked at: whether rows of one side fit what the other did to the schema
+(edits of a dropped column, nulls in a column that became required) is for the merge of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from havasu_vc.model.counterparts import definition, renumbered, with_children
+from havasu_vc.model.evolution import widens
+from havasu_vc.model.schema import Schema, can_identify
+from havasu_vc.model.types import Encoding, Field, Geometry, List, Map, Struct, Type, children
+from havasu_vc.model.versions import Level, Versions
+
+__all__ = [
+    "ItemConflict",
+    "MergedSchema",
+    "SchemaConflict",
+    "SchemaConflictKind",
+    "merge_items",
+    "merge_schemas",
+]
+
+T = TypeVar("T")
+
+SchemaConflictKind: TypeAlias = Literal["type", "name", "drop", "add", "key", "property"]
+"""What cannot both stand: two types or encodings; two names of a column, or one name of two
+columns; a drop and a change; two definitions of an added column; two keys; two values
+of something else that a column says of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaConflict:
+    """What both sides did to one column, or to the key, that cannot both stand."""
+
+    kind: SchemaConflictKind
+    """What it is about."""
+    name: str
+    """The column as ours calls it, or as it was; `outer.inner` for a part; empty for the key."""
+    field_id: int | None
+    """The id that the column has in the merged schema or, if it is not there, in `theirs`."""
+    base: Field | tuple[Field, ...] | None
+    """The column before, None when it is new; for the key its columns."""
+    ours: Field | tuple[Field, ...] | None
+    """The column on our side, None when it was dropped; where ours has another column under a
+    name that theirs adds, that one."""
+    theirs: Field | tuple[Field, ...] | None
+    """The column on their side, None when it was dropped."""
+    attribute: str | None = None
+    """For a property which one: `doc`, `crs`, `shape`, `source_type` or a name from `extra`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSchema:
+    """What becomes of two schemas with a common base."""
+
+    schema: Schema
+    """Both sides' changes; where they are in conflict, ours."""
+    conflicts: tuple[SchemaConflict, ...]
+    """What was decided for ours though theirs says otherwise."""
+    theirs: Schema
+    """Their schema, column by column, with ids as in `schema`: an id means one column in both."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemConflict(Generic[T]):
+    """What both sides did to one item that cannot both stand; None where it is absent."""
+
+    name: str
+    """The item."""
+    base: T | None
+    """Its value before."""
+    ours: T | None
+    """Its value on our side."""
+    theirs: T | None
+    """Its value on their side."""
+
+
+def merge_items(
+    base: Mapping[str, T], ours: Mapping[str, T], theirs: Mapping[str, T]
+) -> tuple[dict[str, T], tuple[ItemConflict[T], ...]]:
+    """Return what becomes of named values, name by name, and what is in conflict.
+
+    Order is ours, then what theirs adds. Where there is a conflict, ours stands.
+
+    >>> merge_items({"title": "a"}, {"title": "b"}, {"title": "a", "description": "c"})
+    ({'title': 'b', 'description': 'c'}, ())
+    """
+    merged: dict[str, T] = {}
+    conflicts = []
+    for name in {**ours, **theirs, **base}:
+        versions = (base.get(name), ours.get(name), theirs.get(name))
+        value, clash = _three_way(*versions)
+        if clash:
+            conflicts.append(ItemConflict(name, *versions))
+        if value is not None:
+            merged[name] = value
+    return merged, tuple(conflicts)
+
+
+def merge_schemas(
+    base: Schema, ours: Schema, theirs: Schema, *, new_id: Callable[[], int]
+) -> MergedSchema:
+    """Return what becomes of two schemas that came from one.
+
+    `new_id` draws ids that no column ever had; it is asked for those of theirs that ours
+    uses for something else.
+    """
+    theirs = renumbered(base, ours, theirs, new_id=new_id)
+    merge = _Merge([])
+    level = Level.of(base.fields, ours.fields, theirs.fields)
+    columns = merge.columns(level)
+    key = merge.key(base, ours, theirs, columns)
+    merge.settle_names(columns, level)
+    schema = Schema(level.arranged(columns), key)
+    return MergedSchema(schema, tuple(merge.conflicts), theirs)
+
+
+def _three_way(base: T, ours: T, theirs: T) -> tuple[T, bool]:
+    """Return what becomes of a value, ours when both sides changed it differently, and if so."""
+    if theirs in (base, ours):
+        return ours, False
+    if ours == base:
+        return theirs, False
+    return ours, True
+
+
+_Extra: TypeAlias = tuple[tuple[str, str], ...]
+_Storage: TypeAlias = tuple[Type, str | None, Geometry | Encoding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """Merges columns and collects the conflicts."""
+
+    conflicts: list[SchemaConflict]
+    """Found so far."""
+
+    def _conflict(
+        self, kind: SchemaConflictKind, versions: Versions, attribute: str | None = None
+    ) -> None:
+        sides = (versions.base, versions.ours, versions.theirs)
+        name, number = ".".join(versions.inner), versions.shown.id
+        self.conflicts.append(SchemaConflict(kind, name, number, *sides, attribute=attribute))
+
+    # Columns side by side
+
+    def columns(self, level: Level) -> dict[int, Field]:
+        """Return merged columns by id, in no order."""
+        found = ((number, self._column(side)) for number, side in level.versions.items())
+        merged = {number: field for number, field in found if field is not None}
+        self.settle_names(merged, level)
+        return merged
+
+    def _column(self, versions: Versions) -> Field | None:
+        base, ours, theirs = versions.base, versions.ours, versions.theirs
+        if ours is not None and theirs is not None:
+            if base is not None:
+                return self._changed(versions, base, ours, theirs)
+            if definition(ours) != definition(theirs):
+                self._conflict("add", versions)
+            return ours
+        kept = ours or theirs
+        if base is None or kept is None:
+            return kept
+        if replace(kept, physical_name=base.physical_name) != base:
+            self._conflict("drop", versions)
+            return ours
+        return None
+
+    def settle_names(self, merged: dict[int, Field], level: Level) -> None:
+        """Undo names from theirs that another column has on our side.
+
+        Undoing one may bring up the next, so this goes on until all names differ.
+        """
+        while (pair := _namesakes(merged)) is not None:
+            # Names differ on each side, so exactly one of two equal ones is not from ours.
+            number = next(n for n in pair if not level.versions[n].has_our_name(merged[n]))
+            versions = level.versions[number]
+            field = merged.pop(number)
+            if versions.ours is not None:
+                back = replace(field, name=versions.ours.name)
+                merged[number] = versions.stored_as(back, field.stored_name)
+                self._conflict("name", versions)
+                continue
+            holder = level.versions[pair[0] if number == pair[1] else pair[1]]
+            kind: SchemaConflictKind = "name" if holder.base is not None else "add"
+            name = ".".join(versions.inner)
+            sides = (versions.base, holder.ours, versions.theirs)
+            self.conflicts.append(SchemaConflict(kind, name, number, *sides))
+
+    # One column
+
+    def _changed(self, versions: Versions, base: Field, ours: Field, theirs: Field) -> Field:
+        """Return a column that all three have, merged fact by fact."""
+        name, clash = _three_way(base.name, ours.name, theirs.name)
+        if clash:
+            self._conflict("name", versions)
+        values = self._values(versions, base, ours, theirs)
+        required, _ = _three_way(base.required, ours.required, theirs.required)
+        stored, _ = _three_way(base.stored_name, ours.stored_name, theirs.stored_name)
+        merged = Field(
+            ours.id,
+            name,
+            values.type,
+            required=required,
+            doc=self._property(versions, "doc", (base.doc, ours.doc, theirs.doc)),
+            geometry=self._geometry(versions, values, (base, ours, theirs)),
+            raster=values.raster,
+            source_type=values.source_type,
+            extra=self._extra(versions, base.extra, ours.extra, theirs.extra),
+        )
+        return versions.stored_as(merged, stored)
+
+    def _property(self, versions: Versions, name: str, values: tuple[T, T, T]) -> T:
+        value, clash = _three_way(*values)
+        if clash:
+            self._conflict("property", versions, name)
+        return value
+
+    def _values(self, versions: Versions, base: Field, ours: Field, theirs: Field) -> Field:
+        """Return a field whose type, encodings and source type are the merged ones."""
+        storages = _storages(base, ours, theirs)
+        chosen, clash = _three_way(*storages)
+        values = ours if chosen == storages[1] else theirs
+        if clash:
+            # Neither of two encodings of geometries is the wider one.
+            plain = all(storage[1:] == (None, None) for storage in storages)
+            type_ = self._type(base.type, ours.type, theirs.type, versions.inner) if plain else None
+            if type_ is None:
+                self._conflict("type", versions)
+                return ours
+            values = replace(theirs if type_ == theirs.type else ours, type=type_)
+        if ours.type != theirs.type and not children(values.type):
+            # What the narrower column came as fits the wider type.
+            return values
+        sources = (base.source_type, ours.source_type, theirs.source_type)
+        return replace(values, source_type=self._property(versions, "source_type", sources))
+
+    def _geometry(
+        self, versions: Versions, values: Field, sides: tuple[Field, Field, Field]
+    ) -> Geometry | None:
+        base, ours, theirs = (field.geometry for field in sides)
+        if values.geometry is None or base is None or ours is None or theirs is None:
+            return values.geometry
+        crs = self._property(versions, "crs", (base.crs, ours.crs, theirs.crs))
+        shape = self._property(versions, "shape", (base.shape, ours.shape, theirs.shape))
+        return Geometry(values.geometry.encoding, crs, shape)
+
+    def _extra(self, versions: Versions, *sides: _Extra) -> _Extra:
+        whole, clash = _three_way(*sides)
+        if not clash:
+            return whole
+        base, ours, theirs = (dict(side) for side in sides)
+        merged, conflicts = merge_items(base, ours, theirs)
+        for conflict in conflicts:
+            self._conflict("property", versions, conflict.name)
+        return tuple(merged.items())
+
+    def _type(self, base: Type, ours: Type, theirs: Type, path: tuple[str, ...]) -> Type | None:
+        """Return the type that holds what both sides changed; None if there is none."""
+        match base, ours, theirs:
+            case Struct(old), Struct(mine), Struct(other):
+                level = Level.of(old, mine, other, path)
+                # Parquet has no struct without fields.
+                return Struct(fields) if (fields := level.arranged(self.columns(level))) else None
+            case (List(), List(), List()) | (Map(), Map(), Map()):
+                parts = tuple(zip(children(base), children(ours), children(theirs), strict=True))
+                if any(len({version.id for version in part}) > 1 for part in parts):
+                    return None
+                merged = (self._changed(Versions(*part, path), *part) for part in parts)
+                return with_children(ours, tuple(merged))
+            case _ if widens(base, ours) and widens(base, theirs):
+                if widens(ours, theirs):
+                    return theirs
+                return ours if widens(theirs, ours) else None
+            case _:
+                return None
+
+    # The key
+
+    def key(
+        self, base: Schema, ours: Schema, theirs: Schema, merged: dict[int, Field]
+    ) -> tuple[int, ...]:
+        """Return the merged key; columns of ours that it needs are put back into `merged`."""
+        keys = [frozenset(side.identifier_ids) for side in (base, ours, theirs)]
+        chosen, clash = _three_way(*keys)
+        side = ours if chosen == keys[1] else theirs
+        broken = any(not _can_be_key(merged, number) for number in side.identifier_ids)
+        if clash or broken:
+            before, mine, other = (schema.key.fields for schema in (base, ours, theirs))
+            self.conflicts.append(SchemaConflict("key", "", None, before, mine, other))
+            side = ours
+        for number in ours.identifier_ids if side is ours else ():
+            if not _can_be_key(merged, number):
+                merged[number] = ours.by_id[number]
+        return side.identifier_ids
+
+
+def _can_be_key(merged: Mapping[int, Field], number: int) -> bool:
+    return number in merged and can_identify(merged[number])
+
+
+def _storages(*sides: Field) -> list[_Storage]:
+    """Return of each side what must agree: a type follows from the encoding of geometries.
+
+    If it is geometries on some sides only, all that is said of them belongs to that.
+    """
+    everywhere = all(field.geometry is not None for field in sides)
+    return [
+        (
+            field.type,
+            field.raster,
+            field.geometry.encoding if everywhere and field.geometry else field.geometry,
+        )
+        for field in sides
+    ]
+
+
+def _namesakes(merged: Mapping[int, Field]) -> tuple[int, int] | None:
+    """Return two columns of one name, if there are."""
+    seen: dict[str, int] = {}
+    for number, field in merged.items():
+        other = seen.setdefault(field.name, number)
+        if other != number:
+            return other, number
+    return None
