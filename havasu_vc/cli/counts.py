@@ -35,10 +35,9 @@ def format_counts(counts: ChangeCounts) -> str:
 
 
 def change_lines(changes: Mapping[str, ChangeCounts]) -> Iterator[str]:
-    """Yield one line for each dataset of which rows change."""
+    """Yield one line for each dataset that changes."""
     for path, counts in changes.items():
-        if counts.total:
-            yield f"  {path}: {format_counts(counts)}"
+        yield f"  {path}: {format_counts(counts)}"
 
 
 def format_size(size: int) -> str:

@@ -30,8 +30,7 @@ def tell_commit(
         subject = info.message.partition("\n")[0]
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
     elif dry_run:
-        changed = any(counts.total for counts in result.changes.values())
-        invocation.say("Would commit:" if changed else "No row would change")
+        invocation.say("Would commit:" if result.changes else "Nothing would change")
     elif not result.changes:
         invocation.say("Nothing changed, nothing is committed")
     for line in change_lines(result.changes):

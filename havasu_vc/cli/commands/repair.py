@@ -8,6 +8,7 @@ from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.cli.results import tell_commit
+from havasu_vc.errors import NoChangesError
 
 __all__ = ["command"]
 
@@ -22,9 +23,10 @@ def command(invocation: Invocation, messages: tuple[str, ...]) -> None:
     not row by row; its rows are taken from the commit's parents.
     """
     repo = invocation.open_repo()
-    result = repo.repair(message=join_message(messages))
-    if result.commit is None and not result.changes:
-        invocation.say("There is nothing to repair")
-        invocation.notes(result.notes)
+    try:
+        result = repo.repair(message=join_message(messages))
+    except NoChangesError as nothing:
+        # To find all sound is no failure.
+        invocation.say(f"There is nothing to repair: {nothing.message}")
     else:
         tell_commit(invocation, repo, result)
