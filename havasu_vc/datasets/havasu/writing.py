@@ -7,6 +7,7 @@ the digests of its columns are summed, while the rows are in memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,8 @@ GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
 TARGET_BYTES = 128 * 1024 * 1024
 _COPY = "havasu-vc.copy"
+_FEW = 4096
+_BLOCK = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,29 +289,59 @@ def _parquet_writer(
 def choose_encodings(
     physical: pa.Schema, sample: pa.RecordBatch
 ) -> tuple[dict[str, str], list[str] | bool]:
-    """Return the encodings of columns that a dictionary would not suit, and the others."""
+    """Return the encodings of columns that a dictionary would not suit, and the others.
+
+    Only encodings that every reader knows: byte streams are split for floats alone.
+    """
     encodings: dict[str, str] = {}
     dictionaries: list[str] = []
     for column, values in zip(physical, sample.columns, strict=True):
-        type_ = column.type
-        if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
-            encodings[column.name] = "DELTA_BINARY_PACKED"
-        elif pa.types.is_floating(type_) and _mostly_different(values):
-            encodings[column.name] = "BYTE_STREAM_SPLIT"
-        elif pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
-            if _mostly_different(values):
-                encodings[column.name] = "PLAIN"
-            else:
-                dictionaries.append(column.name)
+        encoding = _encoding_without_dictionary(column.type, values)
+        if encoding is not None:
+            encodings[column.name] = encoding
         else:
             dictionaries.extend(_leaf_paths(column))
     return encodings, dictionaries
 
 
+def _encoding_without_dictionary(type_: pa.DataType, values: pa.Array) -> str | None:
+    """Return the encoding that suits a column better than a dictionary; None for a dictionary."""
+    if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
+        return None if _dictionary_beats_deltas(values) else "DELTA_BINARY_PACKED"
+    if pa.types.is_floating(type_):
+        return "BYTE_STREAM_SPLIT" if _mostly_different(values) else None
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return "PLAIN" if _mostly_different(values) else None
+    if pa.types.is_fixed_size_binary(type_) and not pa.types.is_decimal(type_):
+        return "PLAIN" if _mostly_different(values) else None
+    return None
+
+
 def _mostly_different(values: pa.Array) -> bool:
-    part = values.slice(0, 4096)
-    different: int = pc.count_distinct(part).as_py()
-    return different * 2 > len(part)
+    # Where a few repeat, all do; where they do not, all may still.
+    for part in (values.slice(0, _FEW), values):
+        different: int = pc.count_distinct(part).as_py()
+        if different * 2 <= len(part):
+            return False
+        if different == len(part):
+            return True
+    return True
+
+
+def _dictionary_beats_deltas(values: pa.Array) -> bool:
+    """Whether few different numbers, in no order, take fewer bits than their differences."""
+    numbers = values.drop_null()
+    if len(numbers) < _FEW or pc.count_distinct(numbers.slice(0, _FEW)).as_py() * 4 > _FEW:
+        return False
+    width = numbers.type.bit_width
+    plain = numbers.view(pa.int64() if width == 64 else pa.int32()) if width >= 32 else numbers
+    steps = np.diff(plain.to_numpy().astype(np.int64))
+    steps = steps[: len(steps) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
+    ranges = np.ptp(steps.astype(np.float64), axis=1)
+    deltas = float(np.log2(ranges + 1).mean())
+    different = int(pc.count_distinct(numbers).as_py())
+    entries = math.log2(different) + different * width / len(numbers)
+    return entries < deltas
 
 
 def _leaf_paths(column: pa.Field) -> list[str]:
