@@ -26,6 +26,7 @@ from havasu_vc.repo.merge_state import (
 )
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.revisions import Revision
@@ -159,7 +160,10 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
     """Merge from the three commits; with resolutions, when `state` has some."""
     base = state.base or _base(repo, state.ours, state.theirs, state.name)
     revisions = tuple(repo.resolve(commit) for commit in (base, state.ours, state.theirs))
-    files = merge_files(repo, *(revision.tree for revision in revisions))
+    files = dict(merge_files(repo, *(revision.tree for revision in revisions)))
+    if files.get(ATTRIBUTES_FILE, b"") is None:
+        # What stands in it is as true of the other datasets.
+        del files[ATTRIBUTES_FILE]
     with Transaction(repo) as transaction:
         merged = _datasets(repo, transaction, revisions, state)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)

@@ -183,9 +183,12 @@ def _write_file(
 ) -> None:
     """Bring a file of the work tree from `old` to `new` unless the user changed it."""
     work_tree = repository.work_tree
-    if work_tree is None or new is None:
+    if work_tree is None:
         return
     place = work_tree / path
+    if new is None:
+        _remove_file(repository, place, old)
+        return
     data = read_object(repository.objects, new, "blob")
     with reporting_storage_errors(place):
         if not os.path.lexists(place):
@@ -198,6 +201,21 @@ def _write_file(
         # With core.autocrlf the copy has other line ends than the blob.
         if found.replace(b"\r\n", b"\n") == read_object(repository.objects, old, "blob"):
             replace_file(place, data.replace(b"\n", b"\r\n") if b"\r\n" in found else data)
+
+
+def _remove_file(repository: GitRepository, place: Path, old: ObjectId | None) -> None:
+    """Remove a file of the work tree, and folders left empty, unless the user changed it."""
+    work_tree = repository.work_tree
+    if old is None or work_tree is None or place.is_symlink() or not place.is_file():
+        return
+    with reporting_storage_errors(place):
+        found = place.read_bytes().replace(b"\r\n", b"\n")
+        if found != read_object(repository.objects, old, "blob").replace(b"\r\n", b"\n"):
+            return
+        place.unlink()
+        for folder in place.relative_to(work_tree).parents[:-1]:
+            with contextlib.suppress(OSError):
+                (work_tree / folder).rmdir()
 
 
 def _marker_folder(repository: GitRepository) -> Path:

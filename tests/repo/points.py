@@ -1,0 +1,84 @@
+"""A small repository of points to try commits on: rows by key go in and come out as dicts."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.repo import Repo, Settings
+from tests.support.git import run_git
+
+Row = tuple[str | None, int | None]
+Rows = Mapping[int, Row]
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("height", pa.int32())])
+
+
+def table(rows: Rows) -> pa.Table:
+    """Return rows as an Arrow table."""
+    return pa.table(
+        [list(rows), [row[0] for row in rows.values()], [row[1] for row in rows.values()]],
+        schema=SCHEMA,
+    )
+
+
+def make(path: Path, rows: Rows, *, dataset: str = "points", bare: bool = False) -> Repo:
+    """Make a repository with one dataset."""
+    repo = Repo.init(path, bare=bare, settings=Settings(engine="local"))
+    add(repo, path.parent, rows, dataset)
+    return repo
+
+
+def add(repo: Repo, folder: Path, rows: Rows, dataset: str) -> None:
+    """Import a dataset."""
+    file = folder / f"{dataset.replace('/', '-')}.parquet"
+    pq.write_table(table(rows), file)
+    repo.import_(file, dataset, options=SourceOptions(primary_key=("id",)))
+
+
+def write(repo: Repo, rows: Rows, *, dataset: str = "points", message: str = "Write") -> str:
+    """Commit that a dataset holds just these rows, as far as they differ, and return the commit."""
+    now = read(repo, dataset=dataset)
+    gone = [key for key in now if key not in rows]
+    come = {key: row for key, row in rows.items() if now.get(key) != row}
+    if gone:
+        repo.write(dataset, pa.table({"id": pa.array(gone, pa.int64())}), mode="delete")
+    if come:
+        repo.write(dataset, table(come), message=message)
+    commit = repo.head().commit
+    assert commit is not None
+    return commit
+
+
+def read(repo: Repo, revision: str = "HEAD", *, dataset: str = "points") -> dict[int, Any]:
+    """Return the rows of a dataset, each by its key as a tuple of the other columns."""
+    found = repo.table(dataset, revision).to_arrow().to_pylist()
+    rows = {row.pop("id"): tuple(row.values()) for row in found}
+    return dict(sorted(rows.items()))
+
+
+def add_column(repo: Repo, name: str, *, dataset: str = "points") -> None:
+    """Commit another column."""
+    columns = repo.get_meta(dataset, ["schema.json"])["schema.json"]
+    columns.append({"name": name, "dataType": "text"})
+    repo.set_meta(dataset, {"schema.json": columns})
+
+
+def assert_clean(repo: Repo) -> None:
+    """Check that git has nothing to say, and that nothing is found wrong."""
+    if not repo.git.is_bare:
+        assert run_git("status", "--porcelain", cwd=repo.path) == ""
+    done = subprocess.run(
+        ["git", "fsck", "--strict", "--no-progress", "--no-dangling"],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    for path in repo.datasets():
+        repo.dataset(path).check_guard()
