@@ -34,12 +34,12 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.schema import Schema
-from havasu_vc.repo.edits import evolved
+from havasu_vc.repo.evolving import evolved
 from havasu_vc.repo.merge_state import DatasetConflicts
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["MergedDataset", "merge_dataset"]
+__all__ = ["DatasetMerger", "MergedDataset", "Versions", "merge_dataset"]
 
 DATASET = "dataset"
 """The name under which a dataset as a whole is in conflict."""
@@ -92,7 +92,7 @@ def merge_dataset(
         if side is None:
             return MergedDataset(ours, conflicts=DatasetConflicts(path, items={DATASET: None}))
         return MergedDataset(theirs if side is Side.THEIRS else ours)
-    merger = _DatasetMerger(path, versions, storage, settings, policy, resolved)
+    merger = DatasetMerger(path, versions, storage, settings, policy, resolved)
     return merger.merged(ours)
 
 
@@ -102,7 +102,7 @@ def _chosen(resolved: DatasetConflicts | None, item: str, policy: MergePolicy) -
     return policy.side if said is None else Side(said)
 
 
-class _DatasetMerger:
+class DatasetMerger:
     """Merges a dataset that is on all three sides."""
 
     def __init__(

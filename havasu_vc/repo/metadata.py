@@ -14,7 +14,8 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
 from havasu_vc.model.schema import Schema
-from havasu_vc.repo.edits import commit_edits, evolved, rekeyed
+from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.evolving import evolved, rekeyed
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 

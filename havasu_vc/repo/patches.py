@@ -31,7 +31,8 @@ from havasu_vc.model.columns import schema_of
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
-from havasu_vc.repo.edits import aligned, evolved, sorted_changes
+from havasu_vc.repo.edits import aligned, sorted_changes
+from havasu_vc.repo.evolving import evolved
 from havasu_vc.repo.metadata import meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult

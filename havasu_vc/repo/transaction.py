@@ -12,10 +12,9 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -25,11 +24,12 @@ from havasu_vc.errors import ConcurrentChangeError, DatasetNotFoundError
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.edits import Change, Existing, edit_tree
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
-from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import (
     EMPTY_TREE,
     ObjectId,
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["MergedTree", "Transaction"]
 
 ATTEMPTS = 20
+PATIENCE = 120.0
+"""Seconds that a commit waits for others of this program to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,44 +122,32 @@ class Transaction:
     ) -> str:
         """Commit edits of what `dataset` and `folders` gave, and return the commit's id.
 
-        `removed` are paths of datasets that go. If the branch moved meanwhile and its new
-        head has these datasets as they were, the commit goes on top of it, unless it is a
-        merge.
+        `removed` are paths of datasets that go. If the branch moved meanwhile, the edits are
+        brought onto its new head row by row, and only a true conflict is reported; but a
+        merge is refused.
         """
-        plan = _Plan(tuple(edits), message, author, tuple(removed), merge)
         head = self.head
-        base = self._tree(head)
-        self._adopt(edits)
-        for _ in range(ATTEMPTS):
-            try:
-                return self._try(plan, head)
-            except ConcurrentChangeError:
+        with exclusive_lock(self._git.data_folder / "commit-lock", patience=PATIENCE):
+            for _ in range(ATTEMPTS):
+                # Looked at before anything is written, so that a lost race leaves nothing
+                # behind; only another git can still come between.
                 moved = read_head(self._git)
-                if merge is not None or moved.branch != head.branch:
-                    raise
-                if not self._untouched(plan, base, self._tree(moved)):
-                    raise
-                head = moved
-        raise ConcurrentChangeError(
-            "other processes keep moving the branch; nothing is changed", hints=("try again",)
-        )
+                if moved != head:
+                    if merge is not None or removed or moved.branch != head.branch:
+                        raise _moved()
+                    edits, head = self._rebased(edits, head, moved), moved
+                self._adopt(edits)
+                plan = _Plan(tuple(edits), message, author, tuple(removed), merge)
+                with suppress(ConcurrentChangeError):
+                    return self._try(plan, head)
+        raise _moved()
+
+    def _rebased(self, edits: Sequence[TreeEdit], old: Head, new: Head) -> list[TreeEdit]:
+        revisions = [self._repo.resolve(head.commit or "[EMPTY]") for head in (old, new)]
+        return rebase_edits(self._repo, self.storage, edits, revisions[0], revisions[1])
 
     def _tree(self, head: Head) -> str | None:
         return None if head.commit is None else read_commit(self._git.objects, head.commit).tree
-
-    def _untouched(self, plan: _Plan, base: str | None, tree: str | None) -> bool:
-        """Whether the datasets of a commit are in a new head's tree what they were in the base."""
-        for path in plan.paths:
-            # A dataset that came to be above one of these must stop it as well.
-            above = [f"{parent}/{HAVASU_MARKER}" for parent in PurePosixPath(path).parents]
-            for each in (path, *above):
-                if self._id(base, each) != self._id(tree, each):
-                    return False
-        return True
-
-    def _id(self, root: str | None, path: str) -> str | None:
-        found = None if root is None else find_entry(self._git.objects, root, path)
-        return None if found is None else found.id
 
     def _adopt(self, edits: Sequence[TreeEdit]) -> None:
         """Give the files that edits name their places in the store, durably."""
@@ -211,6 +201,12 @@ class Transaction:
             for change in tree_difference(self._git.objects, old or EMPTY_TREE, new)
             if inside not in f"/{change.path}"
         )
+
+
+def _moved() -> ConcurrentChangeError:
+    return ConcurrentChangeError(
+        "other processes moved the branch meanwhile; nothing is changed", hints=("try again",)
+    )
 
 
 @dataclass(frozen=True, slots=True)

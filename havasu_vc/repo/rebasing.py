@@ -1,0 +1,58 @@
+"""Edits that lost a race: made against one head, brought onto the next, row by row.
+
+Another process committed to the same dataset first. Its rows are ours now, the edit's
+are theirs, and the head that the edit was made against is the base. Only when both
+changed the same cells is there something to report; nothing is lost either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import ConcurrentChangeError, ConflictError
+from havasu_vc.history.merging import MergePolicy
+from havasu_vc.repo.merge_datasets import DatasetMerger, Versions
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.revisions import Revision
+
+__all__ = ["rebase_edits"]
+
+
+def rebase_edits(
+    repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], old: Revision, new: Revision
+) -> list[TreeEdit]:
+    """Return edits of `new` that do what `edits` of `old` do."""
+    before, after = repo.folders(old), repo.folders(new)
+    rebased = []
+    for edit in edits:
+        first, second = before.get(edit.path), after.get(edit.path)
+        if first is not None and second is not None and first.internals == second.internals:
+            rebased.append(edit)
+        elif first is None and second is None:
+            rebased.append(edit)
+        elif first is None or second is None or edit.fresh:
+            raise ConcurrentChangeError(
+                f"{edit.path} was changed by another process meanwhile; nothing is changed",
+                hints=("look at `havasu-vc log`, then try again",),
+            )
+        else:
+            base = repo.view(first, old.name)
+            theirs = HavasuDataset(edit.path, edited(base.folder, edit), storage, "your edit")
+            versions = Versions(base, repo.view(second, new.name), theirs)
+            rebased.append(_merged(repo, storage, edit, versions))
+    return rebased
+
+
+def _merged(repo: OpenRepo, storage: Storage, edit: TreeEdit, versions: Versions) -> TreeEdit:
+    merger = DatasetMerger(edit.path, versions, storage, repo.settings, MergePolicy(), None)
+    merged = merger.merged(None)
+    if merged.conflicts is not None:
+        raise ConflictError(
+            f"{edit.path}: another process changed the same cells meanwhile "
+            f"({merged.conflicts.total:,} conflicts); nothing is changed",
+            hints=("look at `havasu-vc show`, then make the edit again",),
+        )
+    return merged.edit if merged.edit is not None else TreeEdit(edit.path, {})
