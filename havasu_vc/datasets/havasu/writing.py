@@ -341,7 +341,7 @@ def _dictionary_beats_deltas(values: pa.Array) -> bool:
     deltas = float(np.log2(ranges + 1).mean())
     different = int(pc.count_distinct(numbers).as_py())
     entries = math.log2(different) + different * width / len(numbers)
-    return entries < deltas
+    return bool(entries < deltas)
 
 
 def _leaf_paths(column: pa.Field) -> list[str]:
