@@ -216,12 +216,14 @@ def evolved(draw: st.DrawFn, schema: Schema, fresh: int) -> Schema:
     """
     columns = list(schema.fields)
     keys = set(schema.identifier_ids)
-    what = draw(st.sampled_from(["drop", "add", "rename", "move", "widen"]))
+    what = draw(st.sampled_from(["drop", "drop inside", "add", "rename", "move", "widen"]))
     match what:
         case "drop":
             free = [index for index, field in enumerate(columns) if field.id not in keys]
             if free and len(columns) > 1:
                 del columns[draw(st.sampled_from(free))]
+        case "drop inside":
+            columns = [replace(field, type=_shortened(field.type)) for field in columns]
         case "add":
             added = replace(draw(fields(fresh, f"added {fresh}")), required=False)
             columns.insert(draw(st.integers(0, len(columns))), added)
@@ -234,6 +236,12 @@ def evolved(draw: st.DrawFn, schema: Schema, fresh: int) -> Schema:
         case "widen":
             columns = [replace(field, type=_widened(field.type)) for field in columns]
     return Schema(tuple(columns), schema.identifier_ids)
+
+
+def _shortened(type_: Type) -> Type:
+    if isinstance(type_, Struct) and len(type_.fields) > 1:
+        return Struct(type_.fields[:-1])
+    return type_
 
 
 def _widened(type_: Type) -> Type:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import Digests, HashedRows
+from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
+from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.deletes import (
     Deletion,
     read_deleted_rows,
@@ -40,11 +42,14 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.spool import Spool
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
-from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.formats.havasu.snapshot import Digest, Snapshot
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import run_task
+from havasu_vc.model.task import run_task
+from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -70,7 +75,8 @@ class Edit:
         self.dataset = dataset
         self.layout = layout or dataset.layout
         self._documents = dict(documents or {})
-        self._digests = Digests(dict(dataset.snapshot.digests))
+        self._kept = self._kept_columns()
+        self._digests = self._digests_before()
         self._counts = ChangeCounts()
         self._rows = dataset.snapshot.rows
         self._positions: dict[str, list[Positions]] = {}
@@ -102,6 +108,26 @@ class Edit:
     def _spool(self) -> Spool:
         return self._stack.enter_context(Spool(self.dataset.storage.staging.scratch))
 
+    def _kept_columns(self) -> Schema | None:
+        """Return the old columns that stay, where rows are told apart by all of them and some go."""
+        before = self.dataset.schema
+        kept = tuple(field for field in before.fields if field.id in self.schema.by_id)
+        return None if before.key or len(kept) == len(before.fields) else Schema(kept)
+
+    def _digests_before(self) -> Digests:
+        """Return the digests of the rows that are there.
+
+        Without a key the whole row stands for the key. When a column goes, that is another
+        row, so all columns count anew.
+        """
+        if self._kept is None:
+            return Digests(dict(self.dataset.snapshot.digests))
+        digests = Digests()
+        for task in self.dataset.scan(self._kept.names):
+            for rows in run_task(task):
+                digests.add(hash_rows(rows, self._kept).digests)
+        return digests
+
     # Collecting
 
     def taken(self, entry: Entry) -> Positions:
@@ -124,10 +150,14 @@ class Edit:
         """Bring rows."""
         self._come.add(rows)
 
-    def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
-        """Count changes into the sums."""
+    def count(
+        self, counts: ChangeCounts, gone: pa.RecordBatch, old: HashedRows, new: HashedRows
+    ) -> None:
+        """Count changes into the sums; `old` are the hashes of the rows that are `gone`."""
         self._counts += counts
         self._rows += counts.inserts - counts.deletes
+        if self._kept is not None:
+            old = hash_rows(gone.select(list(self._kept.names)), self._kept)
         self._digests.subtract(old.digests)
         self._digests.add(new.digests)
 
@@ -269,7 +299,7 @@ class Edit:
             self._rows,
             sum(sum(entry.targets.values()) for entry in live),
             sum(entry.size for entry in live),
-            self._digests.of(self.schema.by_id),
+            self._digests_after(blobs),
         )
         total = sum(e.rows for e in live if e.content is Content.DATA) - snapshot.deleted_rows
         if total != self._rows:
@@ -277,6 +307,31 @@ class Edit:
                 self.dataset.path, f"its files hold {total} rows where {self._rows} were counted"
             )
         return TreeEdit(self.dataset.path, blobs, snapshot, counts=self._counts)
+
+
+    def _digests_after(self, blobs: Mapping[str, bytes | None]) -> dict[int, Digest]:
+        """Return the digests after the edit, from the changes where these can tell them."""
+        if not _changes_hashes(self.dataset.schema, self.schema):
+            return self._digests.of(self.schema.by_id)
+        folder = edited(self.dataset.folder, TreeEdit(self.dataset.path, blobs))
+        digests = Digests()
+        for task in replace(self.dataset, folder=folder).scan():
+            for batch in run_task(task):
+                digests.add(hash_rows(batch, self.schema).digests)
+        return digests.of(self.schema.by_id)
+
+
+def _changes_hashes(old: Schema, new: Schema) -> bool:
+    """Whether cells that stay hash differently under another schema.
+
+    A part of a nested value counts for the whole, and without a key each column counts
+    for the row. What is added is null, which counts nothing.
+    """
+    kept = {field.id for field in descendants(new.fields)}
+    gone = {field.id for field in descendants(old.fields)} - kept
+    columns = {field.id for field in old.fields if field.id in gone}
+    inside = {field.id for field in descendants(tuple(old.by_id[n] for n in columns))}
+    return bool(gone - inside) or (bool(columns) and not new.key)
 
 
 def file_blobs(entry: Entry) -> dict[str, bytes]:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import descendants
 
 __all__ = [
     "DamagedKeyCache",
@@ -116,7 +117,9 @@ def build_key_cache(keys: Hashes, rows: Hashes) -> KeyCache:
 
 def key_cache_path(folder: Path, file: str, schema: Schema) -> Path:
     """Return where a data file's key cache is, for the columns that it shares with a schema."""
-    ids = (*sorted(schema.identifier_ids), 0, *sorted(schema.by_id))
+    # What is inside a column counts for its hash too.
+    every = sorted(field.id for field in descendants(schema.fields))
+    ids = (*sorted(schema.identifier_ids), 0, *every)
     name = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:16]
     return folder / f"{file}-{name}"
 

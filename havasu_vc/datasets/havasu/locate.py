@@ -6,8 +6,8 @@ the others the key cache answers; when it is missing it is built from the file o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Struct, descendants
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -104,9 +105,20 @@ def _rebuilt(dataset: HavasuDataset, entry: Entry, schema: Schema, path: Path) -
 
 def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:
     """Return the columns of the dataset that a file has; the others are null in it."""
-    written = dataset.past_schema(entry.schema).by_id
-    fields = tuple(field for field in dataset.schema.fields if field.id in written)
-    return Schema(fields, dataset.schema.identifier_ids)
+    fields = dataset.past_schema(entry.schema).fields
+    written = {field.id for field in descendants(fields)}
+    return Schema(_shared(dataset.schema.fields, written), dataset.schema.identifier_ids)
+
+
+def _shared(fields: tuple[Field, ...], written: Set[int]) -> tuple[Field, ...]:
+    """Return the fields whose ids are among `written`, at any depth."""
+    return tuple(
+        replace(field, type=Struct(_shared(field.type.fields, written)))
+        if isinstance(field.type, Struct) and field.type.fields
+        else field
+        for field in fields
+        if field.id in written
+    )
 
 
 def _build(dataset: HavasuDataset, entry: Entry, schema: Schema) -> KeyCache:

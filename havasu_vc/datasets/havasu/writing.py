@@ -226,6 +226,9 @@ class _FileWriter:
         """Leave nothing behind."""
         for waiting in self._hashing:
             waiting.cancel()
+        if self._writer is not None:
+            # Else it would try to write its footer when it is forgotten, and complain aloud.
+            self._writer.is_open = False
         if self._sink is not None and not self._sink.closed:
             self._sink.close()
         self._temporary.unlink(missing_ok=True)

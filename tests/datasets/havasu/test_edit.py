@@ -1,0 +1,241 @@
+"""What an edit does to files: small ones fold, deletes too, and what stays was not rewritten."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.datasets import spool
+from havasu_vc.datasets.havasu import edit as editing
+from havasu_vc.datasets.havasu.deletes import read_deleted_rows, read_positions
+from havasu_vc.datasets.havasu.parquet import open_parquet
+from havasu_vc.datasets.havasu.verify import verify_delete_file
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import CorruptDataFileError, PatchError
+from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Decimal, Field, List, Primitive
+from havasu_vc.testing.changes import Change, changes_between, described, stream_of
+from havasu_vc.testing.memory import MemoryDatasets, rows_in, run_all
+from havasu_vc.testing.tables import Row, canonical_row
+from tests.datasets.thresholds import tiny_thresholds
+
+SCHEMA = Schema(
+    (
+        Field(1, "fid", Primitive.INT, required=True),
+        Field(2, "name", Primitive.STRING, required=True),
+        Field(3, "area", Primitive.FLOAT),
+    ),
+    (1,),
+)
+ROWS: list[Row] = [{1: n, 2: f"name {n}", 3: n / 2} for n in range(40)]
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> MemoryDatasets:
+    return MemoryDatasets(tmp_path)
+
+
+def apply(
+    datasets: MemoryDatasets, view: HavasuDataset, before: list[Row], after: list[Row]
+) -> HavasuDataset:
+    changes = changes_between(before, after, view.schema)
+    return datasets.apply(view, stream_of(changes, view.schema))
+
+
+def of(view: HavasuDataset, content: Content) -> list[Entry]:
+    return [entry for entry in view.entries.values() if entry.content is content]
+
+
+def same(view: HavasuDataset, rows: list[Row]) -> bool:
+    found, wanted = (
+        sorted(repr(canonical_row(row, view.schema)) for row in side) for side in (rows_in(view), rows)
+    )
+    return found == wanted
+
+
+def test_edits_that_only_delete_fold(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=4):
+        view, rows = datasets.new(SCHEMA, ROWS), ROWS
+        (large,) = view.entries
+        for _ in range(11):
+            view, rows = apply(datasets, view, rows, rows[1:]), rows[1:]
+            assert len(of(view, Content.DELETES)) <= 4
+            assert large in view.entries
+
+    assert same(view, rows)
+
+
+def test_small_files_fold(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=4):
+        view, rows = datasets.new(SCHEMA, ROWS), ROWS
+        for number in range(12):
+            after = [*rows, {1: 100 + number, 2: "new", 3: None}]
+            view, rows = apply(datasets, view, rows, after), after
+            assert len(of(view, Content.DATA)) <= 5
+
+    assert same(view, rows)
+
+
+def test_a_small_table_is_one_file(datasets: MemoryDatasets) -> None:
+    view = datasets.new(SCHEMA, ROWS)
+    after = [*ROWS[:-1], {1: 90, 2: "new", 3: None}]
+
+    view = apply(datasets, view, ROWS, after)
+
+    assert len(view.entries) == 1
+    assert same(view, after)
+
+
+def test_a_file_that_is_mostly_deleted_is_rewritten(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=100):
+        view = datasets.new(SCHEMA, ROWS)
+        view = apply(datasets, view, ROWS, ROWS[5:])
+        assert len(of(view, Content.DELETES)) == 1
+        view = apply(datasets, view, ROWS[5:], ROWS[20:])
+
+    assert len(view.entries) == 1
+    assert same(view, ROWS[20:])
+
+
+def test_a_table_may_become_empty_and_full_again(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds():
+        view = datasets.new(SCHEMA, ROWS)
+        empty = apply(datasets, view, ROWS, [])
+        assert not empty.entries
+        assert empty.rows == 0
+        again = apply(datasets, empty, [], ROWS)
+
+    assert again.snapshot.digests == view.snapshot.digests
+
+
+def test_many_new_rows_are_not_merged_in_memory(
+    datasets: MemoryDatasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "MOST_BYTES", 10)
+    monkeypatch.setattr(editing, "sort_by_key", lambda *_: pytest.fail("all rows at once"))
+    with tiny_thresholds(small_table=1 << 20):
+        view = datasets.new(SCHEMA, ROWS)
+        after = [*ROWS[30:], *({1: 100 + n, 2: "new", 3: None} for n in range(50))]
+        view = apply(datasets, view, ROWS, after)
+
+    assert same(view, after)
+    assert not of(view, Content.DELETES)
+
+
+def test_large_values_are_carried_as_digests(datasets: MemoryDatasets) -> None:
+    rows: list[Row] = [{1: n, 2: "x" * (n * 10), 3: None} for n in range(10)]
+    with tiny_thresholds():
+        view = datasets.new(SCHEMA, rows)
+        after = apply(datasets, view, rows, rows[:3] + rows[5:])
+        (deletes,) = of(after, Content.DELETES)
+        path = after.file_path(deletes)
+        with open_parquet(path) as file:
+            carried = file.read().column("row").to_pylist()
+        assert [row["name"] for row in carried] == [None, None]
+        positions = read_positions(path)
+        data = {name: str(after.storage.path(name)) for name in positions}
+        (deletion,) = read_deleted_rows(path, SCHEMA, positions, data)
+        found = described(run_changes(view, after), SCHEMA, SCHEMA)
+
+    assert deletion.rows.column("name").to_pylist() == ["x" * 30, "x" * 40]
+    assert [old[1] for old, _ in found] == ["x" * 30, "x" * 40]
+
+
+def run_changes(old: HavasuDataset, new: HavasuDataset) -> list[ChangeBatch]:
+    return [ChangeBatch(batch) for batch in run_all(old.diff(new)) if batch.num_rows]
+
+
+def test_deleted_rows_keep_columns_that_were_dropped_since(datasets: MemoryDatasets) -> None:
+    without = Schema(SCHEMA.fields[:2], (1,))
+    with tiny_thresholds(most_deltas=100):
+        view = datasets.new(SCHEMA, ROWS)
+        deleted: list[Change] = [(ROWS[7], None)]
+        both = datasets.evolve(view, without, stream_of(deleted, SCHEMA, without))
+        found = described(run_changes(view, both), SCHEMA, without)
+
+    assert found == [(canonical_row(ROWS[7], SCHEMA), None)]
+
+
+def test_rows_inserted_under_a_wider_key(datasets: MemoryDatasets) -> None:
+    wide = Schema((replace(SCHEMA.fields[0], type=Primitive.LONG), *SCHEMA.fields[1:]), (1,))
+    coming: Row = {1: 1 << 40, 2: "far", 3: None}
+    with tiny_thresholds(most_deltas=100):
+        view = datasets.new(SCHEMA, ROWS)
+        after = datasets.evolve(view, wide, stream_of([(None, coming)], SCHEMA, wide))
+        found = described(run_changes(after, view), wide, SCHEMA)
+
+    assert same(after, [*ROWS, coming])
+    assert found == [(canonical_row(coming, wide), None)]
+
+
+def test_schema_evolution_rewrites_no_data(datasets: MemoryDatasets) -> None:
+    fid, name, area = SCHEMA.fields
+    schema = Schema(
+        (
+            Field(9, "added", List(Field(10, "element", Decimal(5, 1)))),
+            replace(area, type=Primitive.DOUBLE),
+            replace(fid, name="id", physical_name="fid", type=Primitive.LONG),
+        ),
+        (1,),
+    )
+    assert name.id not in schema.by_id
+    with tiny_thresholds():
+        view = datasets.new(SCHEMA, ROWS)
+        after = datasets.evolve(view, schema)
+
+    assert after.entries == view.entries
+    assert rows_in(after) == [{9: None, 3: row[3], 1: row[1]} for row in ROWS]
+    assert after.snapshot.digests == {
+        9: (0, 0), 3: view.snapshot.digests[3], 1: view.snapshot.digests[1]
+    }
+
+
+@pytest.mark.parametrize(
+    ("cuts", "refused"), [((2, 3), "comes twice"), ((3, 2), "comes twice"), ((1, 4), "comes twice")]
+)
+def test_a_key_that_comes_twice_is_refused_across_batches(
+    datasets: MemoryDatasets, cuts: tuple[int, int], refused: str
+) -> None:
+    from havasu_vc.errors import KeyViolationError
+
+    view = datasets.new(SCHEMA, ROWS)
+    rows: list[Row] = [{1: key, 2: "new", 3: None} for key in (50, 60, 60, 70, 80)]
+    changes: list[Change] = [(None, row) for row in rows]
+    batches = [
+        *stream_of(changes[: cuts[0]], SCHEMA),
+        *stream_of(changes[cuts[0] :], SCHEMA),
+    ]
+
+    with pytest.raises(KeyViolationError, match=refused):
+        view.apply(iter(batches))
+
+
+def test_batches_out_of_order_are_a_mistake(datasets: MemoryDatasets) -> None:
+    view = datasets.new(SCHEMA, ROWS)
+    late, early = ({1: key, 2: "new", 3: None} for key in (60, 50))
+    batches = [*stream_of([(None, late)], SCHEMA), *stream_of([(None, early)], SCHEMA)]
+
+    with pytest.raises(ValueError, match="not in key order"):
+        view.apply(iter(batches))
+
+
+def test_an_old_row_that_was_deleted_is_refused(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=100):
+        view = apply(datasets, datasets.new(SCHEMA, ROWS), ROWS, ROWS[1:])
+        with pytest.raises(PatchError, match="has no row 0"):
+            view.apply(stream_of([(ROWS[0], None)], SCHEMA))
+
+
+def test_a_delete_file_that_lies_is_found(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=100):
+        view = apply(datasets, datasets.new(SCHEMA, ROWS), ROWS, ROWS[2:])
+        (entry,) = of(view, Content.DELETES)
+        verify_delete_file(view, entry)
+        other = datasets.new(SCHEMA, [{**row, 2: "other"} for row in ROWS])
+        (target,) = other.entries
+        # The same deletes, said of a file with other rows.
+        lying = replace(entry, targets={target: 2})
+        with pytest.raises(CorruptDataFileError, match="other rows than its entry says"):
+            verify_delete_file(view, lying)
