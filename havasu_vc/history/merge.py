@@ -176,7 +176,7 @@ def _merge_window(
         _struct(window.current, window.in_ours, chosen, arrow_schema(schemas.ours)),
         _struct(rows, exists, chosen, arrow_schema(schemas.merged)),
     )
-    return MergeStep(changes, _conflicts(window, kinds, settled, cells, schemas.merged))
+    return MergeStep(changes, _conflicts(window, kinds, settled, cells, rows, schemas.merged))
 
 
 def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window:
@@ -324,6 +324,7 @@ def _conflicts(
     kinds: npt.NDArray[np.str_],
     settled: Mask,
     cells: list[tuple[str, Mask]],
+    rows: pa.RecordBatch,
     merged: Schema,
 ) -> pa.RecordBatch:
     target = conflict_schema(merged)
@@ -337,10 +338,17 @@ def _conflicts(
             (window.base, window.in_base),
             (window.ours, window.in_ours),
             (window.theirs, window.in_theirs),
+            (rows, window.in_ours & window.in_theirs),
         )
     ]
+    uncounted = pa.nulls(len(chosen), pa.int64())
     return pa.RecordBatch.from_arrays(
-        [pa.array(kinds[chosen].tolist(), pa.string()), pa.array(names, target.field(1).type)]
-        + [side.cast(target.field(2).type) for side in sides],
+        [
+            pa.array(kinds[chosen].tolist(), pa.string()),
+            pa.array(names, target.field("columns").type),
+            *(side.cast(target.field("base").type) for side in sides),
+            uncounted,
+            uncounted,
+        ],
         schema=target,
     )

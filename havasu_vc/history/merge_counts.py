@@ -122,4 +122,7 @@ def _count_conflicts(
     names = pa.array([[] for _ in chosen], target.field(1).type)
     ours = pc.if_else(pa.array(own[chosen] > 0), row, nothing)
     theirs = pc.if_else(pa.array(net[chosen] > 0), row, nothing)
-    return pa.RecordBatch.from_arrays([kinds, names, row, ours, theirs], schema=target)
+    counts = [pa.array(own[chosen], pa.int64()), pa.array(net[chosen], pa.int64())]
+    return pa.RecordBatch.from_arrays(
+        [kinds, names, row, ours, theirs, nothing, *counts], schema=target
+    )

@@ -79,11 +79,17 @@ class MergeStep:
     changes: ChangeBatch
     """Changes of ours: old rows in our columns, new ones in the merged columns."""
     conflicts: pa.RecordBatch
-    """`kind`, `columns`, and the row as `base`, `ours` and `theirs` in the merged columns."""
+    """As `conflict_schema` says."""
 
 
 def conflict_schema(merged: Schema) -> pa.Schema:
-    """Return what a batch of conflicts looks like."""
+    """Return what a batch of conflicts looks like.
+
+    `kind`, the `columns` whose cells are in conflict, and the row in the merged columns: as
+    `base`, `ours` and `theirs`, and `merged`, where the cells in conflict are ours and all
+    others are merged (null when a side has no row). Without a key, `ours_count` and
+    `theirs_count` say how many more of the row each side has than the base.
+    """
     row = pa.struct([f.with_nullable(True) for f in arrow_schema(merged)])
     return pa.schema(
         [
@@ -92,6 +98,9 @@ def conflict_schema(merged: Schema) -> pa.Schema:
             ("base", row),
             ("ours", row),
             ("theirs", row),
+            ("merged", row),
+            ("ours_count", pa.int64()),
+            ("theirs_count", pa.int64()),
         ]
     )
 
