@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,14 @@ from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.formats.havasu.schema import format_schema, parse_schema
 from havasu_vc.model.schema import Schema
 
-__all__ = ["LayerState", "TableColumn", "open_state", "read_states", "write_state"]
+__all__ = [
+    "LayerState",
+    "TableColumn",
+    "move_state",
+    "open_state",
+    "read_states",
+    "write_state",
+]
 
 _STATE, _EXACT = "gpkg_havasu_vc_state", "gpkg_havasu_vc_exact"
 _VERSION = 1
@@ -93,6 +100,33 @@ def write_state(database: sqlite3.Connection, state: LayerState) -> None:
         json.dumps(columns),
     )
     database.execute(f"INSERT INTO {_STATE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def move_state(path: Path, commit: str, schemas: Mapping[str, Schema]) -> None:
+    """Remember that layers are now as some datasets are at a commit.
+
+    Raises `StorageError` when the file cannot be written, for instance while an editor
+    holds it.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=2)) as database:
+            tables = database.execute(f"SELECT table_name, dataset FROM {_STATE}").fetchall()
+            for table, dataset in tables:
+                if dataset in schemas:
+                    columns = [[c.name, c.type] for c in table_columns(database, table)]
+                    database.execute(
+                        f"UPDATE {_STATE} SET commit_id = ?, schema = ?, columns = ? "
+                        "WHERE table_name = ?",
+                        (
+                            commit,
+                            format_schema(schemas[dataset]).decode(),
+                            json.dumps(columns),
+                            table,
+                        ),
+                    )
+            database.commit()
+    except sqlite3.Error as error:
+        raise StorageError(f"{path.name} cannot be written: {error}") from error
 
 
 def write_exact(

@@ -23,8 +23,10 @@ from havasu_vc.errors import (
     NotYetSupportedError,
     RevisionNotFoundError,
     SourceNotFoundError,
+    StorageError,
 )
 from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
+from havasu_vc.exchange.edit_state import move_state
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.model.evolution import (
@@ -41,6 +43,7 @@ from havasu_vc.repo.imports import renamed, replacement
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.tables import Table
+from havasu_vc.store.commits import read_commit
 
 __all__ = ["checkout_as", "commit_from"]
 
@@ -73,11 +76,12 @@ def commit_from(
     if not file.exists():
         raise SourceNotFoundError(f"there is no file {file}")
     notes: list[str] = []
-    makers = (
-        _gpkg_makers(repo, file, dataset, notes)
-        if file.suffix.lower() == ".gpkg"
-        else [_file_maker(repo, file, dataset)]
-    )
+    layers: list[EditedLayer] = []
+    if file.suffix.lower() == ".gpkg":
+        layers = _layers(repo, file, dataset, notes)
+        makers = [(layer.dataset, _layer_maker(repo, layer)) for layer in layers]
+    else:
+        makers = [_file_maker(repo, file, dataset)]
     result = commit_edits(
         repo,
         makers,
@@ -88,12 +92,37 @@ def commit_from(
     )
     if result.commit is None and not dry_run:
         raise NoChangesError(f"{file} has no edits to commit")
+    if result.commit is not None:
+        note = _move_copy(repo, file, layers, result.commit)
+        return replace(result, notes=(*result.notes, *note))
     return result
 
 
-def _gpkg_makers(
-    repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]
-) -> list[tuple[str, EditMaker]]:
+def _move_copy(
+    repo: OpenRepo, file: Path, layers: Sequence[EditedLayer], commit: str
+) -> tuple[str, ...]:
+    """Let a copy remember the commit that it is of now, so that it can be edited on.
+
+    Only layers that the commit took as they are: where others committed meanwhile, the
+    dataset holds more than the layer.
+    """
+    (parent, *_) = read_commit(repo.git.objects, commit).parents
+    before = repo.folders(repo.resolve(parent))
+    schemas = {}
+    for layer in layers:
+        then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
+        now = before.get(layer.dataset)
+        if then is not None and now is not None and then.internals == now.internals:
+            schemas[layer.dataset] = repo.dataset(layer.dataset, commit).schema
+    try:
+        move_state(file, commit, schemas)
+    except StorageError as error:
+        return (f"make a new copy before you edit on: {error.message}",)
+    return ()
+
+
+def _layers(repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]) -> list[EditedLayer]:
+    """Return the layers of a copy that can be committed."""
     copy = read_edit_copy(file)
     notes.extend(
         f"{file.name} has no layer for {path} any more; the dataset is left as it is"
@@ -105,7 +134,7 @@ def _gpkg_makers(
         raise InvalidArgumentError(
             f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",)
         )
-    return [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
+    return layers
 
 
 def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:

@@ -96,7 +96,7 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
         head = f"On branch {printable(status.branch)}"
     lines = [head, *_upstream_lines(status.upstream), ""]
     if status.changes is None:
-        lines.append('No working copy\n  (use "havasu-vc checkout" to create a working copy)')
+        lines.append("Nothing to commit")
     elif not status.changes.has_changes:
         lines.append("Nothing to commit, working copy clean")
     else:
