@@ -170,6 +170,15 @@ def test_a_column_added_in_two_ways_is_two_columns_unless_values_compare() -> No
     assert merge(base, ours, schema("6 c int #y")).theirs.fields[0].id == 5
     assert merge(base, ours, schema("6 c long")).theirs.fields[0].id == 6
     assert merge(base, ours, schema("5 c long")).theirs.fields[0].id == 101
+    assert merge(base, schema("5 g wkb(A)"), schema("6 g wkb(A X)")).theirs.fields[0].id == 5
+    assert merge(base, schema("5 g wkb(A)"), schema("6 g wkb(B)")).theirs.fields[0].id == 6
+
+
+def test_an_id_that_the_base_uses_elsewhere_is_not_given_to_a_twin() -> None:
+    base, ours = schema("3 s struct(5 p int)"), schema("5 x int")
+    theirs = schema("3 s struct(5 p int); 9 x int")
+
+    assert renumbered(base, ours, theirs, new_id=count(101).__next__) == theirs
 
 
 # Laws, over what people do to schemas
