@@ -79,7 +79,7 @@ def commit_from(
     layers: list[EditedLayer] = []
     if file.suffix.lower() == ".gpkg":
         layers = _layers(repo, file, dataset, notes)
-        makers = [(layer.dataset, _layer_maker(repo, layer)) for layer in layers]
+        makers = [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
     else:
         makers = [_file_maker(repo, file, dataset)]
     result = commit_edits(
