@@ -152,7 +152,12 @@ def rows_with_keys(dataset: HavasuDataset, keys: pa.RecordBatch) -> pa.RecordBat
     one comes whose key only hashes alike.
     """
     pieces = [
-        read_rows(dataset.file_path(hits.entry), dataset.schema, distinct(hits.found.positions))
+        read_rows(
+            dataset.file_path(hits.entry),
+            dataset.schema,
+            distinct(hits.found.positions),
+            threads=True,
+        )
         for hits in locate(dataset, hash_keys(keys, dataset.schema), keys)
     ]
     if not pieces:

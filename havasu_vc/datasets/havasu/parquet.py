@@ -94,8 +94,13 @@ def _live(start: int, count: int, deleted: Positions | None) -> pa.BooleanArray 
     return pa.array(keep)
 
 
-def read_rows(path: str, schema: Schema, positions: Positions) -> pa.RecordBatch:
-    """Return rows by position (ascending), reading only the row groups that hold them."""
+def read_rows(
+    path: str, schema: Schema, positions: Positions, *, threads: bool = False
+) -> pa.RecordBatch:
+    """Return rows by position (ascending), reading only the row groups that hold them.
+
+    `threads` decodes columns side by side, for callers that are not one of many tasks.
+    """
     with open_parquet(path) as file:
         plan = plan_projection(file.schema_arrow, schema, Path(path).name)
         starts = row_group_starts(file)
@@ -104,7 +109,7 @@ def read_rows(path: str, schema: Schema, positions: Positions) -> pa.RecordBatch
         pieces: list[pa.RecordBatch] = []
         groups = np.searchsorted(starts, positions, "right") - 1
         for group in distinct(groups):
-            table = file.read_row_group(int(group), columns=list(plan.names), use_threads=False)
+            table = file.read_row_group(int(group), columns=list(plan.names), use_threads=threads)
             wanted = positions[groups == group] - starts[group]
             taken = table.take(pa.array(wanted)).combine_chunks()
             pieces.extend(plan.apply(batch) for batch in taken.to_batches())
