@@ -68,6 +68,9 @@ class CommandTable(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
+        # numpy's linear algebra starts a thread for each core when it is loaded, and
+        # no command does any.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         module = import_module(f"havasu_vc.cli.commands.{COMMANDS[cmd_name][0]}")
         return cast(click.Command, module.command)
 
