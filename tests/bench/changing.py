@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.bench.cases import Figure, case, counted
-from tests.bench.process import Run, repeated
+from tests.bench.process import Run, alternated, repeated
 from tests.bench.scratch import Scratch, Variant
 
 
@@ -48,11 +48,18 @@ def upsert(scratch: Scratch) -> Iterator[Figure]:
     yield Figure(f"{rows} at random, {counted(usual.rows)}", seconds, "s", 0.8, note)
     seconds, note = _upserted(scratch, largest, 10)
     yield Figure(f"{rows} in 10 row groups, {counted(largest.rows)}", seconds, "s", 0.8, note)
-    seconds, note = _upserted(scratch, largest, None)
-    file = scratch.upserts(largest, sizes.runs + 1)[0]
-    repository = scratch.repository(largest)
-    read = _seconds(repeated(lambda _: scratch.job("read_touched", repository, file), sizes.runs))
-    note = f"{seconds:.2f} s, reading the groups {read:.2f} s; {note}"
+    files = scratch.upserts(largest, sizes.runs + 1)
+    pristine = scratch.repository(largest)
+    repository = scratch.copy(pristine)
+    ours, reading = alternated(
+        lambda number: scratch.job("upsert", repository, files[number]),
+        lambda number: scratch.job("read_touched", pristine, files[number]),
+        sizes.runs,
+    )
+    scratch.remove(repository)
+    seconds, read = _seconds(ours), _seconds(reading)
+    note = f"{seconds:.2f} s, reading {reading.report['groups']} groups {read:.2f} s; "
+    note += f"CPU {ours.report['cpu']:.2f} s against {reading.report['cpu']:.2f} s"
     name = f"{rows} at random, {counted(largest.rows)}, against reading the groups"
     yield Figure(name, seconds / read, "x", 1.3, note)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.bench.cases import Figure, case, counted
-from tests.bench.process import Run, repeated, run
+from tests.bench.process import Run, alternated, repeated, run
 from tests.bench.scratch import Scratch, Variant
 
 
@@ -69,15 +69,16 @@ def compare(scratch: Scratch) -> Iterator[Figure]:
     for order, what, asked in (("key", "key order", 1.5), ("hilbert", "Hilbert order", 3.0)):
         variant = Variant("points", sizes.large, order)
         repository = _two_versions(scratch, variant)
-        ours = repeated(
-            partial(_job, scratch, ("compare", repository, "release..main")), sizes.slow_runs
+        ours, read = alternated(
+            partial(_job, scratch, ("compare", repository, "release..main")),
+            partial(_job, scratch, ("read_all", repository)),
+            sizes.slow_runs,
         )
-        read = repeated(partial(_job, scratch, ("read_all", repository)), sizes.slow_runs)
         seconds, reading = float(ours.report["seconds"]), float(read.report["seconds"])
         if ours.report["changes"] != sizes.edits:
             raise ValueError(f"{ours.report['changes']} changes were found, not {sizes.edits}")
-        note = f"{seconds:.1f} s, reading both {reading:.1f} s; {ours.cpu:.1f} s CPU, "
-        note += f"{ours.memory:.0f} MB (pyarrow {read.memory:.0f} MB)"
+        note = f"{seconds:.2f} s, reading both {reading:.2f} s; CPU {ours.report['cpu']:.2f} s "
+        note += f"against {read.report['cpu']:.2f} s; {ours.memory:.0f} MB"
         name = f"full compare of two versions, {counted(variant.rows)}, {what}"
         yield Figure(name, seconds / reading, "x", asked, note)
         scratch.remove(repository)

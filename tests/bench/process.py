@@ -63,14 +63,33 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> Run:
     return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6, printed)
 
 
+def alternated(
+    one: Callable[[int], Run], other: Callable[[int], Run], times: int
+) -> tuple[Run, Run]:
+    """Measure two things in turn, so that both see the same machine, and return their medians."""
+    pairs = [(one(number), other(number)) for number in range(times + 1)]
+    return middle([pair[0] for pair in pairs[1:]]), middle([pair[1] for pair in pairs[1:]])
+
+
 def middle(runs: Sequence[Run]) -> Run:
-    """Return the medians of several runs; what they printed is the last one's."""
+    """Return the medians of several runs.
+
+    What a job printed is the run's whose seconds are in the middle.
+    """
+    printed = sorted(runs, key=_reported)[(len(runs) - 1) // 2].output
     return Run(
         median(each.wall for each in runs),
         median(each.cpu for each in runs),
         max(each.memory for each in runs),
-        runs[-1].output,
+        printed,
     )
+
+
+def _reported(run: Run) -> float:
+    try:
+        return float(run.report["seconds"])
+    except (ValueError, KeyError):
+        return run.wall
 
 
 def repeated(measure: Callable[[int], Run], times: int, *, warm: bool = True) -> Run:

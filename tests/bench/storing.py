@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.cases import Figure, case, counted
-from tests.bench.process import Run, repeated
+from tests.bench.process import Run, alternated, repeated
 from tests.bench.scratch import Scratch, Variant, sizes_of
 
 
@@ -85,21 +85,15 @@ def scan(scratch: Scratch) -> Iterator[Figure]:
     folder = scratch.patches(variant, sizes.tiny_commits, 10)
     repository = scratch.copy(scratch.repository(variant))
     done = scratch.job("apply_all", repository, folder).report
-    many = repeated(lambda _: scratch.job("scan", repository), sizes.runs)
-    seconds = float(many.report["seconds"])
-    note = f"{done['seconds'] / done['commits']:.2f} s a commit"
+    folded = scratch.copy(repository)
+    scratch.job("optimize", folded)
+    many, few = alternated(
+        lambda _: scratch.job("scan", repository), lambda _: scratch.job("scan", folded), sizes.runs
+    )
+    seconds, after = float(many.report["seconds"]), float(few.report["seconds"])
+    note = f"{seconds:.2f} s, after optimize {after:.2f} s; CPU {many.report['cpu']:.2f} s against "
+    note += f"{few.report['cpu']:.2f} s; {done['seconds'] / done['commits']:.2f} s a commit"
     name = f"scan after {done['commits']:,} commits of 10 edits, {counted(variant.rows)}"
-    try:
-        scratch.job("optimize", repository)
-    except Exception as error:
-        reason = str(error).strip().splitlines()[-1]
-        yield Figure(name, None, "x", 2.0, f"{seconds:.2f} s; no optimize: {reason}; {note}")
-        base = repeated(lambda _: scratch.job("scan", scratch.repository(variant)), sizes.runs)
-        fresh = float(base.report["seconds"])
-        yield Figure(f"{name}, against none", seconds / fresh, "x", None, f"{fresh:.2f} s")
-        return
-    folded = repeated(lambda _: scratch.job("scan", repository), sizes.runs)
-    after = float(folded.report["seconds"])
-    note = f"{seconds:.2f} s, after optimize {after:.2f} s; {note}"
     yield Figure(f"{name}, against after optimize", seconds / after, "x", 2.0, note)
+    scratch.remove(folded)
     scratch.remove(repository)
