@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets.havasu.keys import key_cache_path
-from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, Primitive
+from havasu_vc.formats.havasu.schema import parse_schema
 from tests.formats.havasu.golden import FIXTURES
 from tests.model.test_hashing import VECTORS
 
@@ -86,7 +85,7 @@ def test_the_page_lists_the_vectors() -> None:
 
 
 def test_the_name_of_a_key_cache_is_that_of_the_page() -> None:
-    key = Field(1, "id", Primitive.LONG, required=True)
-    schema = Schema((key, *(Field(n, f"c{n}", Primitive.LONG) for n in range(2, 9))), (1,))
+    path = FIXTURES / "edited" / "meta" / "schema.json"
+    schema = parse_schema(path.read_bytes(), str(path))
 
-    assert key_cache_path(Path(), "f", schema).name == "f-d5d135d511479135"
+    assert key_cache_path(Path(), "f", schema).name == "f-7b2ec57b4449e6a5"
