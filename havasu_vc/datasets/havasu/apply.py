@@ -95,7 +95,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
             order = np.argsort(positions, kind="stable")
             edit.delete(entry, positions[order], old_rows.take(pa.array(chosen[order])))
     edit.insert(new_rows)
-    edit.count(batch.counts, old_rows, old, new)
+    edit.count(batch.counts, old, new)
 
 
 def _look_up(edit: Edit, needles: Hashes, keys: pa.RecordBatch | None) -> _Hits:

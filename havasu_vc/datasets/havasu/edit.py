@@ -48,7 +48,6 @@ from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
-from havasu_vc.model.task import run_task
 from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ class Edit:
         self.dataset = dataset
         self.layout = layout or dataset.layout
         self._documents = dict(documents or {})
-        self._kept = self._kept_columns()
-        self._digests = self._digests_before()
+        self._digests = Digests(dict(dataset.snapshot.digests))
         self._counts = ChangeCounts()
         self._rows = dataset.snapshot.rows
         self._positions: dict[str, list[Positions]] = {}
@@ -108,26 +106,6 @@ class Edit:
     def _spool(self) -> Spool:
         return self._stack.enter_context(Spool(self.dataset.storage.staging.scratch))
 
-    def _kept_columns(self) -> Schema | None:
-        """Return the old columns that stay, where rows are told apart by all of them and some go."""
-        before = self.dataset.schema
-        kept = tuple(field for field in before.fields if field.id in self.schema.by_id)
-        return None if before.key or len(kept) == len(before.fields) else Schema(kept)
-
-    def _digests_before(self) -> Digests:
-        """Return the digests of the rows that are there.
-
-        Without a key the whole row stands for the key. When a column goes, that is another
-        row, so all columns count anew.
-        """
-        if self._kept is None:
-            return Digests(dict(self.dataset.snapshot.digests))
-        digests = Digests()
-        for task in self.dataset.scan(self._kept.names):
-            for rows in run_task(task):
-                digests.add(hash_rows(rows, self._kept).digests)
-        return digests
-
     # Collecting
 
     def taken(self, entry: Entry) -> Positions:
@@ -150,14 +128,10 @@ class Edit:
         """Bring rows."""
         self._come.add(rows)
 
-    def count(
-        self, counts: ChangeCounts, gone: pa.RecordBatch, old: HashedRows, new: HashedRows
-    ) -> None:
-        """Count changes into the sums; `old` are the hashes of the rows that are `gone`."""
+    def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
+        """Count changes into the sums."""
         self._counts += counts
         self._rows += counts.inserts - counts.deletes
-        if self._kept is not None:
-            old = hash_rows(gone.select(list(self._kept.names)), self._kept)
         self._digests.subtract(old.digests)
         self._digests.add(new.digests)
 
@@ -307,7 +281,6 @@ class Edit:
                 self.dataset.path, f"its files hold {total} rows where {self._rows} were counted"
             )
         return TreeEdit(self.dataset.path, blobs, snapshot, counts=self._counts)
-
 
     def _digests_after(self, blobs: Mapping[str, bytes | None]) -> dict[int, Digest]:
         """Return the digests after the edit, from the changes where these can tell them."""
