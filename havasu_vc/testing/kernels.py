@@ -20,6 +20,7 @@ __all__ = [
     "dictionaries",
     "fail",
     "fail_unexpectedly",
+    "given_rows",
     "nothing",
     "numbers",
     "rows",
@@ -52,6 +53,12 @@ def rows(seed: int, count: int) -> Batches:
             "serial": pa.array(np.arange(count) + seed * 1_000_000),
         }
     )
+
+
+@kernel
+def given_rows(batch: pa.RecordBatch) -> Batches:
+    """Yield a batch as it is."""
+    yield batch
 
 
 @kernel

@@ -290,6 +290,10 @@ def canonical(value: Any, field: Field) -> Any:
     match field.type:
         case Primitive.FLOAT | Primitive.DOUBLE:
             return "nan" if math.isnan(value) else struct.pack("d", value)
+        case Primitive.TIMESTAMPTZ:
+            return value.astimezone(_UTC)
+        case Decimal(_, scale):
+            return int(decimal.Context(prec=60).scaleb(value, scale))
         case Struct(inner):
             return tuple(canonical(value.get(part.name), part) for part in inner)
         case List(element):

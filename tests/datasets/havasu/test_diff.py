@@ -72,7 +72,7 @@ def test_a_large_diff_is_cut_into_intervals(tmp_path: Path) -> None:
         # A change to the rows alone would be in every row group.
         assert len(plan.intervals) > 5
         with LocalEngine(threads=2) as engine:
-            found = [batch for batch in row_changes(old, new, engine)]
+            found = list(row_changes(old, new, engine))
 
     assert sum(len(batch) for batch in found) == 30
     assert [row.key[0] for batch in found for row in batch.rows(("fid",))] == list(range(30))

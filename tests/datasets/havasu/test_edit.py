@@ -50,7 +50,8 @@ def of(view: HavasuDataset, content: Content) -> list[Entry]:
 
 def same(view: HavasuDataset, rows: list[Row]) -> bool:
     found, wanted = (
-        sorted(repr(canonical_row(row, view.schema)) for row in side) for side in (rows_in(view), rows)
+        sorted(repr(canonical_row(row, view.schema)) for row in side)
+        for side in (rows_in(view), rows)
     )
     return found == wanted
 
@@ -188,7 +189,9 @@ def test_schema_evolution_rewrites_no_data(datasets: MemoryDatasets) -> None:
     assert after.entries == view.entries
     assert rows_in(after) == [{9: None, 3: row[3], 1: row[1]} for row in ROWS]
     assert after.snapshot.digests == {
-        9: (0, 0), 3: view.snapshot.digests[3], 1: view.snapshot.digests[1]
+        9: (0, 0),
+        3: view.snapshot.digests[3],
+        1: view.snapshot.digests[1],
     }
 
 

@@ -30,7 +30,10 @@ def test_it_finds_every_row_with_a_key(
     assert mapped is not None
 
     wanted = sorted(
-        (needle, place) for needle, key in enumerate(needles) for place, k in enumerate(keys) if k == key
+        (needle, place)
+        for needle, key in enumerate(needles)
+        for place, k in enumerate(keys)
+        if k == key
     )
     for found in (each.find(np.array(needles, np.uint64)) for each in (cache, mapped)):
         pairs = zip(found.needles.tolist(), found.positions.tolist(), strict=True)
@@ -40,9 +43,7 @@ def test_it_finds_every_row_with_a_key(
     mapped.check_all()
 
 
-def test_damage_at_every_place_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_at_every_place_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK", 4)
     path = tmp_path / "cache"
     keys = np.arange(10, dtype=np.uint64) * np.uint64(1 << 59)

@@ -38,7 +38,6 @@ from havasu_vc.testing.tables import (
 )
 from tests.datasets.thresholds import tiny_thresholds
 
-
 # Thousands of small files are written; a disk would be asked to sync each.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 

@@ -1,6 +1,8 @@
-"""Equal rows make equal files however they come; equal files are told apart where both must stand."""
+"""Equal rows make equal files however they come; files that must stand twice are told apart."""
 
 import datetime
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +56,8 @@ def test_the_same_rows_cut_otherwise_make_the_same_files(
     whole = batch_of(rows, schema)
     cuts = sorted(data.draw(st.sets(st.integers(1, len(rows)), max_size=4)) | {0, len(rows)})
     # Slices of one batch, and batches that never were part of another.
-    sliced = [whole.slice(a, b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    alone = [batch_of(rows[a:b], schema) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    sliced = [whole.slice(a, b - a) for a, b in pairwise(cuts)]
+    alone = [batch_of(rows[a:b], schema) for a, b in pairwise(cuts)]
     store = DataFileStore(tmp_path_factory.mktemp("writing"))
     with tiny_thresholds(group_rows=5), pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing, "GROUP_BYTES", most_bytes)
@@ -85,7 +87,7 @@ def test_row_groups_keep_rows_and_limits(
     for size in sizes:
         assert len(size) <= most_rows
         assert len(size) == 1 or size.sum() <= most_bytes
-    for size, following in zip(sizes[:-1], sizes[1:], strict=True):
+    for size, following in pairwise(sizes):
         # No group could have taken one row more.
         assert len(size) == most_rows or size.sum() + following[0] > most_bytes
 
@@ -96,9 +98,9 @@ def test_row_sizes_do_not_depend_on_what_nulls_span() -> None:
     )
     plain = pa.array([[1, 2], None], spanning.type)
 
-    sizes = [row_sizes(pa.record_batch({"a": column})) for column in (spanning, plain)]
+    first, second = (row_sizes(pa.record_batch({"a": column})) for column in (spanning, plain))
 
-    assert np.array_equal(*sizes)
+    assert np.array_equal(first, second)
 
 
 def test_equal_files_of_one_run_are_told_apart(tmp_path: Path) -> None:
@@ -163,12 +165,14 @@ def test_dates_that_python_does_not_know_have_no_bounds(tmp_path: Path) -> None:
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     store = DataFileStore(tmp_path)
 
-    def failing() -> list[pa.RecordBatch]:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield texts("a", "b", "c", "d")
         raise RuntimeError("no more rows")
 
     with tiny_thresholds(), pytest.raises(RuntimeError):
-        batches = (batch for each in (lambda: [texts("a", "b", "c", "d")], failing) for batch in each())
-        list(write_data_files(batches, layout(TEXT), store, tmp_path / "keys", origin=Origin.EDIT))
+        list(
+            write_data_files(failing(), layout(TEXT), store, tmp_path / "keys", origin=Origin.EDIT)
+        )
 
     assert list(store.iter()) == []
     assert list(store.scratch.iterdir()) == []
