@@ -31,7 +31,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 
-__all__ = ["merge_counts"]
+__all__ = ["count_changes", "merge_counts"]
 
 
 def merge_counts(
@@ -64,7 +64,7 @@ def merge_counts(
     gone = np.repeat(order, np.maximum(-wanted, 0))
     come = np.repeat(order, np.maximum(wanted, 0))
     yield MergeStep(
-        _count_changes(rows, gone, come, schemas), _count_conflicts(rows, own, net, clash, merged)
+        count_changes(rows, gone, come, schemas), _count_conflicts(rows, own, net, clash, merged)
     )
 
 
@@ -89,12 +89,13 @@ def _counted(batches: list[ChangeBatch], before: Schema, after: Schema, merged: 
     return _Counted(rows, hash_rows(rows, merged).keys, counts)
 
 
-def _count_changes(
+def count_changes(
     rows: pa.RecordBatch,
     gone: npt.NDArray[np.int64],
     come: npt.NDArray[np.int64],
     schemas: MergeSchemas,
 ) -> ChangeBatch:
+    """Return changes of ours in which some rows, by their index, go and some come."""
     merged = schemas.merged
     whole = struct_of(rows)
     old = in_columns(whole.take(pa.array(gone)), merged, schemas.ours)

@@ -1,14 +1,14 @@
-"""The conflicts of a merge that waits: looking at them, and resolving them.
+"""The conflicts of a merge that waits: choosing some, and resolving them.
 
 Each conflict has a label, as Kart writes it: `parcels:feature:42` for a row,
-`parcels:meta:title` for a meta item. A filter may name many at once.
+`parcels:meta:title` for a meta item. A filter may name many at once. Either all that was
+named is resolved or nothing is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.conflict_answers import CHOICES, Resolution, answer
+from havasu_vc.repo.conflict_keys import has_counting_key, next_key
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
-from havasu_vc.repo.merge_state import DatasetConflicts, require_state, write_state
+from havasu_vc.repo.merge_datasets import DATASET, SCHEMA
+from havasu_vc.repo.merge_state import (
+    DatasetConflicts,
+    MergeState,
+    conflict_columns,
+    require_state,
+    write_state,
+)
+from havasu_vc.repo.merging import merge_commits
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.writers.values import key_labels
 
-__all__ = ["Resolution", "conflicts", "key_names", "labels", "resolve"]
+__all__ = ["Resolution", "conflicts", "labels", "resolve"]
 
-CHOICES = ("ours", "theirs", "base", "delete")
-KEYS = b"havasu-vc.keys"
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """How conflicts are to be resolved."""
-
-    choice: str | None = None
-    """`ours`, `theirs`, `base` or `delete`; the side of columns that `columns` does not name."""
-    columns: Mapping[str, str] | None = None
-    """The side of some columns, the rest being `choice` or ours."""
-    row: Mapping[str, Any] | None = None
-    """The row itself, for a single conflict."""
+_Mask = npt.NDArray[np.bool_]
 
 
 def conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[DatasetConflicts]:
@@ -43,159 +42,224 @@ def conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[DatasetCo
     state = require_state(repo.git)
     wanted = parse_filters(filters)
     for each in state.conflicts:
-        chosen = _chosen(each, wanted)
-        if chosen.total:
+        filter_ = wanted.of(each.path)
+        chosen = None if filter_ is None else _chosen(each, filter_)
+        if chosen is not None and chosen.total:
             yield chosen
 
 
-def _chosen(found: DatasetConflicts, wanted: RepoFilter) -> DatasetConflicts:
+def _chosen(found: DatasetConflicts, filter_: DatasetFilter) -> DatasetConflicts:
     """Return the unresolved conflicts of a dataset that a filter asks for."""
-    filter_ = wanted.of(found.path)
-    if filter_ is None:
-        return DatasetConflicts(found.path)
     rows = found.rows
     if rows is not None:
         rows = rows.filter(pa.array(_selected(rows, filter_)))
-    items = {
-        name: side for name, side in found.items.items() if side is None and _is_item(filter_, name)
-    }
+    items = dict.fromkeys(_selected_items(found, filter_))
     return DatasetConflicts(found.path, rows if rows is not None and rows.num_rows else None, items)
 
 
-def _is_item(filter_: DatasetFilter, name: str) -> bool:
-    return filter_.meta and (filter_.items is None or name in filter_.items)
+def _selected_items(found: DatasetConflicts, filter_: DatasetFilter) -> list[str]:
+    """Return the unresolved meta items that a filter means."""
+    if not filter_.meta:
+        return []
+    wanted = filter_.items
+    return [
+        name
+        for name, choice in found.items.items()
+        if choice is None and (wanted is None or name in wanted)
+    ]
 
 
-def _selected(rows: pa.Table, filter_: DatasetFilter) -> npt.NDArray[np.bool_]:
+def _selected(rows: pa.Table, filter_: DatasetFilter) -> _Mask:
     """Return which unresolved rows a filter means."""
-    waiting: npt.NDArray[np.bool_] = rows.column("resolution").is_null().to_numpy()
+    waiting: _Mask = rows.column("resolution").is_null().to_numpy()
     if not filter_.rows:
         return np.zeros(rows.num_rows, bool)
     if filter_.keys is not None:
-        named = pc.is_in(pa.chunked_array([labels(rows)]), value_set=pa.array(sorted(filter_.keys)))
-        waiting = waiting & named.to_numpy()
+        named = pc.is_in(labels(rows), value_set=pa.array(sorted(filter_.keys)))
+        waiting = waiting & named.to_numpy(zero_copy_only=False)
     return waiting
 
 
-def key_names(rows: pa.Table) -> list[str]:
-    """Return the key columns of conflicts; empty without a key."""
-    text = (rows.schema.metadata or {}).get(KEYS, b"")
-    return text.decode().split("\0") if text else []
+def labels(rows: pa.Table) -> pa.StringArray:
+    """Return what each row in conflict is called after `dataset:feature:`.
 
-
-def labels(rows: pa.Table) -> pa.Array:
-    """Return what each row in conflict is called after `dataset:feature:`."""
-    names = key_names(rows)
-    if not names:
-        return pa.array([str(number) for number in range(rows.num_rows)])
+    Without a key, that is the beginning of the hash of its values.
+    """
+    schema = conflict_columns(rows)
     table = rows.combine_chunks()
-    parts = []
-    for name in names:
-        sides = [
-            pc.struct_field(table.column(side).combine_chunks(), name)
-            for side in ("ours", "theirs", "base")
-        ]
-        parts.append(pc.coalesce(*sides).cast(pa.string()))
-    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ",")
+    if not schema.key:
+        return key_labels(table.column("base").combine_chunks(), schema)
+    sides = [table.column(side).combine_chunks() for side in ("ours", "theirs", "base")]
+    columns = [
+        pc.coalesce(*(pc.struct_field(side, name) for side in sides)) for name in schema.key.names
+    ]
+    return key_labels(pa.StructArray.from_arrays(columns, list(schema.key.names)), schema)
 
 
 def resolve(repo: OpenRepo, filters: Sequence[str], resolution: Resolution) -> int:
     """Resolve the conflicts that filters name, all of them without one; return how many."""
-    if resolution.choice is not None and resolution.choice not in CHOICES:
-        raise InvalidArgumentError(
-            f"conflicts cannot be resolved with {resolution.choice!r}",
-            hints=(f"choose {', '.join(CHOICES)}",),
-        )
+    resolution.check()
     state = require_state(repo.git)
+    filters = _known(state, filters)
     wanted = parse_filters(filters)
-    resolved = 0
+    count = 0
     for each in state.conflicts:
         filter_ = wanted.of(each.path)
-        if filter_ is None:
-            continue
-        after, count = _resolved(each, filter_, resolution)
-        state = state.with_dataset(after)
-        resolved += count
-    if not resolved:
+        if filter_ is not None:
+            state, resolved = _resolve_dataset(repo, state, each, filter_, resolution)
+            count += resolved
+    if not count:
         raise NotFoundError(
-            f"no conflict that waits is named {' '.join(filters)!r}"
-            if filters
+            "no insert/insert conflict with a key of whole numbers waits there"
+            if resolution.renumber
             else "no conflict waits",
-            hints=("`havasu-vc conflicts` lists them",),
+            hints=("`havasu-vc conflicts` lists what waits",),
         )
     write_state(repo.git, state)
-    return resolved
+    return count
 
 
-def _resolved(
-    found: DatasetConflicts, filter_: DatasetFilter, resolution: Resolution
+def _known(state: MergeState, filters: Sequence[str]) -> list[str]:
+    """Return filters that each mean a conflict that waits; raises for one that does not."""
+    waiting = {each.path: _waiting_labels(each) for each in state.conflicts}
+    found = []
+    for text in filters:
+        # `conflicts` prints labels with a colon behind them.
+        known = next((t for t in (text, text.removesuffix(":")) if _means(t, waiting)), None)
+        if known is None:
+            raise NotFoundError(
+                f"no conflict that waits is named {text!r}",
+                hints=("`havasu-vc conflicts -s` lists what waits",),
+            )
+        found.append(known)
+    return found
+
+
+def _waiting_labels(found: DatasetConflicts) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the labels of the rows, and of the meta items, that wait."""
+    everything = DatasetFilter(found.path)
+    rows: frozenset[str] = frozenset()
+    if found.rows is not None:
+        chosen = found.rows.filter(pa.array(_selected(found.rows, everything)))
+        rows = frozenset(labels(chosen).to_pylist())
+    return rows, frozenset(_selected_items(found, everything))
+
+
+def _means(text: str, waiting: Mapping[str, tuple[frozenset[str], frozenset[str]]]) -> bool:
+    wanted: RepoFilter = parse_filters([text])
+    for path, (rows, items) in waiting.items():
+        filter_ = wanted.of(path)
+        if filter_ is None:
+            continue
+        if filter_.rows and (rows if filter_.keys is None else rows & filter_.keys):
+            return True
+        if filter_.meta and (items if filter_.items is None else items & filter_.items):
+            return True
+    return False
+
+
+def _resolve_dataset(
+    repo: OpenRepo,
+    state: MergeState,
+    found: DatasetConflicts,
+    filter_: DatasetFilter,
+    resolution: Resolution,
+) -> tuple[MergeState, int]:
+    """Resolve what a filter means of one dataset; return the state and how many."""
+    names = _selected_items(found, filter_) if resolution.renumber is None else []
+    for name in names:
+        _check_item(found.path, name, resolution)
+    items = {**found.items, **dict.fromkeys(names, resolution.choice)}
+    if filter_.rows and found.unresolved_rows and items.get(SCHEMA, "") is None:
+        raise InvalidArgumentError(
+            f"the columns of {found.path} are in conflict, which decides what its rows look like",
+            hints=(f"first `havasu-vc resolve {found.path}:meta:{SCHEMA} --with=ours`, or theirs",),
+        )
+    after = replace(found, items=items)
+    state = state.with_dataset(after)
+    if SCHEMA in names and resolution.choice == "theirs":
+        after = _under_their_columns(repo, state, after)
+    if after.rows is None:
+        return state.with_dataset(after), len(names)
+    after, count = _resolve_rows(repo, state, after, filter_, resolution)
+    return state.with_dataset(after), len(names) + count
+
+
+def _check_item(path: str, name: str, resolution: Resolution) -> None:
+    label = f"{path}:meta:{name}"
+    choice = resolution.choice
+    allowed: tuple[str, ...] = CHOICES
+    if name in (SCHEMA, DATASET):
+        allowed = ("ours", "theirs")
+    elif name.startswith("crs/"):
+        allowed = ("ours", "theirs", "base")
+    if choice not in allowed or resolution.columns or resolution.gives_row:
+        raise InvalidArgumentError(
+            f"{label} is resolved with {', '.join(allowed[:-1])} or {allowed[-1]}"
+        )
+
+
+def _under_their_columns(
+    repo: OpenRepo, state: MergeState, found: DatasetConflicts
+) -> DatasetConflicts:
+    """Return the conflicts of a dataset after its columns became theirs: rows are others now."""
+    bare = replace(found, rows=None)
+    result = merge_commits(repo, state.with_dataset(bare), dry_run=True)
+    again = next((each for each in result.conflicts if each.path == found.path), bare)
+    return replace(bare, rows=again.rows)
+
+
+def _resolve_rows(
+    repo: OpenRepo,
+    state: MergeState,
+    found: DatasetConflicts,
+    filter_: DatasetFilter,
+    resolution: Resolution,
 ) -> tuple[DatasetConflicts, int]:
-    count = 0
-    rows = found.rows
-    if rows is not None:
-        chosen = _selected(rows, filter_)
-        count = int(chosen.sum())
-        if count:
-            rows = _with_result(rows, chosen, resolution)
-    items = dict(found.items)
-    for name, side in found.items.items():
-        if side is None and _is_item(filter_, name):
-            if resolution.choice not in ("ours", "theirs"):
-                raise InvalidArgumentError(
-                    f"{found.path}:meta:{name} is resolved with ours or theirs"
-                )
-            items[name] = resolution.choice
-            count += 1
-    return replace(found, rows=rows, items=items), count
+    if found.rows is None:
+        return found, 0
+    table = found.rows.combine_chunks()
+    chosen = _selected(table, filter_)
+    schema = conflict_columns(table)
+    if resolution.renumber is not None:
+        chosen = _renumberable(table, chosen, schema, filter_)
+    places = np.flatnonzero(chosen)
+    if not len(places):
+        return found, 0
+    picked = table.take(pa.array(places)).combine_chunks()
+    names = [f"{found.path}:feature:{label}" for label in labels(picked).to_pylist()]
+    first = None
+    if resolution.renumber is not None:
+        first = next_key(repo, state, found, len(places))
+    given = answer(picked, schema, resolution, names, first_key=first)
+    for name, column in given.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), _put(table.column(at), places, column))
+    return replace(found, rows=table), len(places)
 
 
-def _with_result(rows: pa.Table, chosen: npt.NDArray[np.bool_], resolution: Resolution) -> pa.Table:
-    table = rows.combine_chunks()
-    type_ = table.schema.field("result").type
-    if resolution.row is not None:
-        if int(chosen.sum()) != 1:
-            raise InvalidArgumentError("a row resolves one conflict, name it by its label")
-        unknown = sorted(set(resolution.row) - set(type_.names))
-        if unknown:
-            raise InvalidArgumentError(f"the dataset has no column {unknown[0]!r}")
-        result = pa.array([dict(resolution.row)] * table.num_rows, type_)
-        how = "row"
-    else:
-        how = resolution.choice or "columns"
-        result = _side(table, resolution.choice or "ours", type_)
-        if resolution.columns:
-            result = _mixed(table, result, resolution.columns, type_)
-            how = "columns"
-    mask = pa.array(chosen)
-    before = table.column("result").combine_chunks()
-    said = table.column("resolution").combine_chunks()
-    index = {name: table.schema.get_field_index(name) for name in ("resolution", "result")}
-    table = table.set_column(
-        index["resolution"], "resolution", pc.if_else(mask, pa.scalar(how), said)
-    )
-    return table.set_column(index["result"], "result", pc.if_else(mask, result, before))
+def _renumberable(table: pa.Table, chosen: _Mask, schema: Schema, filter_: DatasetFilter) -> _Mask:
+    """Return the conflicts among those chosen that a new key settles."""
+    twice: _Mask = pc.equal(table.column("kind"), "insert/insert").to_numpy()
+    # Who names rows gets told what is wrong with them; otherwise what fits is meant.
+    named = filter_.keys is not None
+    if named and (chosen & ~twice).any():
+        raise InvalidArgumentError(
+            "only rows that both sides inserted under one key can be renumbered"
+        )
+    if not has_counting_key(schema):
+        if named:
+            raise InvalidArgumentError(
+                f"rows of {filter_.pattern} have no key of whole numbers to count on",
+                hints=("resolve them with --with or --with-file",),
+            )
+        return np.zeros(len(chosen), bool)
+    return chosen & twice
 
 
-def _side(table: pa.Table, choice: str, type_: pa.DataType) -> pa.StructArray:
-    if choice == "delete":
-        return pa.nulls(table.num_rows, type_)
-    return table.column(choice).combine_chunks()
-
-
-def _mixed(
-    table: pa.Table, rest: pa.StructArray, columns: Mapping[str, str], type_: pa.DataType
-) -> pa.StructArray:
-    """Return rows whose columns come from different sides."""
-    unknown = sorted(set(columns) - set(type_.names))
-    if unknown:
-        raise InvalidArgumentError(f"the dataset has no column {unknown[0]!r}")
-    arrays = []
-    for field in type_:
-        side = columns.get(field.name)
-        if side is None:
-            arrays.append(pc.struct_field(rest, field.name))
-        elif side in ("ours", "theirs", "base"):
-            arrays.append(pc.struct_field(table.column(side).combine_chunks(), field.name))
-        else:
-            raise InvalidArgumentError(f"a column is ours, theirs or base, not {side!r}")
-    return pa.StructArray.from_arrays(arrays, fields=list(type_))
+def _put(column: pa.ChunkedArray, places: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+    """Return a column with other values in some places."""
+    before = column.combine_chunks()
+    index = np.arange(len(before))
+    index[places] = len(before) + np.arange(len(places))
+    return pa.concat_arrays([before, values.cast(before.type)]).take(pa.array(index))

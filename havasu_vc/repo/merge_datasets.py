@@ -11,31 +11,33 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import merge_changes, partners
+from havasu_vc.history.merge_counts import count_changes
 from havasu_vc.history.merging import (
     MergePolicy,
     MergeSchemas,
     MergeStep,
     Side,
-    conflict_schema,
     in_columns,
 )
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.evolving import evolved
-from havasu_vc.repo.merge_state import DatasetConflicts
+from havasu_vc.repo.merge_state import DatasetConflicts, conflict_table
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder
 
@@ -123,7 +125,9 @@ class DatasetMerger:
         self._settings = settings
         self._policy = policy
         self._resolved = resolved
-        self._items: dict[str, str | None] = {}
+        said = {} if resolved is None else resolved.items
+        self._items = {name: choice for name, choice in said.items() if choice is not None}
+        self._waiting: set[str] = set()
 
     def merged(self, internals: str | None) -> MergedDataset:
         """Merge it."""
@@ -155,7 +159,7 @@ class DatasetMerger:
             return merged
         side = _chosen(self._resolved, SCHEMA, self._policy)
         if side is None:
-            self._items[SCHEMA] = None
+            self._waiting.add(SCHEMA)
         elif side is Side.THEIRS:
             flipped = merge_schemas(base, theirs, ours, new_id=new_id)
             # Theirs won; the streams still come with ours as ours.
@@ -167,13 +171,15 @@ class DatasetMerger:
         sides = [_meta(view) for view in (self._base, self._ours, self._theirs)]
         merged, conflicts = merge_items(*sides)
         for conflict in conflicts:
-            side = _chosen(self._resolved, conflict.name, self._policy)
-            if side is None:
-                self._items[conflict.name] = None
-            elif side is Side.THEIRS:
-                merged.pop(conflict.name, None)
-                if conflict.name in sides[2]:
-                    merged[conflict.name] = sides[2][conflict.name]
+            choice = self._items.get(conflict.name, self._policy.side)
+            if choice is None:
+                self._waiting.add(conflict.name)
+                continue
+            values = {"base": conflict.base, "ours": conflict.ours, "theirs": conflict.theirs}
+            value = values.get(choice)
+            merged.pop(conflict.name, None)
+            if value is not None:
+                merged[conflict.name] = value
         ours = sides[1]
         return {
             f"meta/{name}": merged.get(name)
@@ -204,19 +210,15 @@ class DatasetMerger:
                     pieces.append(step.conflicts)
                 if len(step.changes):
                     yield step.changes
+        if rows is not None:
+            yield from renumbered_rows(rows, schemas)
 
     def _conflicts(self, pieces: list[pa.RecordBatch], merged: Schema) -> DatasetConflicts | None:
-        if not pieces and not self._items:
+        if not pieces and not self._waiting:
             return None
-        rows = None
-        if pieces:
-            table = pa.Table.from_batches(pieces, conflict_schema(merged))
-            row = table.schema.field("ours").type
-            table = table.append_column("resolution", pa.nulls(table.num_rows, pa.string()))
-            rows = table.append_column("result", pa.nulls(table.num_rows, row))
-            keys = "\0".join(merged.key.names).encode()
-            rows = rows.replace_schema_metadata({b"havasu-vc.keys": keys})
-        return DatasetConflicts(self._path, rows, self._items)
+        rows = conflict_table(pieces, merged) if pieces else None
+        items = {**self._items, **dict.fromkeys(sorted(self._waiting))}
+        return DatasetConflicts(self._path, rows, items)
 
 
 def _meta(view: HavasuDataset) -> Mapping[str, bytes]:
@@ -239,17 +241,23 @@ def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> 
     there = index.is_valid()
     if not pc.any(there).as_py():
         return step
-    ours = step.conflicts.column("ours").filter(there)
-    result = resolved.column("result").combine_chunks().take(index.filter(there))
-    changes = _changed(ours, result, schemas)
+    answers = resolved.take(index.filter(there)).combine_chunks()
+    if merged.key:
+        ours = step.conflicts.column("ours").filter(there)
+        changes = _changed(ours, answers.column("result").combine_chunks(), schemas)
+    else:
+        changes = _recounted(answers, schemas)
     return MergeStep(
         _together(step.changes, changes, schemas), step.conflicts.filter(pc.invert(there))
     )
 
 
 def conflict_keys(conflicts: pa.RecordBatch, merged: Schema) -> pa.RecordBatch:
-    """Return the key of each conflict; the whole row where there is no key."""
-    names = merged.key.names or merged.names
+    """Return the key of each conflict; a hash of the row where there is no key."""
+    names = merged.key.names
+    if not names:
+        rows = in_columns(conflicts.column("base"), merged, merged)
+        return pa.RecordBatch.from_arrays([pa.array(hash_rows(rows, merged).keys)], ["hash"])
     columns = [
         pc.coalesce(
             *(pc.struct_field(conflicts.column(s), name) for s in ("ours", "theirs", "base"))
@@ -257,6 +265,31 @@ def conflict_keys(conflicts: pa.RecordBatch, merged: Schema) -> pa.RecordBatch:
         for name in names
     ]
     return pa.RecordBatch.from_arrays(columns, list(names))
+
+
+def _recounted(answers: pa.Table, schemas: MergeSchemas) -> ChangeBatch:
+    """Return the changes that give rows without a key the count that was chosen."""
+    said = np.array(answers.column("resolution").to_pylist())
+    ours, theirs = (answers.column(f"{side}_count").to_numpy() for side in ("ours", "theirs"))
+    wanted = np.select([said == "theirs", said == "base"], [theirs - ours, -ours], 0)
+    order = np.arange(len(said))
+    rows = in_columns(answers.column("base").combine_chunks(), schemas.merged, schemas.merged)
+    gone, come = (np.repeat(order, np.maximum(count, 0)) for count in (-wanted, wanted))
+    return count_changes(rows, gone, come, schemas)
+
+
+def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBatch]:
+    """Yield the rows that got a new key; these keys are beyond all others."""
+    found = rows.column("renumbered").combine_chunks().drop_null()
+    if not len(found):
+        return
+    (name,) = schemas.merged.key.names
+    found = found.take(pc.sort_indices(pc.struct_field(found, name)))
+    new = in_columns(found, schemas.merged, schemas.merged)
+    schema = arrow_schema(schemas.merged)
+    new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=schema))
+    old_side = pa.nulls(len(found), pa.struct(list(arrow_schema(schemas.ours))))
+    yield ChangeBatch.from_structs(old_side, new_side)
 
 
 def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:

@@ -2,34 +2,59 @@
 
     <git directory>/havasu/merge/
       state.json        the commits, the message, the policy, and conflicts of meta items
-      <number>.arrow    the row conflicts of one dataset, and how they were resolved
+      <sha256>.arrow    the row conflicts of one dataset, and how they were resolved
 
-HEAD, the branch and the index are untouched until the merge is concluded, which makes
-the whole merge again from the commits, with the resolutions. So nothing here can be
-lost that matters, and a damaged state is dropped by `merge --abort`.
+The names of the tables prove their content, and `state.json` changes last: a crash leaves
+what was there before. HEAD, the branch and the index are untouched until the merge is
+concluded, which makes the whole merge again from the commits, with the resolutions. So
+nothing here can be lost that matters, and a damaged state is dropped by `merge --abort`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from havasu_vc.errors import CorruptionError, StateError
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.errors import CorruptionError, HavasuError, StateError
+from havasu_vc.formats.havasu.schema import format_schema, parse_schema
+from havasu_vc.history.merging import MergePolicy, Side, conflict_schema
+from havasu_vc.model.schema import Schema
 from havasu_vc.repo.waiting import merge_folder
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["DatasetConflicts", "MergeState", "drop_state", "read_state", "write_state"]
+__all__ = [
+    "DatasetConflicts",
+    "MergeState",
+    "conflict_columns",
+    "conflict_table",
+    "drop_state",
+    "read_state",
+    "require_state",
+    "write_state",
+]
 
 _VERSION = 1
+_SCHEMA = b"havasu-vc.schema"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_DAMAGE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OSError,
+    RecursionError,
+    pa.ArrowException,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +64,25 @@ class DatasetConflicts:
     path: str
     """The dataset."""
     rows: pa.Table | None = None
-    """Row conflicts in key order: `history.merging.conflict_schema`, then `resolution`, how it
-    was resolved or null, and `result`, the row then."""
+    """Row conflicts in key order, as `conflict_table` makes them."""
     items: Mapping[str, str | None] = field(default_factory=dict)
-    """Meta items in conflict, each with the side that was chosen, or None."""
+    """Meta items in conflict, each with what was chosen, `ours`, `theirs`, `base` or `delete`, or
+    None."""
+
+    @property
+    def unresolved_rows(self) -> int:
+        """How many conflicts of rows wait."""
+        return 0 if self.rows is None else self.rows.column("resolution").null_count
+
+    @property
+    def unresolved_items(self) -> int:
+        """How many conflicts of meta items wait."""
+        return sum(side is None for side in self.items.values())
 
     @property
     def unresolved(self) -> int:
         """How many conflicts wait."""
-        rows = 0 if self.rows is None else self.rows.column("resolution").null_count
-        return rows + sum(side is None for side in self.items.values())
+        return self.unresolved_rows + self.unresolved_items
 
     @property
     def total(self) -> int:
@@ -86,6 +120,11 @@ class MergeState:
         """How many conflicts wait."""
         return sum(each.unresolved for each in self.conflicts)
 
+    def with_conflicts(self, waiting: Iterable[DatasetConflicts]) -> MergeState:
+        """Return the state with conflicts that came up; what was resolved before stays so."""
+        found = {each.path: each for each in (*self.conflicts, *waiting)}
+        return replace(self, conflicts=tuple(found[path] for path in sorted(found)))
+
     def with_dataset(self, conflicts: DatasetConflicts) -> MergeState:
         """Return the state with another version of one dataset's conflicts."""
         return replace(
@@ -96,20 +135,32 @@ class MergeState:
         )
 
 
+def conflict_table(pieces: Sequence[pa.RecordBatch], merged: Schema) -> pa.Table:
+    """Return conflicts that nobody has resolved, with a place for how they will be.
+
+    To the columns of `conflict_schema` come `resolution`, how it was resolved or null;
+    `result`, the row then, null for none; and `renumbered`, a row that gets a new key.
+    """
+    table = pa.Table.from_batches(list(pieces), conflict_schema(merged))
+    rows = pa.nulls(table.num_rows, table.schema.field("ours").type)
+    table = table.append_column("resolution", pa.nulls(table.num_rows, pa.string()))
+    table = table.append_column("result", rows).append_column("renumbered", rows)
+    return table.replace_schema_metadata({_SCHEMA: format_schema(merged)})
+
+
+def conflict_columns(rows: pa.Table) -> Schema:
+    """Return the columns of the rows that are in conflict."""
+    return parse_schema((rows.schema.metadata or {})[_SCHEMA], "the state of the merge")
+
+
 def write_state(git: GitRepository, state: MergeState) -> None:
-    """Keep a merge; `state.json` is written last, so that a half-written one is none."""
+    """Keep a merge, all of it or what was there before."""
     folder = merge_folder(git)
     folder.mkdir(parents=True, exist_ok=True)
     datasets = []
-    for number, each in enumerate(state.conflicts):
-        if each.rows is not None:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_file(sink, each.rows.schema) as writer:
-                writer.write_table(each.rows)
-            replace_file(folder / f"{number}.arrow", sink.getvalue().to_pybytes())
-        datasets.append(
-            {"path": each.path, "rows": each.rows is not None, "items": dict(each.items)}
-        )
+    for each in state.conflicts:
+        name = None if each.rows is None else _write_table(folder, each.rows)
+        datasets.append({"path": each.path, "rows": name, "items": dict(each.items)})
     policy = asdict(state.policy)
     document = {
         "version": _VERSION,
@@ -125,6 +176,21 @@ def write_state(git: GitRepository, state: MergeState) -> None:
         "datasets": datasets,
     }
     replace_file(folder / "state.json", json.dumps(document, indent=1).encode())
+    wanted = {each["rows"] for each in datasets}
+    for file in folder.glob("*.arrow"):
+        if file.stem not in wanted:
+            file.unlink(missing_ok=True)
+
+
+def _write_table(folder: Path, rows: pa.Table) -> str:
+    """Write conflicts into a file that is named by its content; return that name."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    data = sink.getvalue().to_pybytes()
+    name = hashlib.sha256(data).hexdigest()
+    replace_file(folder / f"{name}.arrow", data)
+    return name
 
 
 def read_state(git: GitRepository) -> MergeState | None:
@@ -134,30 +200,52 @@ def read_state(git: GitRepository) -> MergeState | None:
         data = (folder / "state.json").read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise _unreadable("state.json", error) from error
     try:
         value = json.loads(data)
         if value["version"] != _VERSION:
             raise ValueError(f"version {value['version']}")
         return MergeState(
-            value["ours"],
-            value["theirs"],
-            value["name"],
-            value["message"],
+            _text(value["ours"]),
+            _text(value["theirs"]),
+            _text(value["name"]),
+            _text(value["message"]),
             _policy(value["policy"]),
             tuple(
-                DatasetConflicts(each["path"], _rows(folder, number, each), each["items"])
-                for number, each in enumerate(value["datasets"])
+                DatasetConflicts(_text(each["path"]), _rows(folder, each), _items(each["items"]))
+                for each in value["datasets"]
             ),
-            value["kind"],
-            value["base"],
-            tuple(value["parents"]),
-            None if value["author"] is None else parse_signature(value["author"]),
+            _text(value["kind"]),
+            None if value["base"] is None else _text(value["base"]),
+            tuple(map(_text, value["parents"])),
+            None if value["author"] is None else parse_signature(_text(value["author"])),
         )
-    except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
-        raise CorruptionError(
-            f"the state of the merge cannot be read ({error})",
-            hints=("`havasu-vc merge --abort` drops it; nothing committed is lost",),
-        ) from error
+    except CorruptionError:
+        raise
+    except (*_DAMAGE, HavasuError) as error:
+        raise _unreadable("state.json", error) from error
+
+
+def _unreadable(what: str, error: Exception) -> CorruptionError:
+    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    return CorruptionError(
+        f"the state of the merge cannot be read: {what} is damaged ({reason})",
+        hints=("`havasu-vc merge --abort` drops it; nothing committed is lost",),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _items(value: Mapping[str, Any]) -> dict[str, str | None]:
+    for name, choice in value.items():
+        if choice not in (None, "ours", "theirs", "base", "delete"):
+            raise ValueError(f"{name} is resolved with {choice!r}")
+    return dict(value)
 
 
 def _policy(value: Mapping[str, Any]) -> MergePolicy:
@@ -165,15 +253,27 @@ def _policy(value: Mapping[str, Any]) -> MergePolicy:
     return MergePolicy(
         None if side is None else Side(side),
         {name: Side(each) for name, each in value["columns"].items()},
-        value["fill_nulls"],
+        bool(value["fill_nulls"]),
     )
 
 
-def _rows(folder: Path, number: int, value: Mapping[str, Any]) -> pa.Table | None:
-    if not value["rows"]:
+def _rows(folder: Path, value: Mapping[str, Any]) -> pa.Table | None:
+    """Read the conflicts of a dataset, after a look at whether they are what was written."""
+    name = value["rows"]
+    if name is None:
         return None
-    with pa.OSFile(str(folder / f"{number}.arrow")) as source:
-        return pa.ipc.open_file(source).read_all()
+    if not _SHA256.fullmatch(_text(name)):
+        raise ValueError(f"{name!r} names no table")
+    try:
+        data = (folder / f"{name}.arrow").read_bytes()
+        if hashlib.sha256(data).hexdigest() != name:
+            raise ValueError("its content is not what its name says")
+        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+        if table.schema.names != conflict_table([], conflict_columns(table)).schema.names:
+            raise ValueError("its columns are not those of conflicts")
+        return table
+    except (*_DAMAGE, HavasuError) as error:
+        raise _unreadable(f"{name[:7]}….arrow", error) from error
 
 
 def drop_state(git: GitRepository) -> None:

@@ -26,6 +26,7 @@ from havasu_vc.repo.merge_state import (
 )
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import Operation
@@ -171,7 +172,7 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
         changes = {edit.path: edit.counts for edit in edits}
         if waiting:
             if not dry_run:
-                write_state(repo.git, replace(state, conflicts=waiting))
+                write_state(repo.git, state.with_conflicts(waiting))
             return MergeResult("conflicts", None, changes, waiting)
         internals = {path: each.internals for path, each in merged.items()}
         empty = not (state.parents or files or edits) and internals == {
@@ -241,7 +242,7 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
 
 def abort_merge(repo: OpenRepo) -> None:
     """Drop the merge that waits; HEAD never moved."""
-    try:
+    if not merge_waits(repo.git):
         require_state(repo.git)
-    finally:
-        drop_state(repo.git)
+    # A damaged state is dropped as well; nothing in it is needed for that.
+    drop_state(repo.git)
