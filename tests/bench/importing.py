@@ -8,12 +8,17 @@ from tests.bench.cases import Figure, case, counted
 from tests.bench.process import Run, repeated
 from tests.bench.scratch import Scratch, Variant
 
+LIBRARIES = "click, numpy, pyarrow.compute, pyarrow.parquet, pygit2"
+
 
 @case("start")
 def start(scratch: Scratch) -> Iterator[Figure]:
     """`--version` does nothing but start."""
     run = repeated(lambda _: scratch.havasu("--version"), 9)
     yield Figure("start (--version)", run.cpu, "s CPU", 0.08, f"{run.memory:.0f} MB")
+    floor = repeated(lambda _: scratch.python("-c", f"import {LIBRARIES}"), 9)
+    note = f"{floor.cpu:.3f} s CPU, {floor.memory:.0f} MB: below every command that opens data"
+    yield Figure("Python with the libraries alone", floor.wall, "s", None, note)
 
 
 def imported(scratch: Scratch, variant: Variant, suffix: str = "parquet", times: int = 0) -> Run:

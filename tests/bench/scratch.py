@@ -123,10 +123,11 @@ class Scratch:
 
     def job(self, name: str, *arguments: str | Path) -> Run:
         """Run a job with the library; its report says what it took."""
-        return self._python("tests.bench.jobs", name, *arguments)
+        return self.python("-m", "tests.bench.jobs", name, *arguments)
 
-    def _python(self, module: str, *arguments: str | Path) -> Run:
-        return run([sys.executable, "-m", module, *map(str, arguments)], self.environment)
+    def python(self, *arguments: str | Path) -> Run:
+        """Run Python."""
+        return run([sys.executable, *map(str, arguments)], self.environment)
 
     # Tables and edits
 
@@ -134,7 +135,7 @@ class Scratch:
         """Return the file of a table."""
         path = self._made(f"{variant.kind}-{variant.rows}.{suffix}")
         if not path.exists():
-            self._python("tests.bench.data", variant.kind, str(variant.rows), path)
+            self.python("-m", "tests.bench.data", variant.kind, str(variant.rows), path)
         return path
 
     def patches(self, variant: Variant, count: int, rows: int) -> Path:
@@ -162,7 +163,7 @@ class Scratch:
         return path
 
     def _edits(self, what: str, variant: Variant, path: Path, *numbers: int) -> None:
-        self._python("tests.bench.edits", what, self.table(variant), path, *map(str, numbers))
+        self.python("-m", "tests.bench.edits", what, self.table(variant), path, *map(str, numbers))
 
     def _made(self, name: str) -> Path:
         folder = self.folder / f"tables-{MADE_BY}"
