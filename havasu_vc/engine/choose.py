@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.engine.local import BUDGET, LocalEngine
 from havasu_vc.engine.protocol import Engine, Progress
-from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError
 
 if TYPE_CHECKING:
@@ -69,4 +68,6 @@ def choose_engine(
 
 
 def _spark_engine(settings: EngineSettings, progress: Progress | None) -> Engine:
+    from havasu_vc.engine.spark import SparkEngine
+
     return SparkEngine(settings.session, settings.master, settings.scratch, progress=progress)
