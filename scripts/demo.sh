@@ -48,7 +48,7 @@ run git status --short --branch
 say "3. Work from Python: rows by key, as Arrow. Only the rows that change are stored."
 cat >../upsert.py <<'PY'
 import pyarrow as pa, pyarrow.compute as pc
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 
 repo = Repo.open(".")
 measured = pa.table({"id": [7, 4417], "height": [31.5, 28.0]})      # columns not given stay
