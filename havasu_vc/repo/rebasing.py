@@ -14,6 +14,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConcurrentChangeError, ConflictError
 from havasu_vc.history.merging import MergePolicy
+from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.merge_datasets import DatasetMerger, Versions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision
@@ -32,6 +33,7 @@ def rebase_edits(
         if first is not None and second is not None and first.internals == second.internals:
             rebased.append(edit)
         elif first is None and second is None:
+            check_dataset_path(edit.path, after)  # one may have come above it or below
             rebased.append(edit)
         elif first is None or second is None or edit.fresh:
             raise ConcurrentChangeError(

@@ -2,5 +2,5 @@
 
 import pytest
 
-# Before it is imported, so that a golden file that differs is shown as a diff.
-pytest.register_assert_rewrite("tests.support.golden")
+# Before they are imported, so that a failure shows what differs.
+pytest.register_assert_rewrite("tests.support.golden", "tests.support.sound")

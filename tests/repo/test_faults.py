@@ -1,0 +1,257 @@
+"""Processes that die, are interrupted or race: nothing that was committed is lost.
+
+After each the repository opens, the real git and our own fsck find nothing, every row of
+every commit is there, and the next command works.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc.repo import Repo
+from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.git import run_git
+from tests.support.sound import LOCAL, assert_sound, leftovers, status
+
+CHILD = Path(__file__).with_name("child.py")
+
+
+def start(repo: Repo, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(CHILD), str(repo.path), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(child: subprocess.Popen[str]) -> tuple[int, str]:
+    _, error = child.communicate(timeout=120)
+    return child.returncode, error
+
+
+def check_mended(folder: Path, expected: dict[str, int], said: str) -> Repo:
+    """Check a repository in which a process died; `expected` are rows that must be there."""
+    repo = Repo.open(folder, settings=LOCAL)
+    fsck = run_git("fsck", "--strict", "--no-dangling", "--no-progress", cwd=folder)
+    assert fsck == ""
+    assert status(repo) == said
+    assert list(repo.fsck(full=True)) == []
+    for path, count in expected.items():
+        assert repo.table(path).to_arrow().num_rows >= count
+    before = len(list(repo.log()))
+    repo.write("points", pa.table({"id": [5], "name": [f"after {time.time()}"]}))
+    assert len(list(repo.log())) == before + 1
+    assert status(repo) == said
+    return repo
+
+
+PLACES = [
+    ("havasu_vc.store.files:DataFileStore.put", 1),
+    ("havasu_vc.store.files:DataFileStore.put", 2),
+    ("havasu_vc.store.files:DataFileStore.commit_all", 1),
+    ("havasu_vc.repo.transaction:write_tree", 1),
+    ("havasu_vc.repo.transaction:format_commit", 1),
+    ("havasu_vc.repo.transaction:move_head", 1),
+    ("havasu_vc.store.index:_catch_up", 1),
+    ("havasu_vc.store.index:_write_file", 1),
+    ("havasu_vc.store.index:_format_marker", 1),
+    ("os:fsync", 1),
+    ("os:fsync", 2),
+    ("os:fsync", 4),
+    ("os:fsync", 6),
+    ("os:replace", 1),
+    ("os:replace", 2),
+    ("shutil:rmtree", 1),
+    ("havasu_vc.datasets.havasu.keys:write_key_cache", 1),
+]
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "what", ["upsert", *(pytest.param(what, marks=SLOW) for what in ("import", "meta", "first"))]
+)
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place[0].split(':')[1]}-{place[1]}")
+def test_a_process_that_dies_anywhere_loses_nothing(
+    tmp_path: Path, what: str, place: tuple[str, int]
+) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(100))
+    (repo.path / "notes.txt").write_text("the user's\n")
+    commands = {
+        "import": f"import:{file}:more",
+        "upsert": "upsert:points:1,2,300",
+        "meta": "meta:points:Title",
+        "first": f"import:{file}:points",
+    }
+    if what != "first":
+        repo.import_(file, options=BY_ID)
+    said = status(repo)
+    before = [info.id for info in repo.log()] if what != "first" else []
+
+    code, error = finish(start(repo, commands[what], place[0], str(place[1])))
+
+    assert code in (0, 9), error
+    again = Repo.open(repo.path, settings=LOCAL)
+    if what == "first" and "points" not in again.datasets():
+        assert status(again) == said
+        again.import_(file, options=BY_ID)
+    mended = check_mended(repo.path, {"points": 100}, said)
+    assert {info.id for info in mended.log()} >= set(before)
+    assert mended.gc(grace_days=0).files >= 0
+    assert list(mended.fsck(full=True)) == []
+    assert leftovers(mended) == []
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 8))])
+def test_a_process_that_is_killed_at_any_time_loses_nothing(tmp_path: Path, seed: int) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(30_000))
+    repo.import_(file, options=BY_ID)
+    said = status(repo)
+    draw = random.Random(seed)
+    for what in (f"import:{file}:more{seed}", "upserts:points:40000:30", "upserts:points:7:30"):
+        child = start(repo, what)
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(draw.uniform(0, 0.4))
+        child.kill()
+        child.communicate()
+        commits = run_git("rev-list", "--count", "HEAD", cwd=repo.path)
+        check_mended(repo.path, {"points": 30_000}, said)
+        assert int(run_git("rev-list", "--count", "HEAD", cwd=repo.path)) == int(commits) + 1
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.2, *(pytest.param(d, marks=SLOW) for d in (0.0, 0.4))])
+@pytest.mark.parametrize("what", ["import", "upserts"])
+def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path, what: str, delay: float) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(60_000))
+    repo.import_(file, options=BY_ID)
+    said = status(repo)
+    commands = {"import": f"import:{file}:more", "upserts": "upserts:points:70000:500"}
+    child = start(repo, commands[what])
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(delay)
+
+    pressed = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+
+    assert time.monotonic() - pressed < 2
+    repo = Repo.open(repo.path, settings=LOCAL)
+    assert leftovers(repo) == []
+    assert status(repo) == said
+    check_mended(repo.path, {"points": 60_000}, said)
+
+
+def run_together(repo: Repo, commands: Sequence[str]) -> list[tuple[int, str]]:
+    children = [start(repo, command) for command in commands]
+    return [finish(child) for child in children]
+
+
+def test_imports_of_several_processes_all_succeed(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(2000))
+
+    done = run_together(repo, [f"import:{file}:layer{number}" for number in range(4)])
+
+    assert done == [(0, "")] * 4
+    assert repo.datasets() == ("layer0", "layer1", "layer2", "layer3")
+    assert len(list(repo.log())) == 4
+    assert status(repo) == ""
+    assert_sound(repo, dangling=True)
+    assert list(repo.fsck(full=True)) == []
+
+
+def test_edits_of_one_dataset_by_several_processes_are_all_kept(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(10)), options=BY_ID)
+
+    done = run_together(repo, [f"upserts:points:{start}:8" for start in (0, 100, 200, 300)])
+
+    assert done == [(0, "")] * 4
+    names = {row["id"]: row["name"] for row in rows(repo, "points")}
+    for begin in (0, 100, 200, 300):
+        for number in range(begin, begin + 8):
+            assert names[number] == f"edit {number}"
+    assert len(names) == 10 + 24
+    assert len(list(repo.log())) == 33
+    assert status(repo) == ""
+    assert_sound(repo, dangling=True)
+    assert list(repo.fsck(full=True)) == []
+
+
+def test_edits_of_two_datasets_and_imports_at_once(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(500))
+    repo.import_(file, "one", options=BY_ID)
+    repo.import_(file, "two", options=BY_ID)
+
+    done = run_together(
+        repo,
+        ["upserts:one:0:6", "upserts:two:0:6", f"import:{file}:three", f"import:{file}:a/b"],
+    )
+
+    assert done == [(0, "")] * 4
+    assert repo.datasets() == ("a/b", "one", "three", "two")
+    assert len(list(repo.log())) == 16
+    assert status(repo) == ""
+    assert_sound(repo, dangling=True)
+    assert list(repo.fsck(full=True)) == []
+
+
+def test_the_same_dataset_imported_by_several_processes_is_made_once(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(2000))
+
+    done = run_together(repo, [f"import:{file}:points"] * 3)
+
+    assert sorted(code for code, _ in done) == [0, 1, 1]
+    for code, error in done:
+        if code:
+            assert error.startswith(("ConcurrentChangeError: ", "InvalidArgumentError: "))
+            assert error.count("\n") == 1
+    assert len(list(repo.log())) == 1
+    assert len(rows(repo, "points")) == 2000
+    assert_sound(repo, dangling=True)
+
+
+def test_datasets_of_several_processes_do_not_come_to_nest(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(2000))
+
+    done = run_together(repo, [f"import:{file}:{path}" for path in ("a", "a/b", "a/b/c")])
+
+    assert sorted(code for code, _ in done) == [0, 1, 1]
+    assert len(repo.datasets()) == 1
+    assert_sound(repo, dangling=True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(10)), options=BY_ID)
+    git = repo.git.git_directory
+    git.chmod(0o555)
+    (git / "havasu").chmod(0o555)
+    try:
+        assert len(rows(repo, "points")) == 10
+        code, error = finish(start(repo, "upsert:points:1"))
+        assert code == 1
+        assert "permission denied" in error.casefold()
+    finally:
+        git.chmod(0o755)
+        (git / "havasu").chmod(0o755)
+    assert_sound(repo)

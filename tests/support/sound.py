@@ -1,0 +1,204 @@
+"""What must hold after every command on a repository, checked with the real git.
+
+`CheckedRepo` is a Repo whose every method looks at the repository before and after:
+`git status` says what it said, `git fsck --strict` is silent, the datasets of HEAD agree
+with their guards, nothing is left half done, and the work tree has what it had. A method
+that raises must leave every byte that counts where it was, which `frozen` compares.
+"""
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo import Repo, Settings
+from havasu_vc.store.refs import read_head
+from tests.support.git import run_git
+
+__all__ = ["CheckedRepo", "assert_sound", "checked", "frozen", "listing", "loaded", "refuses"]
+
+LOCAL = Settings(engine="local")
+
+
+def listing(repo: Repo) -> dict[str, str]:
+    """Return everything that an operation which fails must leave alone, with its content.
+
+    Key caches are derived and may come or go.
+    """
+    found = {}
+    roots = {repo.git.common_directory, repo.git.git_directory}
+    for root in sorted(roots):
+        for path in _files(root):
+            name = str(path.relative_to(root))
+            if name == "havasu/lock" or name.startswith("havasu/keys/"):
+                continue
+            if path.name == "index":
+                # git refreshes the times in it; what it lists is what counts.
+                found[f"{root.name}/{name}"] = run_git("ls-files", "--stage", cwd=repo.path)
+            else:
+                found[f"{root.name}/{name}"] = _digest(path)
+    if not repo.git.is_bare:
+        found |= {f"work tree/{name}": text for name, text in work_tree(repo).items()}
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            yield Path(folder, name)
+
+
+def _digest(path: Path) -> str:
+    if path.is_symlink():
+        return f"-> {os.readlink(path)}"
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def work_tree(repo: Repo) -> dict[str, str]:
+    """Return the user's files."""
+    top = repo.git.work_tree
+    if top is None:
+        return {}
+    return {
+        str(path.relative_to(top)): _digest(path)
+        for path in _files(top)
+        if ".git" not in path.relative_to(top).parts
+    }
+
+
+@contextmanager
+def frozen(repo: Repo) -> Iterator[None]:
+    """Check that a block leaves refs, index, objects and data files as they are."""
+    before = listing(repo)
+    yield
+    after = listing(repo)
+    changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+    assert not changed, f"changed: {changed}"
+
+
+@contextmanager
+def refuses(
+    repo: Repo, *kinds: type[HavasuError], match: str = "", hint: bool = False
+) -> Iterator[None]:
+    """Check that a block is refused with one clear line, and changes nothing."""
+    before = listing(repo)
+    try:
+        yield
+    except kinds as error:
+        assert error.message, error
+        assert "\n" not in error.message.strip(), f"not one line: {error.message!r}"
+        assert len(error.message) < 400, f"too long: {error.message!r}"
+        assert "Traceback" not in error.message and "<class" not in error.message
+        assert match in error.message, error.message
+        assert error.hints or not hint, f"no hint: {error.message!r}"
+    else:
+        raise AssertionError("nothing was refused")
+    after = listing(repo)
+    changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+    assert not changed, f"changed: {changed}"
+    assert_sound(repo)
+
+
+def status(repo: Repo) -> str:
+    """Return what the real git says of the user's files."""
+    if repo.git.is_bare:
+        return ""
+    return run_git("status", "--porcelain=v1", "--untracked-files=all", cwd=repo.path)
+
+
+def assert_sound(repo: Repo, *, dangling: bool = False, guards: bool = True) -> None:
+    """Check a repository between two commands."""
+    options = [] if dangling else ["--dangling"]
+    if dangling:
+        options = ["--no-dangling"]
+    done = subprocess.run(
+        ["git", "fsck", "--strict", "--no-progress", *options],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    if read_head(repo.git).commit is None:
+        # git remarks on a repository before its first commit.
+        said = "".join(line for line in said.splitlines() if not line.startswith("notice: "))
+    assert not done.returncode and not said, f"git fsck: {done.returncode} {said}"
+    if guards:
+        for path in repo.datasets():
+            repo.dataset(path).check_guard()
+    left = leftovers(repo)
+    assert not left, f"left behind: {left}"
+    if not repo.git.is_bare:
+        inside = [name for name in work_tree(repo) if ".havasu-dataset" in name]
+        assert inside == []
+
+
+def leftovers(repo: Repo) -> list[str]:
+    """Return what commands leave behind only when they die."""
+    found = []
+    havasu = repo.git.data_folder
+    for part in ("staging", "temporary", "index-behind"):
+        if (havasu / part).is_dir():
+            found += [f"{part}/{p.name}" for p in (havasu / part).iterdir()]
+    for root in {repo.git.common_directory, repo.git.git_directory}:
+        behind = root / "havasu" / "index-behind"
+        found += [f"{behind}/{p.name}" for p in behind.iterdir()] if behind.is_dir() else []
+        for path in _files(root):
+            name = path.name
+            if name.endswith(".lock") or name.startswith(("tmp_", ".tmp", "incoming")):
+                found.append(str(path.relative_to(root)))
+    return sorted(set(found))
+
+
+def loaded(diffs: Iterator[DatasetDiff]) -> list[DatasetDiff]:
+    """Read diffs to the end; their changes can be read again and again."""
+    return [replace(diff, changes=tuple(diff.changes)) for diff in diffs]  # type: ignore[arg-type]
+
+
+class CheckedRepo:
+    """A Repo that is checked around every method call."""
+
+    def __init__(self, repo: Repo, *, dangling: bool = False) -> None:
+        self.repo = repo
+        self.dangling = dangling
+        """Whether commits may be there that no branch reaches."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.repo, name)
+        if not callable(found) or name.startswith("_") or isinstance(found, type):
+            return found
+
+        @wraps(found)
+        def call(*args: Any, **options: Any) -> Any:
+            before, files = status(self.repo), work_tree(self.repo)
+            try:
+                result = found(*args, **options)
+                if name == "diff":
+                    result = loaded(result)
+                elif name in ("show", "create_patch"):
+                    result = (result[0], loaded(result[1]))
+                elif hasattr(result, "__next__"):
+                    result = list(result)
+            finally:
+                assert status(self.repo) == before, f"{name} changed the status"
+                assert_sound(self.repo, dangling=self.dangling)
+                if name != "switch":
+                    now = work_tree(self.repo)
+                    now.pop(".gitattributes", None)
+                    files.pop(".gitattributes", None)
+                    assert now == files, f"{name} changed the work tree"
+            return result
+
+        return call
+
+
+def checked(path: Path, *, bare: bool = False) -> CheckedRepo:
+    """Make a repository and check it around every method call."""
+    return CheckedRepo(Repo.init(path, bare=bare, settings=LOCAL))
