@@ -9,6 +9,7 @@ from havasu_vc.repo.results import (
     ImportResult,
     Problem,
     RepoStatus,
+    WaitingMerge,
 )
 from havasu_vc.repo.settings import Settings
 
@@ -22,4 +23,5 @@ __all__ = [
     "Repo",
     "RepoStatus",
     "Settings",
+    "WaitingMerge",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from havasu_vc.datasets.folder import TreeFolder, check_guard
-from havasu_vc.errors import UnfinishedMergeError
+from havasu_vc.errors import HavasuError, UnfinishedMergeError
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
@@ -44,8 +44,18 @@ def status(repo: OpenRepo) -> RepoStatus:
             ahead, behind = map(int, counted.text.split())
     operation = repo.git.operation
     state = "clean" if operation is Operation.NONE else operation.value
+    problems = list(_problems(repo))
+    waiting = None
     if merge_waits(repo.git):
+        # Only now is Arrow needed.
+        from havasu_vc.repo.conflict_views import waiting_merge
+
         state = "merge"
+        try:
+            waiting = waiting_merge(repo)
+            state = "merge" if waiting.kind == "squash" else waiting.kind
+        except HavasuError as error:
+            problems.append("; ".join((error.message, *error.hints)))
     return RepoStatus(
         head.commit,
         head.branch,
@@ -53,7 +63,8 @@ def status(repo: OpenRepo) -> RepoStatus:
         ahead,
         behind,
         state,
-        tuple(_problems(repo)),
+        tuple(problems),
+        waiting,
     )
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
     from havasu_vc.exchange.source import SourceOptions
     from havasu_vc.model.commits import CommitInfo
+    from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.merging import MergeResult
@@ -373,11 +374,24 @@ class Repo:
 
         return conflicts(self.opened, filters)
 
+    def view_conflicts(self, filters: Sequence[str] = ()) -> Iterator[ConflictedDataset]:
+        """Yield the conflicts that are not resolved as writers print them, by dataset."""
+        from havasu_vc.repo.conflict_views import view_conflicts
+
+        return view_conflicts(self.opened, filters)
+
+    def merge_context(self, revision: str) -> MergeContext | None:
+        """Return the commits of a merge into HEAD; None where they have nothing in common."""
+        from havasu_vc.repo.conflict_views import merge_context
+
+        return merge_context(self.opened, revision)
+
     def resolve_conflicts(self, filters: Sequence[str] = (), **resolution: Any) -> int:
         """Resolve the conflicts that filters name; return how many.
 
         The resolution is `choice` (`ours`, `theirs`, `base`, `delete`), `columns` (the side
-        of each of some columns) or `row`.
+        of the cells of some columns; `choice` of the others), `row`, `document` (a GeoJSON
+        feature or Kart's JSON as bytes) or `renumber` (`ours` or `theirs`).
         """
         from havasu_vc.repo.conflicts import Resolution, resolve
 

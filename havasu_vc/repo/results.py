@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from havasu_vc.model.conflicts import ConflictCounts, MergeContext
 from havasu_vc.model.counts import ChangeCounts
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ImportResult",
     "Problem",
     "RepoStatus",
+    "WaitingMerge",
 ]
 
 
@@ -77,6 +79,20 @@ class ExportResult:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingMerge:
+    """A merge that waits for its conflicts to be resolved."""
+
+    kind: str
+    """`merge`, `squash`, `cherry-pick` or `revert`."""
+    context: MergeContext
+    """Its commits."""
+    message: str
+    """The message that its commit will have."""
+    conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
+    """What is not resolved, by dataset."""
+
+
+@dataclass(frozen=True, slots=True)
 class RepoStatus:
     """The state of a repository."""
 
@@ -94,6 +110,8 @@ class RepoStatus:
     """`clean`, or what git or an operation of ours is in the middle of, such as `merge`."""
     problems: tuple[str, ...] = ()
     """What stands in the way of other commands, one line each."""
+    waiting: WaitingMerge | None = None
+    """The merge that waits, if one does and its state can be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.writers.geojson_geometry import geometry_tokens
 from havasu_vc.writers.json_style import STRICT_LAYOUTS, Layout
 from havasu_vc.writers.protocol import (
@@ -32,9 +32,9 @@ from havasu_vc.writers.protocol import (
 from havasu_vc.writers.rows import joined, nonempty, side_of
 from havasu_vc.writers.values import json_strings, json_tokens, key_labels, side_columns, slices
 
-__all__ = ["write_geojson"]
+__all__ = ["COLLECTION_DEPTH", "side_features", "write_geojson"]
 
-_DEPTH = 2
+COLLECTION_DEPTH = 2
 """Features stand in a list in an object."""
 _SIDES = ((False, ("-", "--"), ("U-", "D")), (True, ("+", "++"), ("U+", "I")))
 """Whether new, the halves for `delta_filter`, how ids end; in updates and alone."""
@@ -109,11 +109,11 @@ def _write_collection(
     layout, counts = STRICT_LAYOUTS[options.json_style], ChangeCounts()
     out.write("{" + layout.line(1) + layout.key("type") + '"FeatureCollection"')
     out.write(layout.between(1) + layout.key("features") + "[")
-    separator = layout.between(_DEPTH)
+    separator = layout.between(COLLECTION_DEPTH)
     begun = False
     for text, piece_counts in _pieces(diff, separator, options) if diff is not None else ():
         if text:
-            out.write(text if begun else layout.line(_DEPTH) + text[len(separator) :])
+            out.write(text if begun else layout.line(COLLECTION_DEPTH) + text[len(separator) :])
             begun = True
         counts += piece_counts
     out.write((layout.line(1) if begun else "") + "]" + layout.line(0) + "}\n")
@@ -139,15 +139,18 @@ def _features(
 ) -> pa.StringArray:
     both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
     sides = []
-    for new, halves, endings in _SIDES:
+    for new, halves, alternatives in _SIDES:
         side = batch.new if new else batch.old
         shown = side.is_valid()
         if options.delta_filter is not None:
             wanted = [half in options.delta_filter for half in halves]
             shown = pc.and_(shown, pc.if_else(both, *wanted))
         if shown.true_count:
-            ids = pc.if_else(both, *endings)
-            objects = _side_features(side, diff, ids, layout, options, new=new)
+            endings = pc.if_else(both, *alternatives)
+            header = side_of(diff, new=new)
+            label = (options.labels or key_labels)(side, header.schema)
+            ids = pc.binary_join_element_wise(f"{diff.path}:feature:", label, ":", endings, "")
+            objects = side_features(side, header, ids, layout, options)
             text = pc.binary_join_element_wise(separator, objects, "")
             sides.append(pc.if_else(shown, text, None))
     if not sides:
@@ -155,34 +158,33 @@ def _features(
     return pc.binary_join_element_wise(*sides, "", null_handling="replace", null_replacement="")
 
 
-def _side_features(
+def side_features(
     side: pa.StructArray,
-    diff: DatasetDiff,
-    endings: pa.StringArray,
+    header: DatasetHeader,
+    ids: pa.StringArray,
     layout: Layout,
     options: WriterOptions,
-    *,
-    new: bool,
 ) -> pa.StringArray:
-    """Return each row of one side as a Feature."""
-    header = side_of(diff, new=new)
+    """Return each row of one side as a Feature of a collection."""
     columns = side_columns(side, header.schema)
     shape = next((field for field, _ in columns if field.geometry is not None), None)
     geometry: pa.StringArray = pa.nulls(len(side), pa.string())
     properties: list[tuple[str, pa.StringArray]] = []
     for field, column in columns:
         if field.geometry is None:
-            values = json_tokens(column, field, layout, _DEPTH + 2)
+            values = json_tokens(column, field, layout, COLLECTION_DEPTH + 2)
         else:
             if options.reproject is not None:
                 column = options.reproject(column, field, header)
-            values = geometry_tokens(column, field, layout, _DEPTH + (1 if field is shape else 2))
+            values = geometry_tokens(
+                column, field, layout, COLLECTION_DEPTH + (1 if field is shape else 2)
+            )
         if field is shape:
             geometry = values
         properties.append((field.name, values))
-    label = (options.labels or key_labels)(side, header.schema)
-    ids = pc.binary_join_element_wise(f"{diff.path}:feature:", label, ":", endings, "")
-    start, *between, end = layout.object_pieces(("type", "geometry", "properties", "id"), _DEPTH)
+    start, *between, end = layout.object_pieces(
+        ("type", "geometry", "properties", "id"), COLLECTION_DEPTH
+    )
     return pc.binary_join_element_wise(
         start + '"Feature"' + between[0],
         geometry,
@@ -205,7 +207,7 @@ def _properties(
     That column comes and goes. It has its comma behind it when it stands before the
     first column that is always there.
     """
-    depth = _DEPTH + 1
+    depth = COLLECTION_DEPTH + 1
     comma = layout.between(depth + 1)
     parts: list[pa.StringArray | str] = ["{" + layout.line(depth + 1)]
     begun = False

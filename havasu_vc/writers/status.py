@@ -9,8 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from havasu_vc.model.conflicts import ConflictCounts, MergeContext
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.writers.commits import ABBREVIATED
+from havasu_vc.writers.conflicts import count_lines, counts_object
+from havasu_vc.writers.merges import NEXT_STEPS, context_line, context_object
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.terminal import printable, styled
 
@@ -45,6 +48,10 @@ class RepositoryStatus:
     """What is not committed; None where there is no working copy."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """Working copies as JSON values, by name."""
+    merging: MergeContext | None = None
+    """The commits of the merge that waits for its conflicts; None when none does."""
+    conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
+    """What of that merge is not resolved, by dataset."""
 
 
 def status_object(status: RepositoryStatus) -> dict[str, Any]:
@@ -57,15 +64,20 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
             "changes": _changes_object(status.changes),
             "nonCheckoutDatasets": [],
         }
-    value = {
+    value: dict[str, Any] = {
         "commit": status.commit,
         "abbrevCommit": status.commit and status.commit[:ABBREVIATED],
         "branch": status.branch,
         "upstream": upstream
         and {"branch": upstream.branch, "ahead": upstream.ahead, "behind": upstream.behind},
         "spatialFilter": None,
-        "workingCopy": working_copy,
     }
+    if status.merging is None:
+        value["workingCopy"] = working_copy
+    else:
+        value["merging"] = context_object(status.merging)
+        value["conflicts"] = counts_object(status.conflicts)
+        value["state"] = "merging"
     return {"kart.status/v2": value}
 
 
@@ -95,7 +107,9 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
     else:
         head = f"On branch {printable(status.branch)}"
     lines = [head, *_upstream_lines(status.upstream), ""]
-    if status.changes is None:
+    if status.merging is not None:
+        lines += _merging_lines(status.merging, status.conflicts)
+    elif status.changes is None:
         lines.append("Nothing to commit")
     elif not status.changes.has_changes:
         lines.append("Nothing to commit, working copy clean")
@@ -103,6 +117,16 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
         lines += ["Changes in working copy:", '  (use "havasu-vc commit" to commit)', ""]
         lines += summary_lines(status.changes)
     return "\n".join(lines) + "\n"
+
+
+def _merging_lines(context: MergeContext, conflicts: Mapping[str, ConflictCounts]) -> Iterator[str]:
+    yield 'Repository is in "merging" state.'
+    yield context_line(context)
+    if conflicts:
+        yield from ("Conflicts:", "", *count_lines(conflicts), *NEXT_STEPS)
+    else:
+        yield "No conflicts!"
+        yield "Use `havasu-vc merge --continue` to complete the merge"
 
 
 def summary_lines(changes: ChangeSummary) -> Iterator[str]:

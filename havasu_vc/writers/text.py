@@ -48,9 +48,10 @@ from havasu_vc.writers.values import (
     slices,
 )
 
-__all__ = ["write_text"]
+__all__ = ["NULL", "printable_column", "shown_text", "write_text"]
 
-_NULL = "\N{SYMBOL FOR NULL}"
+NULL = "\N{SYMBOL FOR NULL}"
+"""What stands for no value."""
 _COMPACT = replace(LAYOUTS[JsonStyle.COMPACT], ascii=False)
 _PERHAPS_UNSAFE = np.array(
     [byte < 0x20 or byte == 0x7F or byte in b"\xc2\xd8\xe2\xef" for byte in range(256)]
@@ -100,7 +101,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
             if name in columns:
                 shown = present if same is None else pc.and_not(present, same)
                 start, end = codes(style, options.color)
-                values = pc.fill_null(shown_text(columns[name][1], columns[name][0]), _NULL)
+                values = pc.fill_null(shown_text(columns[name][1], columns[name][0]), NULL)
                 start += f"{sign} {printable(name):>40} = "
                 lines = pc.binary_join_element_wise(start, values, end + "\n", "")
                 parts.append(pc.if_else(shown, lines, None))

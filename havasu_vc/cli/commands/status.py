@@ -27,7 +27,7 @@ def command(invocation: Invocation, output_format: str) -> None:
         click.echo(json.dumps(_json(status, printed), indent=2))
         return
     click.echo(format_status(printed, color=invocation.colored(sys.stdout)), nl=False)
-    if status.state != "clean":
+    if status.state != "clean" and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")
     if status.problems:
         click.echo("\nProblems:")
@@ -39,7 +39,16 @@ def _printed(status: RepoStatus) -> RepositoryStatus:
     upstream = None
     if status.upstream is not None:
         upstream = Upstream(status.upstream, status.ahead, status.behind)
-    return RepositoryStatus(status.commit, status.branch, upstream)
+    waiting = status.waiting
+    if waiting is None:
+        return RepositoryStatus(status.commit, status.branch, upstream)
+    return RepositoryStatus(
+        status.commit,
+        status.branch,
+        upstream,
+        merging=waiting.context,
+        conflicts=waiting.conflicts,
+    )
 
 
 def _json(status: RepoStatus, printed: RepositoryStatus) -> dict[str, object]:

@@ -1,0 +1,114 @@
+"""`havasu-vc conflicts`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from havasu_vc.cli.arguments import parse_format
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import JSON_STYLES, Command, output_option
+from havasu_vc.cli.output import opened_output
+from havasu_vc.cli.pager import paged_output
+
+if TYPE_CHECKING:
+    from havasu_vc.model.conflicts import ConflictedDataset
+    from havasu_vc.writers import WriterOptions
+
+__all__ = ["command"]
+
+FORMATS = (
+    "text",
+    "json",
+    "json:pretty",
+    "json:compact",
+    "json:extracompact",
+    "geojson",
+    "quiet",
+)
+
+
+@click.command("conflicts", cls=Command)
+@click.argument("filters", metavar="[FILTER...]", nargs=-1)
+@click.option(
+    "-o",
+    "--output-format",
+    "output_format",
+    metavar="FORMAT",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help=f"One of {', '.join(FORMATS)}; quiet prints nothing and sets the exit code.",
+)
+@click.option(
+    "-s",
+    "--summarise",
+    "--summarize",
+    "summary",
+    count=True,
+    help="Only list what is in conflict; -ss only tells how many.",
+)
+@click.option("--crs", metavar="CRS", help="Show geometries in this CRS.")
+@output_option
+@click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if there are conflicts.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    filters: tuple[str, ...],
+    output_format: str,
+    summary: int,
+    crs: str | None,
+    output: Path | None,
+    json_style: str | None,
+    exit_code: bool,
+) -> int:
+    """Show the conflicts of a merge that wait to be resolved.
+
+    A FILTER is DATASET, DATASET:feature, DATASET:feature:KEY, DATASET:meta or
+    DATASET:meta:ITEM. Each row is shown as it was in the common ancestor and as it is on
+    either side.
+    """
+    from havasu_vc.writers import JsonStyle, WriterOptions
+    from havasu_vc.writers.conflicts import conflict_writer_named
+
+    name, style = parse_format(output_format, json_style)
+    repo = invocation.open_repo()
+    options: dict[str, Any] = {"json_style": JsonStyle(style)}
+    if crs is not None:
+        from havasu_vc.repo.reproject import reprojection
+
+        options["reproject"] = reprojection(crs)[1]
+    write = conflict_writer_named(name)
+    found: Iterable[ConflictedDataset] = repo.view_conflicts(filters)
+    if name == "geojson":
+        found = _without_meta(invocation, found)
+    how: WriterOptions
+    if output is None:
+        how = WriterOptions(color=invocation.colored(sys.stdout), **options)
+        with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
+            count = write(found, out, how, summary)
+    elif name == "geojson" and output.is_dir():
+        count = write(found, sys.stdout, WriterOptions(directory=output, **options), summary)
+    else:
+        with opened_output(output) as out:
+            count = write(found, out, WriterOptions(**options), summary)
+    if not count and name == "text":
+        last = "" if filters else "; `havasu-vc merge --continue` completes the merge"
+        invocation.say(f"No conflicts{last}")
+    return 1 if count and (exit_code or name == "quiet") else 0
+
+
+def _without_meta(
+    invocation: Invocation, datasets: Iterable[ConflictedDataset]
+) -> Iterator[ConflictedDataset]:
+    """Yield datasets, telling of conflicts that GeoJSON has no place for."""
+    for each in datasets:
+        if each.meta:
+            names = ", ".join(item.name for item in each.meta)
+            invocation.note(f"{each.path}: GeoJSON does not show the conflicts of {names}")
+        yield each

@@ -1,0 +1,201 @@
+"""`havasu-vc merge`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.completing import complete_branches
+from havasu_vc.cli.counts import change_lines
+from havasu_vc.cli.errors import EXIT_CODES
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, engine_option, format_option, message_options
+from havasu_vc.errors import ErrorKind, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from havasu_vc.history.merging import MergePolicy
+    from havasu_vc.model.conflicts import MergeContext
+    from havasu_vc.repo import Repo
+    from havasu_vc.repo.merging import MergeResult
+    from havasu_vc.writers.merges import MergeReport
+
+__all__ = ["command"]
+
+CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
+
+
+@click.command("merge", cls=Command)
+@click.argument("revision", metavar="[REV]...", nargs=-1, shell_complete=complete_branches)
+@click.option(
+    "--ff/--no-ff",
+    "fast_forward",
+    default=True,
+    show_default=True,
+    help="Only move the branch where it has no commits of its own.",
+)
+@click.option("--ff-only", is_flag=True, help="Refuse what is no fast-forward.")
+@click.option("--squash", is_flag=True, help="Make a commit with one parent.")
+@click.option("-n", "--dry-run", is_flag=True, help="Tell what would happen, and stop.")
+@message_options
+@click.option(
+    "-X",
+    "policies",
+    metavar="POLICY",
+    multiple=True,
+    help="Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls, by which"
+    " a null yields to a value. May be repeated.",
+)
+@click.option(
+    "--fail-on-conflict", is_flag=True, help=f"Exit with {CONFLICT} on conflicts, and keep none."
+)
+@click.option("--continue", "go_on", is_flag=True, help="Conclude the merge that waits.")
+@click.option("--abort", is_flag=True, help="Drop the merge that waits.")
+@engine_option
+@format_option("text", "json")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    revision: tuple[str, ...],
+    fast_forward: bool,
+    ff_only: bool,
+    squash: bool,
+    dry_run: bool,
+    messages: tuple[str, ...],
+    message_file: TextIO | None,
+    policies: tuple[str, ...],
+    fail_on_conflict: bool,
+    go_on: bool,
+    abort: bool,
+    output_format: str,
+) -> int:
+    """Bring the changes of REV, usually a branch, into the current branch.
+
+    Rows are merged cell by cell: different columns of one row merge, equal edits count
+    once. What both sides changed differently waits until `resolve` decides it; nothing
+    moves before `merge --continue`. The exit code is 0 then, as in Kart.
+    """
+    if sum((bool(revision), go_on, abort)) != 1:
+        raise click.UsageError("give a revision to merge, --continue or --abort")
+    message = join_message(messages, message_file.read() if message_file else None)
+    repo = invocation.open_repo()
+    if abort:
+        repo.abort_merge()
+        invocation.say("The merge is dropped; HEAD is where it was")
+        return 0
+    if go_on:
+        _continue(invocation, repo, message, output_format)
+        return 0
+    if len(revision) > 1:
+        raise InvalidArgumentError(
+            "only one revision can be merged at a time",
+            hints=("merge one after the other: " + ", then ".join(revision),),
+        )
+    if ff_only and not fast_forward:
+        raise click.UsageError("--no-ff and --ff-only contradict each other")
+    (name,) = revision
+    context = repo.merge_context(name)
+    result = repo.merge(
+        name,
+        message=message,
+        fast_forward="only" if ff_only else "auto" if fast_forward else "never",
+        squash=squash,
+        dry_run=dry_run,
+        policy=parse_policy(policies),
+    )
+    refused = bool(result.conflicts) and fail_on_conflict
+    if refused and not dry_run:
+        repo.abort_merge()
+    if context is not None:
+        text = _message(repo, result, message, name, context)
+        report = _report(result, context, text, dry_run=dry_run, waits=not refused)
+        _tell(invocation, report, result, output_format)
+    return CONFLICT if refused else 0
+
+
+def parse_policy(texts: Sequence[str]) -> MergePolicy:
+    """Return how conflicts are decided without asking.
+
+    >>> parse_policy(["height=theirs", "fill-nulls"]).columns
+    {'height': <Side.THEIRS: 'theirs'>}
+    """
+    from havasu_vc.history.merging import MergePolicy, Side
+
+    side, fill_nulls = None, False
+    columns = {}
+    for text in texts:
+        if text == "fill-nulls":
+            fill_nulls = True
+            continue
+        name, choice = ("", text) if "=" not in text else parse_assignment(text)
+        if choice not in ("ours", "theirs"):
+            raise InvalidArgumentError(
+                f"-X {text} decides nothing",
+                hints=("write ours, theirs, fill-nulls, COLUMN=ours or COLUMN=theirs",),
+            )
+        if name:
+            columns[name] = Side(choice)
+        elif side not in (None, Side(choice)):
+            raise InvalidArgumentError("-X ours and -X theirs contradict each other")
+        else:
+            side = Side(choice)
+    return MergePolicy(side, columns, fill_nulls)
+
+
+def _continue(invocation: Invocation, repo: Repo, message: str | None, output_format: str) -> None:
+    waiting = repo.status().waiting
+    result = repo.continue_merge(message=message)
+    if waiting is not None:
+        text = message or waiting.message
+        report = _report(result, waiting.context, text, dry_run=False, waits=True)
+        _tell(invocation, report, result, output_format)
+    elif result.commit is not None:
+        invocation.say(f"Merge committed as {result.commit}")
+
+
+def _message(
+    repo: Repo, result: MergeResult, given: str | None, name: str, context: MergeContext
+) -> str | None:
+    if result.kind in ("up-to-date", "fast-forward"):
+        return given
+    if result.commit is not None:
+        return repo.commit_info(result.commit).message
+    if given is not None:
+        return given
+    branch = context.ours.branch
+    return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
+
+
+def _report(
+    result: MergeResult, context: MergeContext, message: str | None, *, dry_run: bool, waits: bool
+) -> MergeReport:
+    from havasu_vc.repo.conflict_views import conflict_counts
+    from havasu_vc.writers.merges import MergeReport
+
+    return MergeReport(
+        result.kind,
+        result.commit,
+        context,
+        message,
+        conflict_counts(result.conflicts),
+        dry_run=dry_run,
+        waits=waits,
+    )
+
+
+def _tell(
+    invocation: Invocation, report: MergeReport, result: MergeResult, output_format: str
+) -> None:
+    from havasu_vc.writers.merges import merge_lines, merge_object
+
+    if output_format == "json":
+        click.echo(json.dumps(merge_object(report), indent=2))
+        return
+    for line in merge_lines(report):
+        invocation.say(line)
+    if not report.conflicts:
+        for line in change_lines(result.changes):
+            invocation.say(line)

@@ -1,0 +1,108 @@
+"""Rows in conflict as GeoJSON: a feature for each version of each row.
+
+A feature's id is `<dataset>:feature:<key>:` and its version. Meta items have no place
+here. There is one collection per dataset, in a file each where there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.writers.conflicts import VERSIONS, conflict_total
+from havasu_vc.writers.geojson import COLLECTION_DEPTH, side_features
+from havasu_vc.writers.json_style import STRICT_LAYOUTS, Layout
+from havasu_vc.writers.protocol import WriterOptions
+from havasu_vc.writers.rows import joined
+from havasu_vc.writers.values import SLICE_ROWS
+
+__all__ = ["write_conflicts_geojson"]
+
+
+def write_conflicts_geojson(
+    datasets: Iterable[ConflictedDataset],
+    out: TextIO,
+    options: WriterOptions,
+    summary: int = 0,
+) -> int:
+    """Print one collection, or write one per dataset into `options.directory`."""
+    if summary:
+        raise InvalidArgumentError("GeoJSON has no summary", hints=("use -o json or -o text",))
+    found = list(datasets)
+    spatial = [each for each in found if each.rows is not None]
+    if options.directory is None:
+        if len(spatial) > 1:
+            raise InvalidArgumentError(
+                f"GeoJSON holds one dataset, and rows of {spatial[0].path!r} and"
+                f" {spatial[1].path!r} are in conflict",
+                hints=("write a file for each with --output DIRECTORY, or name one dataset",),
+            )
+        _write_collection(spatial[0] if spatial else None, out, options)
+    else:
+        for each in spatial:
+            _write_file(each, options.directory, options)
+    return sum(map(conflict_total, found))
+
+
+def _write_file(dataset: ConflictedDataset, directory: Path, options: WriterOptions) -> None:
+    path = directory / f"{dataset.path.replace('/', '__')}.geojson"
+    try:
+        directory.mkdir(exist_ok=True)
+        with path.open("w", encoding="utf-8") as out:
+            _write_collection(dataset, out, options)
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write_collection(
+    dataset: ConflictedDataset | None, out: TextIO, options: WriterOptions
+) -> None:
+    layout = STRICT_LAYOUTS[options.json_style]
+    out.write("{" + layout.line(1) + layout.key("type") + '"FeatureCollection"')
+    out.write(layout.between(1) + layout.key("features") + "[")
+    separator = layout.between(COLLECTION_DEPTH)
+    begun = False
+    for text in _pieces(dataset, separator, layout, options) if dataset is not None else ():
+        out.write(text if begun else layout.line(COLLECTION_DEPTH) + text[len(separator) :])
+        begun = True
+    out.write((layout.line(1) if begun else "") + "]" + layout.line(0) + "}\n")
+
+
+def _pieces(
+    dataset: ConflictedDataset, separator: str, layout: Layout, options: WriterOptions
+) -> Iterator[str]:
+    if dataset.rows is None:
+        return
+    for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
+        yield joined(
+            _features(dataset.rows.slice(start, SLICE_ROWS), dataset, separator, layout, options)
+        )
+
+
+def _features(
+    rows: pa.RecordBatch,
+    dataset: ConflictedDataset,
+    separator: str,
+    layout: Layout,
+    options: WriterOptions,
+) -> pa.StringArray:
+    versions = []
+    for name in VERSIONS:
+        side = rows.column(name)
+        if side.null_count == len(side):
+            continue
+        ids = pc.binary_join_element_wise(
+            f"{dataset.path}:feature:", rows.column("label"), f":{name}", ""
+        )
+        features = side_features(side, dataset.header, ids, layout, options)
+        text = pc.binary_join_element_wise(separator, features, "")
+        versions.append(pc.if_else(side.is_valid(), text, None))
+    return pc.binary_join_element_wise(*versions, "", null_handling="replace", null_replacement="")

@@ -1,0 +1,111 @@
+"""Conflicts as JSON in Kart's form: `kart.conflicts/v1`.
+
+    {"kart.conflicts/v1": {
+       "<dataset>": {"feature": {"<key>": {"ancestor": {…}, "ours": {…}, "theirs": {…}}},
+                     "meta": {"<item>": {"ancestor": …, "ours": …, "theirs": …}}}}}
+
+In a summary a list of keys, or a number, stands for the rows and for the meta items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.model.types import Primitive
+from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
+from havasu_vc.writers.json_style import LAYOUTS, Layout
+from havasu_vc.writers.protocol import WriterOptions
+from havasu_vc.writers.rows import ChangeForm, joined, row_objects
+from havasu_vc.writers.values import SLICE_ROWS, json_strings
+
+__all__ = ["write_conflicts_json"]
+
+CONFLICTS_KEY = "kart.conflicts/v1"
+"""The key of the conflicts."""
+_DEPTH = 4
+"""How deep one row's conflict stands."""
+
+
+def write_conflicts_json(
+    datasets: Iterable[ConflictedDataset],
+    out: TextIO,
+    options: WriterOptions,
+    summary: int = 0,
+) -> int:
+    """Print conflicts, or what `summary` asks for; return how many."""
+    layout = LAYOUTS[options.json_style]
+    out.write("{" + layout.line(1) + layout.key(CONFLICTS_KEY) + "{")
+    total = 0
+    for dataset in datasets:
+        out.write(layout.between(2) if total else layout.line(2))
+        out.write(layout.key(dataset.path))
+        if summary:
+            out.write(layout.dumps(_summary(dataset, summary), 2))
+        else:
+            for text in _pieces(dataset, layout, options):
+                out.write(text)
+        total += conflict_total(dataset)
+    out.write((layout.line(1) if total else "") + "}" + layout.line(0) + "}\n")
+    return total
+
+
+def _summary(dataset: ConflictedDataset, level: int) -> dict[str, Any]:
+    if level > 1:
+        found: dict[str, Any] = counts_object({dataset.path: counts_of(dataset)})[dataset.path]
+        return found
+    result: dict[str, Any] = {}
+    if dataset.rows is not None:
+        labels = dataset.rows.column("label").to_pylist()
+        key = dataset.header.schema.key.fields
+        whole = len(key) == 1 and key[0].type in (Primitive.INT, Primitive.LONG)
+        result["feature"] = list(map(int, labels)) if whole else labels
+    if dataset.meta:
+        result["meta"] = [each.name for each in dataset.meta]
+    return result
+
+
+def _pieces(dataset: ConflictedDataset, layout: Layout, options: WriterOptions) -> Iterator[str]:
+    yield "{" + layout.line(3)
+    if dataset.rows is not None:
+        yield layout.key("feature") + "{"
+        separator = layout.between(_DEPTH)
+        for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
+            rows = dataset.rows.slice(start, SLICE_ROWS)
+            objects = _objects(rows, dataset, layout, options)
+            text = joined(pc.binary_join_element_wise(separator, objects, ""))
+            yield text if start else layout.line(_DEPTH) + text[len(separator) :]
+        yield layout.line(3) + "}"
+    if dataset.meta:
+        meta = {each.name: dict(each.versions) for each in dataset.meta}
+        between = layout.between(3) if dataset.rows is not None else ""
+        yield between + layout.key("meta") + layout.dumps(meta, 3)
+    yield layout.line(2) + "}"
+
+
+def _objects(
+    rows: pa.RecordBatch, dataset: ConflictedDataset, layout: Layout, options: WriterOptions
+) -> pa.StringArray:
+    """Return each conflict with its key."""
+    form = ChangeForm(layout, _DEPTH, reproject=options.reproject)
+    versions = []
+    for name in VERSIONS:
+        side = rows.column(name)
+        if side.null_count < len(side):
+            objects = row_objects(side, dataset.header, form)
+            text = pc.binary_join_element_wise(layout.key(name), objects, "")
+            versions.append(pc.if_else(side.is_valid(), text, None))
+    inside = pc.binary_join_element_wise(
+        *versions, layout.between(_DEPTH + 1), null_handling="skip"
+    )
+    return pc.binary_join_element_wise(
+        json_strings(rows.column("label"), ascii_only=layout.ascii),
+        layout.colon + "{" + layout.line(_DEPTH + 1),
+        inside,
+        layout.line(_DEPTH) + "}",
+        "",
+    )

@@ -1,0 +1,103 @@
+"""Conflicts for people, in Kart's form.
+
+    roads:
+        roads:feature:
+            roads:feature:7:
+                roads:feature:7:ours:
+                                        name = New Road
+
+Every version shows all its columns, a geometry its type alone. Nothing from the data
+can control the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of
+from havasu_vc.writers.protocol import WriterOptions
+from havasu_vc.writers.rows import joined
+from havasu_vc.writers.terminal import codes, printable, styled
+from havasu_vc.writers.text import NULL, printable_column, shown_text
+from havasu_vc.writers.values import SLICE_ROWS, side_columns
+
+__all__ = ["write_conflicts_text"]
+
+_STYLES = {"ancestor": "red", "ours": "green", "theirs": "cyan"}
+_INDENT = "    "
+
+
+def write_conflicts_text(
+    datasets: Iterable[ConflictedDataset],
+    out: TextIO,
+    options: WriterOptions,
+    summary: int = 0,
+) -> int:
+    """Print conflicts, or what `summary` asks for; return how many."""
+    total = 0
+    for dataset in datasets:
+        total += conflict_total(dataset)
+        if summary > 1:
+            lines = count_lines({dataset.path: counts_of(dataset)})
+            out.write("".join(f"{line}\n" for line in lines))
+            continue
+        out.write(f"{printable(dataset.path)}:\n")
+        for text in _parts(dataset, options, full=not summary):
+            out.write(text)
+        out.write("\n")
+    return total
+
+
+def _parts(dataset: ConflictedDataset, options: WriterOptions, *, full: bool) -> Iterator[str]:
+    if dataset.rows is not None:
+        prefix = f"{printable(dataset.path)}:feature:"
+        yield f"{_INDENT}{prefix}\n"
+        for start in range(0, dataset.rows.num_rows, SLICE_ROWS):
+            rows = dataset.rows.slice(start, SLICE_ROWS)
+            names = printable_column(rows.column("label"))
+            start_of_line = _INDENT * 2 + prefix
+            if full:
+                yield joined(_rows(rows, names, dataset, options))
+            else:
+                yield joined(pc.binary_join_element_wise(start_of_line, names, "\n", ""))
+    if dataset.meta:
+        prefix = f"{printable(dataset.path)}:meta:"
+        yield f"{_INDENT}{prefix}\n"
+        for item in dataset.meta:
+            name = f"{prefix}{printable(item.name)}"
+            yield f"{_INDENT * 2}{name}{':' if full else ''}\n"
+            for version in VERSIONS if full else ():
+                if version in item.versions:
+                    heading = f"{_INDENT * 3}{name}:{version}:"
+                    yield styled(heading, _STYLES[version], options.color) + "\n"
+                    yield printable(json.dumps(item.versions[version], ensure_ascii=False)) + "\n"
+
+
+def _rows(
+    rows: pa.RecordBatch, names: pa.StringArray, dataset: ConflictedDataset, options: WriterOptions
+) -> pa.StringArray:
+    """Return the text of each conflict."""
+    prefix = f"{printable(dataset.path)}:feature:"
+    parts = [pc.binary_join_element_wise(_INDENT * 2 + prefix, names, ":\n", "")]
+    for version in VERSIONS:
+        side = rows.column(version)
+        if side.null_count == len(side):
+            continue
+        start, end = codes(_STYLES[version], options.color)
+        lines: list[pa.StringArray | str] = [
+            start + _INDENT * 3 + prefix,
+            names,
+            f":{version}:{end}\n",
+        ]
+        for field, column in side_columns(side, dataset.header.schema):
+            values = pc.fill_null(shown_text(column, field), NULL)
+            lines += [f"{printable(field.name):>40} = ", values, "\n"]
+        text = pc.binary_join_element_wise(*lines, "")
+        parts.append(pc.if_else(side.is_valid(), text, None))
+    return pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")
