@@ -14,7 +14,7 @@ from havasu_vc.store.log import LogFilter, commits, parse_date
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
 
-__all__ = ["commit_info", "log"]
+__all__ = ["commit_info", "info_of", "log"]
 
 
 def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
@@ -22,7 +22,7 @@ def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
     identity = repo.resolve(revision).commit
     if identity is None:
         raise NotFoundError(f"{revision} is no commit")
-    return _info(read_commit(repo.git.objects, identity), _names(repo))
+    return info_of(read_commit(repo.git.objects, identity), _names(repo))
 
 
 def _names(repo: OpenRepo) -> dict[str, list[str]]:
@@ -34,7 +34,8 @@ def _names(repo: OpenRepo) -> dict[str, list[str]]:
     return names
 
 
-def _info(commit: Commit, names: Mapping[str, Sequence[str]]) -> CommitInfo:
+def info_of(commit: Commit, names: Mapping[str, Sequence[str]]) -> CommitInfo:
+    """Return a commit as writers print it, with the names that are given for it."""
     return CommitInfo(
         commit.id,
         commit.parents,
@@ -76,7 +77,7 @@ def log(
     )
     names = _names(repo)
     for commit in commits(repo.git, start.commit, wanted, hide=hide):
-        yield _info(commit, names)
+        yield info_of(commit, names)
 
 
 def _date(repo: OpenRepo, text: str | None) -> int | None:

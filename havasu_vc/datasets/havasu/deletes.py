@@ -33,7 +33,13 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["Deletion", "read_deleted_rows", "read_positions", "write_delete_file"]
+__all__ = [
+    "Deletion",
+    "read_deleted_keys",
+    "read_deleted_rows",
+    "read_positions",
+    "write_delete_file",
+]
 
 LARGE = 64 * 1024
 """Values beyond this are carried as digests."""
@@ -210,6 +216,19 @@ def read_deleted_rows(
                     yield Deletion(deletion.file, deletion.positions, there)
                 else:
                     yield deletion
+
+
+def read_deleted_keys(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of all rows of a delete file, and read nothing else of it."""
+    keys = schema.select(schema.key.names)
+    with open_parquet(path) as file:
+        row = file.schema_arrow.field("row").type
+        ids = {str(field.id).encode() for field in keys.fields}
+        chosen = [field for field in row if (field.metadata or {}).get(FIELD_ID) in ids]
+        plan = plan_projection(pa.schema(chosen), keys, Path(path).name)
+        columns = [f"row.{field.name}" for field in chosen]
+        for batch in file.iter_batches(GROUP_ROWS, columns=columns, use_threads=False):
+            yield plan.apply(pa.RecordBatch.from_struct_array(batch.column("row")))
 
 
 @lru_cache(maxsize=256)

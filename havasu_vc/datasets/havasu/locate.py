@@ -37,7 +37,15 @@ from havasu_vc.model.types import Field, Struct, descendants
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Hits", "locate", "rows_with_keys", "shared_schema", "sound_key_cache"]
+__all__ = [
+    "Hits",
+    "find_in",
+    "locate",
+    "may_hold",
+    "rows_with_keys",
+    "shared_schema",
+    "sound_key_cache",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,9 @@ def locate(
     `keys` are the keys themselves, which lets files be passed over by their range.
     """
     for entry in dataset.data_entries:
-        if keys is not None and not _may_hold(entry, keys, dataset.schema):
+        if keys is not None and not may_hold(entry, keys, dataset.schema):
             continue
-        found = _find(dataset, entry, needles)
+        found = find_in(dataset, entry, needles)
         deleted = deleted_positions(entry.file, dataset.delete_paths(entry))
         if deleted is not None and len(found.positions):
             live = ~np.isin(found.positions, deleted)
@@ -69,7 +77,8 @@ def locate(
             yield Hits(entry, found)
 
 
-def _find(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
+def find_in(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:
+    """Return which rows of one data file have keys that hash so, deleted rows included."""
     schema = shared_schema(dataset, entry)
     path = key_cache_path(dataset.storage.keys, entry.file, schema)
     cache = open_key_cache(path)
@@ -130,7 +139,7 @@ def _build(dataset: HavasuDataset, entry: Entry, schema: Schema) -> KeyCache:
     return build_key_cache(np.concatenate(keys), np.concatenate(rows))
 
 
-def _may_hold(entry: Entry, keys: pa.RecordBatch, schema: Schema) -> bool:
+def may_hold(entry: Entry, keys: pa.RecordBatch, schema: Schema) -> bool:
     """Whether the range of a file's keys may hold one of `keys`."""
     field = schema.key.fields[0] if schema.key else None
     statistics = entry.statistics.get(field.id) if field is not None else None

@@ -1,0 +1,206 @@
+"""Who last changed each row, or each cell: history is walked back from one version.
+
+What is looked for is a set of keys at a commit. Keys of rows that are the same in a
+parent are handed to it, to the first such parent where there are several, as git does
+with lines; what is left was changed by the commit. A cell came to be with its column,
+so a cell whose column a parent lacks goes no further. Sets hold what has been found and
+not what is still looked for, so memory follows the changes and not the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.comparing import Mask, equal_columns
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import same_key
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.history.key_sets import ALL, NONE, KeySet
+from havasu_vc.history.row_changes import ChosenRows, all_changes
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.hashing import Hashes
+
+__all__ = ["Blamed", "Walked", "blame", "changed_cells"]
+
+Walked = tuple[str, tuple[str, ...]]
+"""A commit and its parents."""
+View = Callable[[str], HavasuDataset | None]
+"""Gives the dataset at a commit; None where it is not there."""
+
+
+@dataclass(slots=True)
+class Blamed:
+    """Which commit last changed each key, for rows or for the cells of one column."""
+
+    commits: list[str] = field(default_factory=list)
+    """Commits that some key is blamed on, newest first."""
+    rest: int | None = None
+    """The commit of all keys that are not named: its place in `commits`."""
+    _keys: list[Hashes] = field(default_factory=list)
+    _places: list[npt.NDArray[np.int32]] = field(default_factory=list)
+
+    def add(self, commit: str, keys: KeySet) -> None:
+        """Blame keys on a commit."""
+        place = len(self.commits)
+        self.commits.append(commit)
+        if keys.but:
+            self.rest = place
+        else:
+            self._keys.append(keys.hashes)
+            self._places.append(np.full(len(keys.hashes), place, np.int32))
+
+    def finish(self) -> None:
+        """Put the keys in order, once all are there."""
+        keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
+        places = np.concatenate([np.empty(0, np.int32), *self._places])
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._places = [keys[order]], [places[order]]
+
+    def places(self, hashes: Hashes) -> npt.NDArray[np.int32]:
+        """Return the place in `commits` of each key; -1 for a key that is nowhere."""
+        (keys,), (places,) = self._keys, self._places
+        found = np.full(len(hashes), -1 if self.rest is None else self.rest, np.int32)
+        if len(keys):
+            index = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
+            there = keys[index] == hashes
+            found[there] = places[index[there]]
+        return found
+
+
+def blame(
+    walk: Iterable[Walked],
+    view: View,
+    start: str,
+    engine: Engine,
+    *,
+    chosen: ChosenRows | None = None,
+    columns: Sequence[int] = (),
+) -> list[Blamed]:
+    """Return what is to blame for the rows at `start`, or for the cells of each column.
+
+    `walk` gives commits newest first, each after all that were built upon it. `chosen`
+    are the rows that are wanted, all of which are there; columns go by field id.
+    """
+    tracks: list[int | None] = list(columns) or [None]
+    wanted = ALL if chosen is None else KeySet(chosen.hashes)
+    compare = _Comparison(tracks, engine, chosen)
+    found = [Blamed() for _ in tracks]
+    pending = {start: [wanted] * len(tracks)}
+    for commit, parents in walk:
+        sets = pending.pop(commit, None)
+        if sets is None:
+            continue
+        rest = _hand_on(commit, parents, sets, view, compare, pending)
+        for blamed, keys in zip(found, rest, strict=True):
+            if not keys.empty:
+                blamed.add(commit, keys)
+        if not pending:
+            break
+    for blamed in found:
+        blamed.finish()
+    return found
+
+
+def _hand_on(
+    commit: str,
+    parents: Sequence[str],
+    sets: list[KeySet],
+    view: View,
+    compare: _Comparison,
+    pending: dict[str, list[KeySet]],
+) -> list[KeySet]:
+    """Hand the keys that a commit did not change to its parents; return the others."""
+    here = view(commit)
+    if here is None:
+        return [NONE] * len(sets)
+    before = [(parent, found) for parent in parents if (found := view(parent)) is not None]
+    for parent, old in before:
+        if _same_tree(old, here):
+            _give(pending, parent, sets)
+            return [NONE] * len(sets)
+    for parent, old in before:
+        if all(keys.empty for keys in sets):
+            break
+        changed = compare(old, here, sets)
+        _give(pending, parent, [k - c for k, c in zip(sets, changed, strict=True)])
+        sets = [k & c for k, c in zip(sets, changed, strict=True)]
+    return sets
+
+
+def _same_tree(old: HavasuDataset, new: HavasuDataset) -> bool:
+    first, second = old.folder, new.folder
+    if first is second:
+        return True
+    return (
+        isinstance(first, TreeFolder)
+        and isinstance(second, TreeFolder)
+        and first.tree == second.tree
+    )
+
+
+def _give(pending: dict[str, list[KeySet]], commit: str, sets: list[KeySet]) -> None:
+    if all(keys.empty for keys in sets):
+        return
+    known = pending.get(commit, [NONE] * len(sets))
+    pending[commit] = [a | b for a, b in zip(known, sets, strict=True)]
+
+
+class _Comparison:
+    """Tells which keys differ between two versions, for rows or for some columns."""
+
+    def __init__(self, tracks: list[int | None], engine: Engine, chosen: ChosenRows | None) -> None:
+        self._tracks = tracks
+        self._engine = engine
+        self._chosen = chosen
+
+    def __call__(self, old: HavasuDataset, new: HavasuDataset, sets: list[KeySet]) -> list[KeySet]:
+        """Return the keys that differ, among those that are in the new version."""
+        if not same_key(old.schema, new.schema):
+            return [ALL] * len(sets)
+        known = [track is None or track in old.schema.by_id for track in self._tracks]
+        found: list[list[Hashes]] = [[] for _ in self._tracks]
+        if any(has and not keys.empty for has, keys in zip(known, sets, strict=True)):
+            for batch, hashes in self._changes(old, new):
+                there = batch.new.is_valid().to_numpy(zero_copy_only=False)
+                for track, pieces in zip(self._tracks, found, strict=True):
+                    if track is None:
+                        pieces.append(hashes[there])
+                    elif track in old.schema.by_id:
+                        pieces.append(hashes[there & changed_cells(batch, old, new, track)])
+        return [
+            KeySet.of(np.concatenate([np.empty(0, np.uint64), *pieces])) if has else ALL
+            for has, pieces in zip(known, found, strict=True)
+        ]
+
+    def _changes(
+        self, old: HavasuDataset, new: HavasuDataset
+    ) -> Iterator[tuple[ChangeBatch, Hashes]]:
+        if self._chosen is not None:
+            return self._chosen.changes(old, new, live=True)
+        return all_changes(old, new, self._engine)
+
+
+def changed_cells(batch: ChangeBatch, old: HavasuDataset, new: HavasuDataset, column: int) -> Mask:
+    """Return which changes are of one column, by field id; rows that come or go have changed."""
+    before, after = old.schema.by_id.get(column), new.schema.by_id.get(column)
+    both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
+    changed: Mask = pc.invert(both).to_numpy(zero_copy_only=False)
+    if before is not None and after is not None:
+        first = pc.struct_field(batch.old, before.name)
+        return changed | ~equal_columns(
+            first, pc.struct_field(batch.new, after.name), before, after
+        )
+    # A column that one version lacks is null there.
+    for side, field_ in ((batch.old, before), (batch.new, after)):
+        if field_ is not None:
+            valid: Mask = (
+                pc.struct_field(side, field_.name).is_valid().to_numpy(zero_copy_only=False)
+            )
+            changed = changed | valid
+    return changed

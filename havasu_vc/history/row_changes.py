@@ -1,0 +1,214 @@
+"""What two versions of a dataset differ in, for some rows or all, read no further than needed.
+
+For a few keys the entries mostly tell that nothing changed: a file that came or went
+holds none of them by its range, or by its key cache; a row that one new file and one
+old file hold alike was carried over by a fold. Only what is left is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.datasets.comparing import Mask
+from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.havasu.deletes import read_deleted_keys
+from havasu_vc.datasets.havasu.locate import find_in, may_hold, rows_with_keys
+from havasu_vc.datasets.havasu.verify import verify_deletes
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import pair_rows, same_key
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.distinct import distinct
+from havasu_vc.model.hashing import Hashes
+from havasu_vc.model.schema import Schema
+
+__all__ = ["ChosenRows", "all_changes"]
+
+MOST_ROWS = 1 << 17
+"""Rows of a difference beyond which chosen ones are looked up instead of reading it all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Files that are in one version and not in the other."""
+
+    gone: list[Entry]
+    come: list[Entry]
+    gone_deletes: list[Entry]
+    come_deletes: list[Entry]
+
+    @property
+    def rows(self) -> int:
+        """How many rows they hold."""
+        return sum(entry.rows for entry in (*self.gone, *self.come))
+
+
+def _difference(old: HavasuDataset, new: HavasuDataset) -> _Difference:
+    found: dict[tuple[bool, Content], dict[str, Entry]] = {}
+    for name, before, after in old.folder.difference(new.folder, "files"):
+        for view, blob in ((old, before), (new, after)):
+            if blob is not None:
+                entry = view.entry_of(name, blob)
+                found.setdefault((view is new, entry.content), {})[entry.file] = entry
+
+    def one_sided(is_new: bool, content: Content) -> list[Entry]:
+        # The same file under another entry (statistics recomputed) is the same rows.
+        other = found.get((not is_new, content), {})
+        mine = found.get((is_new, content), {})
+        return [mine[file] for file in sorted(mine) if file not in other]
+
+    return _Difference(
+        one_sided(False, Content.DATA),
+        one_sided(True, Content.DATA),
+        one_sided(False, Content.DELETES),
+        one_sided(True, Content.DELETES),
+    )
+
+
+def all_changes(
+    old: HavasuDataset, new: HavasuDataset, engine: Engine
+) -> Iterator[tuple[ChangeBatch, Hashes]]:
+    """Yield all changes between two versions with the same key, with the hash of each key."""
+    for batch in row_changes(old, new, engine):
+        yield batch, key_hashes(batch, old.schema, new.schema)
+
+
+def key_hashes(batch: ChangeBatch, old: Schema, new: Schema) -> Hashes:
+    """Return the hash of the key of each change."""
+    hashes = np.empty(len(batch), np.uint64)
+    comes = batch.new.is_valid().to_numpy(zero_copy_only=False)
+    hashes[comes] = hash_keys(batch.new_rows(), new)
+    hashes[~comes] = hash_keys(batch.old_rows().filter(_at(batch, comes)), old)
+    return hashes
+
+
+def _at(batch: ChangeBatch, comes: Mask) -> pa.BooleanArray:
+    """Return which of the old rows have no new one."""
+    there = batch.old.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(~comes[there])
+
+
+class ChosenRows:
+    """Rows with some keys, followed through versions of a dataset."""
+
+    def __init__(self, keys: pa.RecordBatch, schema: Schema, engine: Engine) -> None:
+        self._keys = keys
+        self._schema = schema
+        self._engine = engine
+        self._deleted: dict[str, Hashes] = {}
+        self.hashes = distinct(hash_keys(keys, schema))
+        """Hashes of the keys, ascending."""
+
+    def changes(
+        self, old: HavasuDataset, new: HavasuDataset, *, live: bool = False
+    ) -> Iterator[tuple[ChangeBatch, Hashes]]:
+        """Yield the changes of the rows between two versions, with the hash of each key.
+
+        `live` says that all of them are in the new version. Both must have the same key.
+        """
+        difference = _difference(old, new)
+        if not self._may_differ(old, new, difference, live=live):
+            return
+        if difference.rows <= MOST_ROWS:
+            batches: Iterator[ChangeBatch] = row_changes(old, new, self._engine)
+        else:
+            sides = [rows_with_keys(view, self._keys_of(view)) for view in (old, new)]
+            batches = pair_rows(sides[0], sides[1], old.schema, new.schema)
+        for batch in batches:
+            hashes = key_hashes(batch, old.schema, new.schema)
+            wanted = np.isin(hashes, self.hashes)
+            if wanted.any():
+                chosen = ChangeBatch(batch.data.filter(pa.array(wanted)))
+                yield chosen, hashes[wanted]
+
+    def rows(self, view: HavasuDataset) -> pa.RecordBatch:
+        """Return the rows that a version has."""
+        if not same_key(self._schema, view.schema):
+            return pa.RecordBatch.from_pylist([], schema=arrow_schema(view.schema))
+        rows = rows_with_keys(view, self._keys_of(view))
+        wanted = np.isin(hash_keys(rows, view.schema), self.hashes)
+        return rows.filter(pa.array(wanted))
+
+    def _keys_of(self, view: HavasuDataset) -> pa.RecordBatch:
+        """Return the keys under the names and in the types of a version."""
+        fields = view.schema.key.fields
+        columns = [self._keys.column(self._schema.by_id[field.id].name) for field in fields]
+        target = arrow_schema(view.schema.select(view.schema.key.names))
+        # A key that an older, narrower type cannot hold is of no row there.
+        cast = [
+            column.cast(field.type, safe=False)
+            for column, field in zip(columns, target, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(cast, schema=target)
+
+    def _may_differ(
+        self, old: HavasuDataset, new: HavasuDataset, difference: _Difference, *, live: bool
+    ) -> bool:
+        """Whether some row may differ, as far as entries and key caches tell."""
+        before = self._found(old, difference.gone)
+        after = self._found(new, difference.come)
+        if not _carried_over(before, after, difference):
+            return True
+        carried = np.array([needle for _, needle, _ in before], np.int64)
+        if self._deletes_hold(old, difference.gone_deletes, carried):
+            return True
+        return not live and self._deletes_hold(new, difference.come_deletes, carried)
+
+    def _found(self, view: HavasuDataset, entries: list[Entry]) -> list[tuple[str, int, int]]:
+        """Return data file, key's hash and row's hash wherever a key is in one of some files."""
+        keys = self._keys_of(view)
+        found = []
+        for entry in entries:
+            if not may_hold(entry, keys, view.schema):
+                continue
+            hits = find_in(view, entry, self.hashes)
+            for needle, row in zip(hits.needles, hits.rows, strict=True):
+                found.append((entry.file, int(needle), int(row)))
+        return found
+
+    def _deletes_hold(
+        self, view: HavasuDataset, entries: list[Entry], carried: npt.NDArray[np.int64]
+    ) -> bool:
+        """Whether some delete files delete a row with one of the keys, those carried over apart."""
+        targets = {target: np.empty(0, np.int64) for entry in entries for target in entry.targets}
+        verify_deletes(view, entries, targets)
+        known = self.hashes[carried]
+        return any(not np.isin(self._deleted_keys(view, entry), known).all() for entry in entries)
+
+    def _deleted_keys(self, view: HavasuDataset, entry: Entry) -> Hashes:
+        found = self._deleted.get(entry.file)
+        if found is None:
+            batches = read_deleted_keys(view.file_path(entry), view.schema)
+            hashes = [hash_keys(batch, view.schema) for batch in batches]
+            found = np.intersect1d(np.concatenate(hashes), self.hashes) if hashes else self.hashes
+            self._deleted[entry.file] = found
+        return found
+
+
+def _carried_over(
+    before: list[tuple[str, int, int]],
+    after: list[tuple[str, int, int]],
+    difference: _Difference,
+) -> bool:
+    """Whether each row that was found just moved from one file to another.
+
+    That is certain only where nothing is deleted from the files that hold them.
+    """
+    targets = {
+        target
+        for entry in (*difference.gone_deletes, *difference.come_deletes)
+        for target in entry.targets
+    }
+    if any(file in targets for file, _, _ in (*before, *after)):
+        return False
+    first = {needle: row for _, needle, row in before}
+    second = {needle: row for _, needle, row in after}
+    return first == second and len(first) == len(before) and len(second) == len(after)

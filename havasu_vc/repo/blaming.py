@@ -1,0 +1,221 @@
+"""Who last changed each row or cell of a dataset, and when."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
+from havasu_vc.history.blame import Blamed, Walked, blame
+from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.filters import parse_key
+from havasu_vc.repo.histories import info_of
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.tables import Table
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.log import commits
+from havasu_vc.store.trees import DatasetFolder, find_entry
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+__all__ = ["Blame", "BlamedRow", "DatasetVersions", "blame_dataset", "keys_batch"]
+
+REMEMBERED = 64
+MOST_SORTED = 1 << 20
+"""Rows up to which blame of a whole table comes in key order rather than file order."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedRow:
+    """Who last changed one row, or each of its cells."""
+
+    key: tuple[Any, ...]
+    """Key values, in schema order."""
+    commit: CommitInfo | None
+    """Who last changed the row; None when cells were asked for."""
+    cells: Mapping[str, CommitInfo]
+    """Who last changed each cell, by column; empty when none were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who last changed the rows of a dataset, or their cells."""
+
+    path: str
+    """The dataset."""
+    revision: str
+    """The commit at which it was looked at."""
+    key: tuple[str, ...]
+    """The key's columns."""
+    columns: tuple[str, ...]
+    """The columns whose cells are told; none when whole rows are."""
+    commits: tuple[CommitInfo, ...]
+    """All commits that something is blamed on."""
+    batches: Iterator[pa.RecordBatch]
+    """`key`, a struct of the key's columns; then `commit`, or `cells`, a struct with a field
+    for each column: places in `commits` as int32. Read once."""
+
+    def rows(self) -> Iterator[BlamedRow]:
+        """Yield each row as a value of Python."""
+        for batch in self.batches:
+            for value in batch.to_pylist():
+                key = tuple(value["key"].values())
+                if self.columns:
+                    cells = {name: self.commits[at] for name, at in value["cells"].items()}
+                    yield BlamedRow(key, None, cells)
+                else:
+                    yield BlamedRow(key, self.commits[value["commit"]], {})
+
+
+def blame_dataset(
+    repo: OpenRepo,
+    path: str,
+    *,
+    keys: Sequence[Any] | None = None,
+    columns: Sequence[str] | None = None,
+    revision: str = "HEAD",
+) -> Blame:
+    """Return who last changed the rows of a dataset at a revision, or their cells.
+
+    `keys` gives only some rows: values of the key, tuples of values, or text as in filters.
+    """
+    start = repo.resolve(revision).commit
+    if start is None:
+        raise InvalidArgumentError(f"{revision} is no commit")
+    view = repo.dataset(path, revision)
+    if not view.key:
+        raise InvalidArgumentError(
+            f"{view.path} has no key, so its rows cannot be followed through history",
+            hints=(f"`havasu-vc log -- {view.path}` lists the commits that changed it",),
+        )
+    names = tuple(columns or ())
+    wanted = None if keys is None else keys_batch(keys, view.schema)
+    ids = [_column(view, name) for name in names]
+    with repo.settings.open_engine(0) as engine:
+        chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
+        if chosen is not None and wanted is not None:
+            _require_rows(view, chosen, wanted)
+        versions = DatasetVersions(repo, view.path)
+        found = blame(versions.walk(start), versions.at, start, engine, chosen=chosen, columns=ids)
+    every = list(dict.fromkeys(commit for blamed in found for commit in blamed.commits))
+    infos = tuple(info_of(read_commit(repo.git.objects, commit), {}) for commit in every)
+    place = {commit: at for at, commit in enumerate(every)}
+    batches = _batches(repo, view, wanted, names, [(b, _renumbered(b, place)) for b in found])
+    return Blame(view.path, start, view.key.names, names, infos, batches)
+
+
+def keys_batch(keys: Sequence[Any], schema: Schema) -> pa.RecordBatch:
+    """Return keys as a batch of the key's columns, each once, in the order given."""
+    names = schema.key.names
+    rows: dict[tuple[Any, ...], None] = {}
+    for key in keys:
+        if isinstance(key, str):
+            rows[parse_key(key, schema)] = None
+            continue
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(names):
+            raise InvalidArgumentError(f"a key has {len(names)} values, {key!r} has {len(values)}")
+        rows[values] = None
+    target = arrow_schema(schema.select(names))
+    try:
+        columns = [
+            pa.array([row[index] for row in rows], field.type) for index, field in enumerate(target)
+        ]
+    except (pa.ArrowException, OverflowError) as error:
+        raise InvalidArgumentError(f"a value cannot be a key: {error}") from error
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _column(view: HavasuDataset, name: str) -> int:
+    for field in view.schema.fields:
+        if field.name == name:
+            return field.id
+    raise InvalidArgumentError(
+        f"{view.path} has no column {name!r}",
+        hints=(f"its columns are {', '.join(view.schema.names)}",),
+    )
+
+
+def _require_rows(view: HavasuDataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
+    there = hash_keys(chosen.rows(view), view.schema)
+    for row, number in zip(wanted.to_pylist(), hash_keys(wanted, view.schema), strict=True):
+        if number not in there:
+            label = ",".join(str(value) for value in row.values())
+            raise RowNotFoundError(f"{view.path} has no row {label} at {view.revision}")
+
+
+def _renumbered(blamed: Blamed, place: Mapping[str, int]) -> pa.Array:
+    return pa.array([place[commit] for commit in blamed.commits], pa.int32())
+
+
+def _batches(
+    repo: OpenRepo,
+    view: HavasuDataset,
+    wanted: pa.RecordBatch | None,
+    names: tuple[str, ...],
+    found: list[tuple[Blamed, pa.Array]],
+) -> Iterator[pa.RecordBatch]:
+    for keys in _keys(repo, view) if wanted is None else [wanted]:
+        hashes = hash_keys(keys, view.schema)
+        places = [numbers.take(pa.array(blamed.places(hashes))) for blamed, numbers in found]
+        second = pa.StructArray.from_arrays(places, list(names)) if names else places[0]
+        key = pa.StructArray.from_arrays(keys.columns, list(view.key.names))
+        yield pa.RecordBatch.from_arrays([key, second], ["key", "cells" if names else "commit"])
+
+
+def _keys(repo: OpenRepo, view: HavasuDataset) -> Iterator[pa.RecordBatch]:
+    """Yield all keys, in order unless there are too many to sort."""
+    names = list(view.key.names)
+    batches = Table(view, repo.settings).to_batches(names)
+    if view.rows > MOST_SORTED:
+        yield from batches
+        return
+    table = pa.Table.from_batches(batches, arrow_schema(view.schema.select(view.key.names)))
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+    yield from table.take(order).to_batches()
+
+
+class DatasetVersions:
+    """One dataset at each commit; the same version is the same view."""
+
+    def __init__(self, repo: OpenRepo, path: str) -> None:
+        self._repo = repo
+        self._path = path
+        self._views: OrderedDict[str, HavasuDataset] = OrderedDict()
+
+    def walk(self, start: str) -> Iterator[Walked]:
+        """Yield commits that `start` reaches with their parents, children first."""
+        for commit in commits(self._repo.git, start):
+            yield commit.id, commit.parents
+
+    def at(self, commit: str) -> HavasuDataset | None:
+        """Return the dataset at a commit; None where it is not there."""
+        objects = self._repo.git.objects
+        if not objects.has(commit):
+            return None  # beyond the end of a shallow clone
+        tree = read_commit(objects, commit).tree
+        return self.of_tree(tree, commit)
+
+    def of_tree(self, tree: str, name: str) -> HavasuDataset | None:
+        """Return the dataset in a commit's tree."""
+        found = find_entry(self._repo.git.objects, tree, f"{self._path}/{HAVASU_MARKER}")
+        if found is None or not found.is_tree:
+            return None
+        view = self._views.get(found.id)
+        if view is None:
+            folder = DatasetFolder(self._path, HAVASU_MARKER, tree, found.id)
+            view = self._views[found.id] = self._repo.view(folder, name)
+            if len(self._views) > REMEMBERED:
+                self._views.popitem(last=False)
+        return view
