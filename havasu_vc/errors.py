@@ -24,6 +24,7 @@ Only `cli/errors.py` knows about exit codes.
     │   ├── DataFileNotFoundError            a data file that a commit names is not here
     │   ├── NoBranchError
     │   ├── NoChangesError
+    │   ├── NoConflictError
     │   └── NoUserError
     ├── StateError                           finish or undo something first
     │   ├── UncommittedChangesError
@@ -70,6 +71,7 @@ __all__ = [
     "MissingProgramError",
     "NoBranchError",
     "NoChangesError",
+    "NoConflictError",
     "NoUserError",
     "NotFoundError",
     "NotYetSupportedError",
@@ -113,6 +115,7 @@ class ErrorKind(StrEnum):
     NO_BRANCH = "no-branch"
     NO_CHANGES = "no-changes"
     NO_USER = "no-user"
+    NO_CONFLICT = "no-conflict"
     STATE = "state"
     UNCOMMITTED_CHANGES = "uncommitted-changes"
     UNFINISHED_MERGE = "unfinished-merge"
@@ -310,6 +313,12 @@ class NoChangesError(NotFoundError):
     """There is nothing to commit."""
 
     kind = ErrorKind.NO_CHANGES
+
+
+class NoConflictError(NotFoundError):
+    """No conflict that waits to be resolved has that name."""
+
+    kind = ErrorKind.NO_CONFLICT
 
 
 class NoUserError(NotFoundError):

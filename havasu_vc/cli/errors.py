@@ -40,6 +40,7 @@ EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
         ErrorKind.NO_BRANCH: 43,
         ErrorKind.NO_CHANGES: 44,
         ErrorKind.NO_USER: 46,
+        ErrorKind.NO_CONFLICT: 50,
         ErrorKind.STATE: 20,
         ErrorKind.UNCOMMITTED_CHANGES: 29,
         ErrorKind.UNFINISHED_MERGE: 20,

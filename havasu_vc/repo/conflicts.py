@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import InvalidArgumentError, NotFoundError
+from havasu_vc.errors import InvalidArgumentError, NoConflictError
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.conflict_answers import CHOICES, Resolution, answer
 from havasu_vc.repo.conflict_keys import has_counting_key, next_key
@@ -109,7 +109,7 @@ def resolve(repo: OpenRepo, filters: Sequence[str], resolution: Resolution) -> i
             state, resolved = _resolve_dataset(repo, state, each, filter_, resolution)
             count += resolved
     if not count:
-        raise NotFoundError(
+        raise NoConflictError(
             "no insert/insert conflict with a key of whole numbers waits there"
             if resolution.renumber
             else "no conflict waits",
@@ -127,7 +127,7 @@ def _known(state: MergeState, filters: Sequence[str]) -> list[str]:
         # `conflicts` prints labels with a colon behind them.
         known = next((t for t in (text, text.removesuffix(":")) if _means(t, waiting)), None)
         if known is None:
-            raise NotFoundError(
+            raise NoConflictError(
                 f"no conflict that waits is named {text!r}",
                 hints=("`havasu-vc conflicts -s` lists what waits",),
             )
