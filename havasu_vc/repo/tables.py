@@ -95,7 +95,10 @@ class Table:
                 continue
             column = table.column(field.name).combine_chunks()
             wkb, _ = to_canonical(column, field.geometry.encoding)
-            crs = self.crs.get(field.geometry.crs or "")
+            name = field.geometry.crs or ""
+            # By its code where it has one: its WKT1 form alone does not give that back.
+            known = name.startswith(("EPSG:", "OGC:", "ESRI:"))
+            crs = name if known else self.crs.get(name)
             frame[field.name] = geopandas.GeoSeries.from_wkb(
                 wkb.to_pandas(), crs=crs, index=frame.index
             )
