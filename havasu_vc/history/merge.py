@@ -157,7 +157,7 @@ def _merge_window(
 ) -> MergeStep:
     window = _aligned(mine, other, schemas)
     same = _row_equality(window, schemas.merged)
-    merged, conflicting, cells = _merge_cells(window, schemas.merged, policy)
+    merged, conflicting, cells = _merge_cells(window, schemas, policy)
     kinds = _kinds(window, same, conflicting)
     takes_theirs = _decided(window, kinds, policy)
     result = [
@@ -257,9 +257,10 @@ def _row_equality(window: _Window, merged: Schema) -> Mask:
 
 
 def _merge_cells(
-    window: _Window, merged: Schema, policy: MergePolicy
+    window: _Window, schemas: MergeSchemas, policy: MergePolicy
 ) -> tuple[list[pa.Array], Mask, list[tuple[str, Mask]]]:
     """Return the merged columns, the rows with a conflict in some cell, and the cells."""
+    merged, known = schemas.merged, schemas.ours.by_id.keys() & schemas.theirs.by_id.keys()
     columns: list[pa.Array] = []
     cells: list[tuple[str, Mask]] = []
     conflicting = np.zeros(len(window.touched), bool)
@@ -273,6 +274,9 @@ def _merge_cells(
     ):
         mine = ~equal_columns(base, ours, column, column)
         other = ~equal_columns(base, theirs, column, column)
+        if column.id in known:
+            # Of a row that both inserted nothing was there before: a null is a value as well.
+            mine, other = mine | ~window.in_base, other | ~window.in_base
         clash = both & mine & other & ~equal_columns(ours, theirs, column, column)
         take = other & ~mine
         if policy.fill_nulls:

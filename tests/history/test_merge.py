@@ -202,12 +202,11 @@ def expected_cells(base: Table, ours: Table, theirs: Table) -> tuple[dict[int, A
             result.pop(key, None)
             if t is not None:
                 result[key] = t
-        elif o is None or t is None:
+        elif o is None or t is None or b is None:
             conflicts.add(key)
         else:
-            was = b or (None, None)
             cells = []
-            for before, mine, other in zip(was, o, t, strict=True):
+            for before, mine, other in zip(b, o, t, strict=True):
                 if mine == other or other == before:
                     cells.append(mine)
                 elif mine == before:
