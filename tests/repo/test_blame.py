@@ -51,7 +51,7 @@ class Model:
             self.versions[commit] = cells_at(self.repo, commit)
             self.parents[commit] = self.repo.commit_info(commit).parents
             folder = self.repo.folders(self.repo.resolve(commit)).get("points")
-            self.trees[commit] = folder and folder.internals
+            self.trees[commit] = None if folder is None else folder.internals
 
     def blame(self, commit: str, key: int, column: int | None) -> str:
         while True:
