@@ -384,9 +384,7 @@ class CorruptDatasetError(CorruptionError):
     kind = ErrorKind.CORRUPT_DATASET
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(
-            f"{path}: {reason}", hints=("`havasu-vc fsck` lists all that is wrong",)
-        )
+        super().__init__(f"{path}: {reason}", hints=("`havasu-vc fsck` lists all that is wrong",))
         self.path = path
         self.reason = reason
 
