@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.history.blame import Blamed, Walked, blame
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.blames import Blame
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.filters import parse_key
@@ -29,53 +28,11 @@ from havasu_vc.store.trees import DatasetFolder, find_entry
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Blame", "BlamedRow", "DatasetVersions", "blame_dataset", "keys_batch"]
+__all__ = ["DatasetVersions", "blame_dataset", "keys_batch", "read_row"]
 
 REMEMBERED = 64
 MOST_SORTED = 1 << 20
 """Rows up to which blame of a whole table comes in key order rather than file order."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlamedRow:
-    """Who last changed one row, or each of its cells."""
-
-    key: tuple[Any, ...]
-    """Key values, in schema order."""
-    commit: CommitInfo | None
-    """Who last changed the row; None when cells were asked for."""
-    cells: Mapping[str, CommitInfo]
-    """Who last changed each cell, by column; empty when none were asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """Who last changed the rows of a dataset, or their cells."""
-
-    path: str
-    """The dataset."""
-    revision: str
-    """The commit at which it was looked at."""
-    key: tuple[str, ...]
-    """The key's columns."""
-    columns: tuple[str, ...]
-    """The columns whose cells are told; none when whole rows are."""
-    commits: tuple[CommitInfo, ...]
-    """All commits that something is blamed on."""
-    batches: Iterator[pa.RecordBatch]
-    """`key`, a struct of the key's columns; then `commit`, or `cells`, a struct with a field
-    for each column: places in `commits` as int32. Read once."""
-
-    def rows(self) -> Iterator[BlamedRow]:
-        """Yield each row as a value of Python."""
-        for batch in self.batches:
-            for value in batch.to_pylist():
-                key = tuple(value["key"].values())
-                if self.columns:
-                    cells = {name: self.commits[at] for name, at in value["cells"].items()}
-                    yield BlamedRow(key, None, cells)
-                else:
-                    yield BlamedRow(key, self.commits[value["commit"]], {})
 
 
 def blame_dataset(
@@ -135,6 +92,19 @@ def keys_batch(keys: Sequence[Any], schema: Schema) -> pa.RecordBatch:
     except (pa.ArrowException, OverflowError) as error:
         raise InvalidArgumentError(f"a value cannot be a key: {error}") from error
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def read_row(repo: OpenRepo, path: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
+    """Return the row that has a key at a revision."""
+    view = repo.dataset(path, revision)
+    if not view.key:
+        raise InvalidArgumentError(f"{view.path} has no key to name a row by")
+    wanted = keys_batch([key], view.schema)
+    with repo.settings.open_engine(0) as engine:
+        chosen = ChosenRows(wanted, view.schema, engine)
+    _require_rows(view, chosen, wanted)
+    row: dict[str, Any] = chosen.rows(view).to_pylist()[0]
+    return row
 
 
 def _column(view: HavasuDataset, name: str) -> int:

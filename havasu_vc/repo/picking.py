@@ -8,8 +8,12 @@ dropped exactly as with a merge.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.merging import MergePolicy
+from havasu_vc.model.changes import count_changes
+from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.merge_state import MergeState
 from havasu_vc.repo.merging import MergeResult, merge_commits, require_calm
 from havasu_vc.repo.opened import OpenRepo
@@ -39,7 +43,7 @@ def revert(
         kind="revert",
         base=undone.id,
     )
-    return merge_commits(repo, state, dry_run=not commit)
+    return _counted(repo, merge_commits(repo, state, dry_run=not commit), ours)
 
 
 def cherry_pick(
@@ -67,7 +71,18 @@ def cherry_pick(
         base=parent,
         author=picked.author,
     )
-    return merge_commits(repo, state, dry_run=not commit)
+    return _counted(repo, merge_commits(repo, state, dry_run=not commit), ours)
+
+
+def _counted(repo: OpenRepo, result: MergeResult, ours: str) -> MergeResult:
+    """Return a result that also counts the rows of datasets that were taken as they are."""
+    if result.commit in (None, ours):
+        return result
+    changes = dict(result.changes)
+    for diff in diff_revisions(repo, repo.resolve(ours), repo.resolve(str(result.commit))):
+        if diff.path not in changes:
+            changes[diff.path] = count_changes(diff.changes)
+    return replace(result, changes=changes)
 
 
 def _message(undone: Commit, parent: str) -> str:

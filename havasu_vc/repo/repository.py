@@ -16,23 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc.errors import (
-    NotYetSupportedError,
-)
+from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.settings import Settings
+from havasu_vc.store import refs
 from havasu_vc.store.index import mend, switch_worktree
-from havasu_vc.store.refs import (
-    Branch,
-    Tag,
-    create_branch,
-    create_tag,
-    delete_branch,
-    delete_tag,
-    list_branches,
-    list_tags,
-)
+from havasu_vc.store.refs import Branch, Tag
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
@@ -42,18 +32,13 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
     from havasu_vc.exchange.source import SourceOptions
+    from havasu_vc.model.blames import Blame
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.merging import MergeResult
-    from havasu_vc.repo.results import (
-        CommitResult,
-        ExportResult,
-        GcResult,
-        ImportResult,
-        Problem,
-    )
+    from havasu_vc.repo.results import CommitResult, ExportResult, GcResult, ImportResult, Problem
     from havasu_vc.repo.tables import Table
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.configuration import GitConfig
@@ -204,6 +189,18 @@ class Repo:
         return show(self.opened, revision, filters)
 
     create_patch = show
+
+    def blame(self, dataset: str, **options: Any) -> Blame:
+        """Return who last changed rows; options: keys, columns (for cells), revision."""
+        from havasu_vc.repo.blaming import blame_dataset
+
+        return blame_dataset(self.opened, dataset, **options)
+
+    def row(self, dataset: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
+        """Return a row at a revision, by its key: a value, a tuple, or text as in a filter."""
+        from havasu_vc.repo.blaming import read_row
+
+        return read_row(self.opened, dataset, key, revision)
 
     # Taking in and giving out
 
@@ -397,19 +394,45 @@ class Repo:
 
         return resolve(self.opened, filters, Resolution(**resolution))
 
+    # Undoing and bringing again
+
+    def revert(self, revision: str, **options: Any) -> MergeResult:
+        """Commit the opposite of a commit; options: mainline, message, commit, policy."""
+        from havasu_vc.repo.picking import revert
+
+        return revert(self.opened, revision, **options)
+
+    def cherry_pick(self, revision: str, **options: Any) -> MergeResult:
+        """Commit again what a commit changed; options: those of `revert`, and record."""
+        from havasu_vc.repo.picking import cherry_pick
+
+        return cherry_pick(self.opened, revision, **options)
+
+    def restore(self, filters: Sequence[str] = (), **options: Any) -> CommitResult:
+        """Commit datasets, rows or meta items as they were; options: source, message, dry_run."""
+        from havasu_vc.repo.restoring import restore
+
+        return restore(self.opened, filters, **options)
+
+    def reset(self, revision: str = "HEAD", *, mode: str = "mixed") -> str:
+        """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does."""
+        from havasu_vc.repo.resetting import reset
+
+        return reset(self.opened, revision, mode=mode)
+
     # Branches and tags
 
     def branches(self, *, remote: bool = False) -> tuple[Branch, ...]:
         """Return the branches."""
-        return tuple(list_branches(self.git, remote=remote))
+        return tuple(refs.list_branches(self.git, remote=remote))
 
     def create_branch(self, name: str, start: str = "HEAD") -> None:
         """Make a branch."""
-        create_branch(self.git, name, self._commit(start))
+        refs.create_branch(self.git, name, self._commit(start))
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
         """Remove a branch; with `force` also one that is merged nowhere."""
-        delete_branch(self.git, name, force=force)
+        refs.delete_branch(self.git, name, force=force)
 
     def switch(
         self,
@@ -432,15 +455,15 @@ class Repo:
 
     def tags(self) -> tuple[Tag, ...]:
         """Return the tags."""
-        return tuple(list_tags(self.git))
+        return tuple(refs.list_tags(self.git))
 
     def create_tag(self, name: str, revision: str = "HEAD", *, message: str | None = None) -> None:
         """Name a commit."""
-        create_tag(self.git, name, self._commit(revision), message=message)
+        refs.create_tag(self.git, name, self._commit(revision), message=message)
 
     def delete_tag(self, name: str) -> None:
         """Remove a tag."""
-        delete_tag(self.git, name)
+        refs.delete_tag(self.git, name)
 
     def _commit(self, revision: str) -> str:
         commit = self.resolve(revision).commit

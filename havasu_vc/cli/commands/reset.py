@@ -1,0 +1,37 @@
+"""`havasu-vc reset`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.commands.switch import tell_head
+from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.writers.commits import ABBREVIATED
+
+__all__ = ["command"]
+
+
+@click.command("reset", cls=Command)
+@click.argument("revision", metavar="[REV]", default="HEAD", shell_complete=complete_revisions)
+@click.option("--soft", "mode", flag_value="soft", help="Leave your files and the index alone.")
+@click.option(
+    "--mixed", "mode", flag_value="mixed", default="mixed", help="Leave your files alone; default."
+)
+@click.option("--hard", "mode", flag_value="hard", help="Drop edits that are not committed.")
+@click.option("--keep", "mode", flag_value="keep", help="Refuse where edits would be lost.")
+@click.pass_obj
+def command(invocation: Invocation, revision: str, mode: str) -> None:
+    """Move the current branch to the commit REV, as git does.
+
+    Datasets follow the branch in every mode. The commits that are left behind stay in
+    the reflog: `havasu-vc reset HEAD@{1}` takes the move back.
+    """
+    repo = invocation.open_repo()
+    commit = repo.reset(revision, mode=mode)
+    if repo.head_branch is None:
+        tell_head(invocation, repo)
+        return
+    subject = repo.commit_info(commit).message.partition("\n")[0]
+    invocation.say(f"{repo.head_branch} is now at {commit[:ABBREVIATED]} {subject}")

@@ -1,0 +1,47 @@
+"""`restore` and `reset` on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+from tests.support.git import run_git
+
+
+def test_a_row_comes_back(run: Run, repo: Path) -> None:
+    result = succeed(run("restore", "points:feature:3"))
+
+    assert "points: 1 insert" in result.output
+    assert run_git("log", "-1", "--format=%s", cwd=repo) == ("Restore points:feature:3 from HEAD^")
+    assert run_git("status", "--porcelain", cwd=repo) == ""
+
+
+def test_everything_comes_back(run: Run, repo: Path) -> None:
+    assert "1 insert, 1 update, 1 delete" in succeed(run("restore", "-n")).output
+    succeed(run("restore", "-s", "HEAD^", "-m", "As it was"))
+
+    assert run_git("diff", "HEAD", "HEAD~2", cwd=repo) == ""
+    assert run_git("log", "-1", "--format=%s", cwd=repo) == "As it was"
+    assert run("restore", "-s", "HEAD~2").exit_code == 44
+
+
+def test_what_is_not_there_is_refused(run: Run) -> None:
+    assert run("restore", "nothing").exit_code == 2
+    assert run("restore", "points:feature:99").exit_code == 40
+    assert run("restore", "-s", "nothing").exit_code == 47
+
+
+@pytest.mark.parametrize("mode", ["--soft", "--mixed", "--hard", "--keep", None])
+def test_the_branch_moves(run: Run, repo: Path, mode: str | None) -> None:
+    options = [mode] if mode else []
+    result = succeed(run("reset", *options, "HEAD^"))
+
+    assert result.output.startswith("main is now at ")
+    assert run_git("log", "--format=%s", cwd=repo) == "First"
+    assert run_git("status", "--porcelain", cwd=repo) == ""
+    succeed(run("reset", *options, "HEAD@{1}"))
+    assert run_git("log", "-1", "--format=%s", cwd=repo) == "Second"
+
+
+def test_resetting_to_nothing_is_refused(run: Run) -> None:
+    assert run("reset", "nothing").exit_code == 47

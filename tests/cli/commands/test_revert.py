@@ -1,0 +1,97 @@
+"""`revert` and `cherry-pick` on the command line."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run, succeed
+from tests.support.git import run_git
+
+
+def write(run: Run, folder: Path, text: str, message: str) -> None:
+    source = folder / "points.csv"
+    source.write_text("id,name,height,lon,lat\n" + text)
+    succeed(
+        run(
+            "import",
+            source,
+            "--primary-key",
+            "id",
+            "--crs",
+            "EPSG:4326",
+            "--replace",
+            "-m",
+            message,
+        )
+    )
+
+
+THIRD = "1,ONE,1.5,174.5,-41.0\n2,zwei,2.5,174.6,-41.1\n4,four,4.5,174.8,-41.3\n"
+
+
+def test_a_commit_is_reverted(run: Run, repo: Path) -> None:
+    result = succeed(run("revert", "HEAD"))
+
+    assert '] Revert "Second"' in result.output
+    assert "points: 1 insert, 1 update, 1 delete" in result.output
+    assert run_git("status", "--porcelain", cwd=repo) == ""
+    assert run("diff", "HEAD~2...HEAD", "--exit-code").exit_code == 0
+    assert run_git("log", "-1", "--format=%b", cwd=repo).startswith("This reverts commit ")
+
+
+def test_the_message_may_be_another(run: Run, repo: Path) -> None:
+    succeed(run("revert", "HEAD", "-m", "Undo it"))
+
+    assert run_git("log", "-1", "--format=%B", cwd=repo).strip() == "Undo it"
+
+
+def test_conflicts_wait_and_are_concluded(run: Run, repo: Path, tmp_path: Path) -> None:
+    write(run, tmp_path, THIRD, "Third")
+
+    said = succeed(run("revert", "HEAD^")).output
+    assert "points: 1 conflict" in said
+    assert "merge --continue" in said
+    assert run("revert", "HEAD^").exit_code == 20
+    assert run("revert", "--continue").exit_code == 21
+    succeed(run("resolve", "--all", "--with", "ours"))
+    result = succeed(run("revert", "--continue"))
+
+    assert '] Revert "Second"' in result.output
+    assert run_git("rev-list", "--count", "HEAD", cwd=repo) == "4"
+    assert run_git("status", "--porcelain", cwd=repo) == ""
+
+
+def test_trying_and_dropping(run: Run, repo: Path, tmp_path: Path) -> None:
+    assert "no conflicts" in succeed(run("revert", "-n", "HEAD")).output
+    write(run, tmp_path, THIRD, "Third")
+    head = run_git("rev-parse", "HEAD", cwd=repo)
+
+    assert "There would be conflicts" in succeed(run("revert", "-n", "HEAD^")).output
+    succeed(run("revert", "HEAD^"))
+    assert "HEAD is where it was" in succeed(run("revert", "--abort")).output
+
+    assert run_git("rev-parse", "HEAD", cwd=repo) == head
+    succeed(run("revert", "HEAD^", "-X", "theirs"))
+
+
+def test_a_commit_is_picked(run: Run, repo: Path) -> None:
+    picked = run_git("rev-parse", "HEAD", cwd=repo)
+    succeed(run("switch", "-c", "other", "HEAD^"))
+
+    result = succeed(run("cherry-pick", "-x", picked))
+
+    assert "[other " in result.output
+    assert run_git("rev-parse", "HEAD^{tree}", cwd=repo) == run_git(
+        "rev-parse", f"{picked}^{{tree}}", cwd=repo
+    )
+    info = json.loads(succeed(run("log", "-n1", "-o", "json")).stdout)[0]
+    assert f"(cherry picked from commit {picked})" in info["message"]
+    assert "has it like that already" in succeed(run("cherry-pick", picked)).output
+
+
+def test_what_makes_no_sense_is_refused(run: Run) -> None:
+    for command in ("revert", "cherry-pick"):
+        assert run(command).exit_code == 2
+        assert run(command, "HEAD", "--abort").exit_code == 2
+        assert run(command, "--abort").exit_code == 20
+        assert run(command, "nothing").exit_code == 47
+        assert run(command, "HEAD", "--mainline", "1").exit_code == 2
