@@ -43,6 +43,8 @@ _HEADER_KEYS = ("kart.patch/v1", "sno.patch/v1")
 _DIFF_KEYS = ("kart.diff/v1+hexwkb", "sno.diff/v1+hexwkb")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+_BREAKING = re.compile(r"[\x00-\x1f<>]")
 
 
 class FeatureForm(StrEnum):
@@ -129,8 +131,8 @@ def parse_patch(source: bytes | BinaryIO, limit: int = MOST_PATCH_BYTES) -> Patc
     return Patch(
         datasets,
         _text(header, "message") or "",
-        _text(header, "authorName"),
-        _text(header, "authorEmail"),
+        _identity(header, "authorName"),
+        _identity(header, "authorEmail"),
         _parse_time(_text(header, "authorTime")),
         _parse_offset(_text(header, "authorTimeOffset")),
         base,
@@ -183,8 +185,20 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
 
 def _text(header: Mapping[str, Any], key: str) -> str | None:
     value = header.get(key)
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return None
+    if not isinstance(value, str):
         raise PatchError(f"{key} of the patch must be text, not {_kind(value)}")
+    if _NO_TEXT.search(value):
+        raise PatchError(f"{key} of the patch holds a character that git cannot store")
+    return value
+
+
+def _identity(header: Mapping[str, Any], key: str) -> str | None:
+    """Return a name or an address, which must not break the line of a commit."""
+    value = _text(header, key)
+    if value is not None and (not value.strip() or _BREAKING.search(value)):
+        raise PatchError(f"{key} of the patch cannot be that of a commit: {_short(value)}")
     return value
 
 
@@ -197,7 +211,10 @@ def _parse_time(text: str | None) -> int | None:
         raise PatchError(f"authorTime of the patch is not a time: {_short(text)}") from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    if seconds < 0:
+        raise PatchError(f"authorTime of the patch is before 1970: {_short(text)}")
+    return seconds
 
 
 def _parse_offset(text: str | None) -> int | None:

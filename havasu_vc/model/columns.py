@@ -134,6 +134,8 @@ def schema_of(
         field = _field_of(column, known, new_id)
         position = column.get("primaryKeyIndex")
         if position is not None:
+            if not isinstance(position, int):
+                raise SchemaViolationError(f"primaryKeyIndex of {field.name!r} is not a number")
             field = replace(field, required=True)
             keys.append((position, field.id))
         elif field.id in (base.identifier_ids if base is not None else ()):
@@ -191,7 +193,12 @@ def _parse_type(
         encoding = Encoding.EWKB
         if old is not None and old.geometry is not None:
             encoding = old.geometry.encoding
-        geometry = Geometry(encoding, column.get("geometryCRS"), column.get("geometryType"))
+        crs, shape = column.get("geometryCRS"), column.get("geometryType")
+        if crs is not None and not isinstance(crs, str):
+            raise ValueError("geometryCRS must be text")
+        if shape is not None and not isinstance(shape, str):
+            raise ValueError("geometryType must be text")
+        geometry = Geometry(encoding, crs, shape)
         return (Primitive.BINARY if encoding.is_binary else Primitive.STRING), geometry
     return _parse_plain(str(kind), column, new_id), None
 

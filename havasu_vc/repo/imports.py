@@ -128,7 +128,7 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
             raise InvalidArgumentError(
                 "one name cannot stand for several layers", hints=("write LAYER:DATASET",)
             )
-        paths = [request.destination.strip("/")]
+        paths = [request.destination.rstrip("/")]
     paths = paths or [None] * len(sources)
     named = [(s, p if p is not None else s.name) for s, p in zip(sources, paths, strict=True)]
     twice = {path for _, path in named if [p for _, p in named].count(path) > 1}

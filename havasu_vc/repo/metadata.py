@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,16 +14,22 @@ from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolatio
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
+from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.evolving import evolved, rekeyed
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 
-__all__ = ["edit_meta", "get_meta", "set_meta"]
+__all__ = ["check_shapes", "edit_meta", "get_meta", "set_meta"]
 
 TEXTS = ("title", "description")
 LONGEST_TEXT = 1 << 20
+_SHAPE = re.compile(
+    r"(GEOMETRY|(MULTI)?(POINT|LINESTRING|POLYGON|CURVE|SURFACE)|GEOMETRYCOLLECTION"
+    r"|CIRCULARSTRING|COMPOUNDCURVE|CURVEPOLYGON|POLYHEDRALSURFACE|TIN|TRIANGLE)( (Z|M|ZM))?"
+)
+_CRS_ITEM = re.compile(r"crs/[^/]{1,200}\.wkt")
 
 
 def get_meta(repo: OpenRepo, path: str, names: Sequence[str], revision: str) -> dict[str, Any]:
@@ -75,7 +82,7 @@ def meta_documents(
             schema = _schema(view, value)
         elif name in TEXTS:
             documents[f"meta/{name}"] = None if value is None else _text(name, value)
-        elif name.startswith("crs/") and name.endswith(".wkt"):
+        elif _CRS_ITEM.fullmatch(name) and unsafe_reason(name) is None:
             documents[f"meta/{name}"] = None if value is None else _crs(value)
         else:
             raise InvalidArgumentError(
@@ -94,6 +101,8 @@ def _schema(view: HavasuDataset, value: Any) -> Schema:
     if isinstance(value, str):
         try:
             value = json.loads(value)
+        except RecursionError as error:
+            raise SchemaViolationError("the schema nests too deeply") from error
         except ValueError as error:
             raise SchemaViolationError(f"the schema is not JSON: {error}") from error
     if not isinstance(value, list):
@@ -104,13 +113,34 @@ def _schema(view: HavasuDataset, value: Any) -> Schema:
     new_id = field_ids(view.properties.last_column_id)
     schema = with_stored_names(schema_of(value, view.schema, new_id=new_id))
     check_evolution(view.schema, schema)
+    check_shapes(schema, view.schema)
     return schema
+
+
+def check_shapes(schema: Schema, old: Schema | None = None) -> None:
+    """Raise unless the geometry types that columns newly announce exist."""
+    for field in schema.geometries:
+        shape = None if field.geometry is None else field.geometry.shape
+        before = None if old is None else old.by_id.get(field.id)
+        if (
+            shape is None
+            or _SHAPE.fullmatch(shape)
+            or (before and before.geometry == field.geometry)
+        ):
+            continue
+        raise SchemaViolationError(
+            f"column {field.name!r} cannot be of the geometry type {shape!r}",
+            hints=("types are GEOMETRY, POINT, MULTIPOLYGON Z and the like",),
+        )
 
 
 def _text(name: str, value: Any) -> bytes:
     if not isinstance(value, str):
         raise InvalidArgumentError(f"{name} is text")
-    data = value.encode()
+    try:
+        data = value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name} holds a character that is none") from error
     if len(data) > LONGEST_TEXT:
         raise InvalidArgumentError(f"{name} has {len(data):,} bytes, more than it may")
     return data

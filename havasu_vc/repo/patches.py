@@ -33,7 +33,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.evolving import evolved
-from havasu_vc.repo.metadata import meta_documents
+from havasu_vc.repo.metadata import check_shapes, meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
@@ -117,6 +117,7 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -
             hints=("`havasu-vc data ls` lists the datasets",),
         )
     schema = schema_of(columns)
+    check_shapes(schema)
     folder = MemoryFolder()
     nowhere = HavasuDataset(part.path, folder, storage)
     nowhere.__dict__["schema"] = schema

@@ -21,6 +21,7 @@ __all__ = [
 
 _SIGNATURE = re.compile(r"(.*?) ?<([^>]*)>(?: (-?\d+) ([+-])(\d\d+)(\d\d))?")
 _ID = re.compile(r"[0-9a-f]{40}")
+_BREAKING = re.compile(r"[\0\n<>]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,10 @@ def format_commit(
     message: str,
 ) -> bytes:
     """Return the bytes of a commit."""
+    for who in (author, committer):
+        # git could not read a commit whose lines these break.
+        if _BREAKING.search(who.name + who.email) or who.time < 0:
+            raise ValueError(f"{who!r} cannot be written")
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     lines += [f"author {author}", f"committer {committer}", "", message]
     return "\n".join(lines).encode("utf-8", "surrogateescape")

@@ -22,7 +22,7 @@ from havasu_vc.errors import HavasuError, LockedError, NoBranchError
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.store.objects import ObjectId, read_object
 from havasu_vc.store.preparation import is_prepared, prepare
-from havasu_vc.store.refs import read_head, read_ref
+from havasu_vc.store.refs import check_ref_name, read_head, read_ref
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
 from havasu_vc.store.trees import find_entry
@@ -97,6 +97,8 @@ def switch_worktree(
     git does the work, so what is not committed is kept or refused as it does. `create`
     makes the branch, at `start` or HEAD; `discard` drops edits that are in the way.
     """
+    if create:
+        check_ref_name(target)
     is_branch = create or read_ref(repository, f"refs/heads/{target}") is not None
     if repository.is_bare or repository.is_kart:
         _point_head(repository, target, is_branch=is_branch, create=create, start=start)

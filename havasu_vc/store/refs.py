@@ -175,7 +175,8 @@ def check_ref_name(name: str) -> None:
     if name in ("HEAD", "@") or name.startswith("-"):
         raise InvalidNameError(name, "git gives it another meaning")
     try:
-        valid = pygit2.reference_is_valid_name(_BRANCHES + name)
+        # libgit2 would see the name only up to a NUL.
+        valid = "\0" not in name and pygit2.reference_is_valid_name(_BRANCHES + name)
     except (ValueError, pygit2.GitError):
         valid = False
     if not valid:
