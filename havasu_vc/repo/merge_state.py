@@ -107,13 +107,15 @@ class MergeState:
     conflicts: tuple[DatasetConflicts, ...] = ()
     """By dataset."""
     kind: str = "merge"
-    """What the commit is: `merge`, `squash`, `cherry-pick` or `revert`."""
+    """What the commit is: `merge`, `squash`, `cherry-pick`, `revert` or `rebase`."""
     base: str | None = None
     """The revision that both sides are compared with; None for their merge base."""
     parents: tuple[str, ...] = ()
     """The commit's parents after HEAD."""
     author: Signature | None = None
     """Who made the change, where that is somebody else."""
+    takes_over: bool = False
+    """Whether git began it and will conclude it."""
 
     @property
     def unresolved(self) -> int:
@@ -173,6 +175,7 @@ def write_state(git: GitRepository, state: MergeState) -> None:
         "base": state.base,
         "parents": list(state.parents),
         "author": None if state.author is None else str(state.author),
+        "takes_over": state.takes_over,
         "datasets": datasets,
     }
     replace_file(folder / "state.json", json.dumps(document, indent=1).encode())
@@ -220,6 +223,7 @@ def read_state(git: GitRepository) -> MergeState | None:
             None if value["base"] is None else _text(value["base"]),
             tuple(map(_text, value["parents"])),
             None if value["author"] is None else parse_signature(_text(value["author"])),
+            value.get("takes_over") is True,
         )
     except CorruptionError:
         raise

@@ -41,8 +41,11 @@ __all__ = [
     "abort_merge",
     "continue_merge",
     "merge",
+    "merge_base_of",
     "merge_commits",
+    "merge_trees",
     "require_calm",
+    "require_resolved",
 ]
 
 FAST_FORWARD = ("auto", "only", "never")
@@ -89,7 +92,7 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     ours, theirs = repo.resolve("HEAD"), repo.resolve(request.revision)
     if ours.commit is None or theirs.commit is None:
         raise InvalidArgumentError(f"{request.revision} is no commit")
-    base = _base(repo, ours.commit, theirs.commit, request.revision)
+    base = merge_base_of(repo, ours.commit, theirs.commit, request.revision)
     if base == theirs.commit:
         return MergeResult("up-to-date", ours.commit)
     if base == ours.commit and request.fast_forward != "never" and not request.squash:
@@ -119,19 +122,28 @@ def _message(repo: OpenRepo, name: str) -> str:
 
 def require_calm(repo: OpenRepo) -> None:
     """Raise when something else is half done."""
-    if read_state(repo.git) is not None:
+    state = read_state(repo.git)
+    if state is not None and state.takes_over and repo.git.operation is Operation.NONE:
+        # git ended it without us.
+        drop_state(repo.git)
+    elif state is not None:
         raise StateError(
             "a merge waits for its conflicts to be resolved",
             hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
         )
-    if repo.git.operation is not Operation.NONE:
-        raise StateError(
-            f"a {repo.git.operation.value} of git is half done",
-            hints=(f"`git {repo.git.operation.value} --abort` or finish it first",),
+    operation = repo.git.operation
+    if operation is not Operation.NONE:
+        taken = operation not in (Operation.BISECT, Operation.APPLY)
+        hint = (
+            "`havasu-vc merge --continue` concludes it, `havasu-vc merge --abort` drops it"
+            if taken
+            else f"finish or drop it with `git {operation.value}` first"
         )
+        raise StateError(f"a {operation.value} of git is half done", hints=(hint,))
 
 
-def _base(repo: OpenRepo, ours: str, theirs: str, name: str) -> str:
+def merge_base_of(repo: OpenRepo, ours: str, theirs: str, name: str) -> str:
+    """Return the commit that both sides came from."""
     bases = repo.git.git("merge-base", "--all", ours, theirs, check=False).text.split()
     if not bases:
         raise StateError(
@@ -159,14 +171,16 @@ def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeRe
 
 def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -> MergeResult:
     """Merge from the three commits; with resolutions, when `state` has some."""
-    base = state.base or _base(repo, state.ours, state.theirs, state.name)
+    base = state.base or merge_base_of(repo, state.ours, state.theirs, state.name)
     revisions = tuple(repo.resolve(commit) for commit in (base, state.ours, state.theirs))
-    files = dict(merge_files(repo, *(revision.tree for revision in revisions)))
+    # What git began, it merges the user's files of.
+    trees = [revision.tree for revision in revisions]
+    files = {} if state.takes_over else dict(merge_files(repo, *trees))
     if files.get(ATTRIBUTES_FILE, b"") is None:
         # What stands in it is as true of the other datasets.
         del files[ATTRIBUTES_FILE]
     with Transaction(repo) as transaction:
-        merged = _datasets(repo, transaction, revisions, state)
+        merged = merge_trees(repo, transaction, revisions, state)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
         edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
         changes = {edit.path: edit.counts for edit in edits}
@@ -192,7 +206,7 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
     return MergeResult(kind, commit, changes)
 
 
-def _datasets(
+def merge_trees(
     repo: OpenRepo,
     transaction: Transaction,
     revisions: tuple[Revision, ...],
@@ -225,11 +239,13 @@ def _datasets(
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
     """Conclude the merge that waits."""
     state = require_state(repo.git)
-    if state.unresolved:
-        raise ConflictError(
-            f"{state.unresolved:,} conflicts are not resolved yet",
-            hints=("`havasu-vc conflicts` shows them, `havasu-vc resolve` settles them",),
+    if state.takes_over:
+        drop_state(repo.git)
+        raise StateError(
+            f"git's {state.kind} was ended otherwise, so nothing waits any more",
+            hints=("`havasu-vc status`",),
         )
+    require_resolved(state)
     if read_head(repo.git).commit != state.ours:
         raise StateError(
             "HEAD has moved since the merge began",
@@ -238,6 +254,15 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
     if message is not None:
         state = replace(state, message=message)
     return merge_commits(repo, state)
+
+
+def require_resolved(state: MergeState) -> None:
+    """Raise while conflicts wait."""
+    if state.unresolved:
+        raise ConflictError(
+            f"{state.unresolved:,} conflicts are not resolved yet",
+            hints=("`havasu-vc conflicts` shows them, `havasu-vc resolve` settles them",),
+        )
 
 
 def abort_merge(repo: OpenRepo) -> None:

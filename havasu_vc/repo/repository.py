@@ -354,14 +354,14 @@ class Repo:
         return merge(self.opened, MergeRequest(revision, **options))
 
     def continue_merge(self, *, message: str | None = None) -> MergeResult:
-        """Conclude a merge whose conflicts are resolved."""
-        from havasu_vc.repo.merging import continue_merge
+        """Conclude a merge whose conflicts are resolved, or take over what git stopped."""
+        from havasu_vc.repo.takeover import continue_merge
 
         return continue_merge(self.opened, message=message)
 
     def abort_merge(self) -> None:
-        """Drop a merge that waits."""
-        from havasu_vc.repo.merging import abort_merge
+        """Drop a merge that waits, also one that git began."""
+        from havasu_vc.repo.takeover import abort_merge
 
         abort_merge(self.opened)
 

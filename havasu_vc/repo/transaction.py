@@ -20,13 +20,18 @@ from typing import TYPE_CHECKING, Self
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.errors import ConcurrentChangeError, DatasetNotFoundError
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StateError,
+)
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.store.commits import Signature, format_commit, read_commit
-from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock
@@ -35,12 +40,12 @@ from havasu_vc.store.objects import (
     ObjectId,
     ObjectKind,
     ObjectSource,
-    ObjectWriter,
     object_id,
 )
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, move_head, read_head
-from havasu_vc.store.trees import find_entry, tree_difference
+from havasu_vc.store.repository import Operation
+from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -126,6 +131,8 @@ class Transaction:
         brought onto its new head row by row, and only a true conflict is reported; but a
         merge is refused.
         """
+        _check_message(message)
+        self._require_settled([*(edit.path for edit in edits), *removed])
         head = self.head
         with exclusive_lock(self._git.data_folder / "commit-lock", patience=PATIENCE):
             for _ in range(ATTEMPTS):
@@ -141,6 +148,48 @@ class Transaction:
                 with suppress(ConcurrentChangeError):
                     return self._try(plan, head)
         raise _moved()
+
+    def stage(self, edits: Sequence[TreeEdit], merge: MergedTree) -> dict[str, dict[str, str]]:
+        """Store what a commit would hold of datasets; return their blobs by dataset and path.
+
+        No commit is made and no tree is stored, so that nothing is left over when git makes
+        these of its index.
+        """
+        self._adopt(edits)
+        draft = _Draft(self._git.objects)
+        plan = _Plan(tuple(edits), "", None, (), merge)
+        tree = write_tree(draft, self._tree(self.head), plan.edits, plan.changes())
+        found: dict[str, dict[str, str]] = {}
+        with self._git.writer() as writer:
+            for path in plan.paths:
+                folder = f"{path}/{HAVASU_MARKER}"
+                blobs = found.setdefault(path, {})
+                for entry in blobs_below(draft, tree, folder):
+                    blobs[f"{folder}/{entry.name}"] = entry.id
+                    if draft.has(entry.id):
+                        writer.write("blob", draft.read(entry.id)[1])
+            writer.flush()
+        return found
+
+    def _require_settled(self, paths: Sequence[str]) -> None:
+        """Raise when git is in the middle of merging a dataset.
+
+        A commit brings the index up to itself, which would look as if our side were the merge.
+        """
+        operation = self._git.operation
+        squash = self._git.git_directory / "SQUASH_MSG"
+        if not paths or (operation is Operation.NONE and not squash.exists()):
+            return
+        folders = [f"{path}/{HAVASU_MARKER}" for path in paths]
+        compare = ("diff-index", "--cached", "--quiet", "HEAD", "--", *folders)
+        if self._git.git(*compare, check=False).code == 1:
+            what = "squash" if operation is Operation.NONE else operation.value
+            raise StateError(
+                f"a {what} of git is half done and changes {' or '.join(paths)}",
+                hints=(
+                    "`havasu-vc merge --continue` concludes it, `havasu-vc merge --abort` drops it",
+                ),
+            )
 
     def _rebased(self, edits: Sequence[TreeEdit], old: Head, new: Head) -> list[TreeEdit]:
         revisions = [self._repo.resolve(head.commit or "[EMPTY]") for head in (old, new)]
@@ -209,6 +258,15 @@ def _moved() -> ConcurrentChangeError:
     )
 
 
+def _check_message(message: str) -> None:
+    try:
+        message.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError("the message holds a character that is none") from error
+    if "\0" in message:
+        raise InvalidArgumentError("the message holds a NUL, which git cannot store")
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """A commit to make."""
@@ -243,7 +301,7 @@ class _Plan:
 
 
 def write_tree(
-    writer: ObjectWriter, base: str | None, edits: Sequence[TreeEdit], changes: dict[str, Change]
+    writer: ObjectSink, base: str | None, edits: Sequence[TreeEdit], changes: dict[str, Change]
 ) -> str:
     """Write the trees that changes make of a base, guards included; return the root's id.
 
@@ -276,6 +334,10 @@ class _Draft:
         identity = object_id(kind, data)
         self._objects[identity] = (kind, data)
         return identity
+
+    def has(self, object_id: ObjectId) -> bool:
+        """Whether an object was taken in here."""
+        return object_id in self._objects
 
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object that was taken in or that is stored."""

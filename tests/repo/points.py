@@ -82,3 +82,29 @@ def assert_clean(repo: Repo) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     for path in repo.datasets():
         repo.dataset(path).check_guard()
+
+
+def merged_rows(
+    base: Rows, ours: Rows, theirs: Rows
+) -> tuple[dict[int, tuple[object, ...]], set[int]]:
+    """Merge dicts cell by cell; return the rows and the keys in conflict."""
+    rows: dict[int, tuple[object, ...]] = {}
+    clashes = set()
+    for key in base.keys() | ours.keys() | theirs.keys():
+        old, mine, other = base.get(key), ours.get(key), theirs.get(key)
+        if mine == other or other == old:
+            result: tuple[object, ...] | None = mine
+        elif mine == old:
+            result = other
+        elif mine is None or other is None or old is None:
+            clashes.add(key)
+            continue
+        else:
+            result = ()
+            for before, left, right in zip(old, mine, other, strict=True):
+                if before != left and before != right and left != right:
+                    clashes.add(key)
+                result += (right if left == before else left,)
+        if result is not None:
+            rows[key] = result
+    return {key: row for key, row in sorted(rows.items()) if key not in clashes}, clashes

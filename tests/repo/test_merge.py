@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo import Repo, Settings
-from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
+from tests.repo.points import Rows, add, add_column, assert_clean, make, merged_rows, read, write
 from tests.support.git import run_git
 from tests.support.sound import frozen
 
@@ -56,7 +56,7 @@ def parents(repo: Repo, revision: str = "HEAD") -> list[str]:
     return run_git("rev-list", "--parents", "-n1", revision, cwd=repo.path).split()[1:]
 
 
-def alter(repo: Repo, change: Callable[[list[dict[str, object]]], None]) -> None:
+def alter(repo: Repo, change: Callable[[list[dict[str, object]]], object]) -> None:
     """Commit another list of columns."""
     now = repo.get_meta("points", ["schema.json"])["schema.json"]
     change(now)
@@ -91,32 +91,6 @@ def test_cells_of_one_row_merge(repo: Repo) -> None:
     assert parents(repo) == [ours, theirs]
     assert repo.commit_info().message.strip() == 'Merge branch "dev" into main'
     assert_clean(repo)
-
-
-def merged_rows(
-    base: Rows, ours: Rows, theirs: Rows
-) -> tuple[dict[int, tuple[object, ...]], set[int]]:
-    """Merge dicts cell by cell; return the rows and the keys in conflict."""
-    rows: dict[int, tuple[object, ...]] = {}
-    clashes = set()
-    for key in base.keys() | ours.keys() | theirs.keys():
-        old, mine, other = base.get(key), ours.get(key), theirs.get(key)
-        if mine == other or other == old:
-            result: tuple[object, ...] | None = mine
-        elif mine == old:
-            result = other
-        elif mine is None or other is None or old is None:
-            clashes.add(key)
-            continue
-        else:
-            result = ()
-            for before, left, right in zip(old, mine, other, strict=True):
-                if before != left and before != right and left != right:
-                    clashes.add(key)
-                result += (right if left == before else left,)
-        if result is not None:
-            rows[key] = result
-    return {key: row for key, row in sorted(rows.items()) if key not in clashes}, clashes
 
 
 @settings(max_examples=6)
