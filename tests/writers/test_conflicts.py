@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +176,11 @@ def meta_case() -> list[ConflictedDataset]:
     return [ConflictedDataset(header, (columns, title)), *types_case()]
 
 
-CASES = {
+CASES: dict[str, Callable[[], list[ConflictedDataset]]] = {
     "types": types_case,
     "hostile": hostile_case,
     "meta": meta_case,
-    "nothing": lambda: list[ConflictedDataset](),
+    "nothing": list,
 }
 
 
