@@ -99,27 +99,47 @@ run havasu-vc create-patch --output ../nikau.json
 run havasu-vc switch main
 run havasu-vc apply ../nikau.json
 
-say "8. Look after the names of things: titles and columns are versioned too."
+say "8. Merge a branch, cell by cell: tree 7 was edited on both sides, in different columns."
+run havasu-vc switch -c survey
+cat >../survey.py <<'PY'
+import pyarrow as pa
+from havasu_vc import Repo
+
+repo = Repo.open(".")
+repo.write("trees", pa.table({"id": [7, 4417], "height": [33.0, 29.5]}), message="Survey")
+repo.switch("main")
+repo.write("trees", pa.table({"id": [7], "species": ["matai"]}), message="Tree 7 is a matai")
+repo.write("trees", pa.table({"id": [4417], "height": [27.0]}), message="Storm damage")
+PY
+program ../survey.py
+run havasu-vc merge survey
+say "   The height of tree 4417 was changed to two values. That waits; all else is merged."
+run havasu-vc conflicts
+run havasu-vc resolve trees:feature:4417 --column height=ours
+run havasu-vc merge --continue -m "Survey of spring"
+run havasu-vc show HEAD
+
+say "9. Look after the names of things: titles and columns are versioned too."
 run havasu-vc meta set trees "title=Trees of the city"
 run havasu-vc tag v1 -m "As published"
 
-say "9. Give out: any revision, any format; or only what changed, for a map."
+say "10. Give out: any revision, any format; or only what changed, for a map."
 run havasu-vc export trees ../trees.gpkg
 run havasu-vc export trees@HEAD~2 ../trees-before.csv
 run havasu-vc diff HEAD~2...HEAD -o geojson --output ../changes.geojson
 head -c 300 ../changes.geojson
 echo
 
-say "10. All of it is git, and stays small: a commit stores what it changes."
+say "11. All of it is git, and stays small: a commit stores what it changes."
 run git log --oneline --all --graph
 run git fsck
 run du -sh --apparent-size .git
 
 if ! has_java; then
-    say "11. There is no JDK here, so the part with Spark is left out; install a JDK 17 to see it."
+    say "12. There is no JDK here, so the part with Spark is left out; install a JDK 17 to see it."
     exit 0
 fi
-say "11. The same work on Spark, as happens by itself with large inputs. Starting it takes a while."
+say "12. The same work on Spark, as happens by itself with large inputs. Starting it takes a while."
 run havasu-vc import ../trees.parquet trees_spark --primary-key id --engine spark
 run havasu-vc diff HEAD^...HEAD trees_spark -o feature-count --engine spark
 
