@@ -92,6 +92,11 @@ def meta_documents(
     for field in schema.geometries:
         crs = field.geometry.crs if field.geometry is not None else None
         item = f"meta/crs/{crs}.wkt"
+        if item in documents and documents[item] is None:
+            raise InvalidArgumentError(
+                f"the CRS {crs} cannot go: the column {field.name!r} is in it",
+                hints=("give the column another geometryCRS in the same change",),
+            )
         if crs is not None and item not in documents and view.folder.read(item) is None:
             documents[item] = parse_crs(crs).wkt.encode()
     return schema, documents

@@ -20,8 +20,10 @@ def points(count: int, *, start: int = 0, name: str = "row") -> pa.Table:
     return pa.table(
         {
             "id": pa.array(ids, pa.int64()),
-            "geom": pa.array([shapely.to_wkb(shapely.Point(i % 360 - 180, i % 90)) for i in ids]),
-            "name": pa.array([f"{name} {i}" for i in ids]),
+            "geom": pa.array(
+                [shapely.to_wkb(shapely.Point(i % 360 - 180, i % 90)) for i in ids], pa.binary()
+            ),
+            "name": pa.array([f"{name} {i}" for i in ids], pa.string()),
             "number": pa.array([i % 7 for i in ids], pa.int32()),
         }
     )
