@@ -19,6 +19,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.stray import sweep
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.upkeep.repair import repair_dataset
 
@@ -60,6 +61,7 @@ def repair(repo: OpenRepo, message: str | None) -> CommitResult:
             message or f"Repair {', '.join(broken)}",
             merge=MergedTree({}, internals, ()),
         )
+    sweep(repo.git, broken)
     return CommitResult(commit, repo.head_branch, {edit.path: edit.counts for edit in edits})
 
 

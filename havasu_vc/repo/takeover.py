@@ -12,11 +12,9 @@ Conflicts of rows wait and are resolved as in a merge of ours; meanwhile git wai
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import (
@@ -37,6 +35,7 @@ from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.stopped import Stopped, read_stopped, unmerged_files
+from havasu_vc.store.stray import sweep
 
 if TYPE_CHECKING:
     from havasu_vc.store.command import GitResult
@@ -103,7 +102,7 @@ def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
         internals = {path: each.internals for path, each in merged.items()}
         wanted = transaction.stage(edits, MergedTree({}, internals, ()))
     _fill_index(repo, wanted)
-    _sweep(repo, wanted)
+    sweep(repo.git, wanted)
     return MergeResult(stopped.kind, None, changes)
 
 
@@ -183,26 +182,6 @@ def _listed(repo: OpenRepo, folder: str) -> dict[str, list[tuple[bytes, bytes]]]
     return found
 
 
-def _sweep(repo: OpenRepo, datasets: Iterable[str]) -> None:
-    """Remove what git put of datasets into the work tree; nobody's own files are there."""
-    work_tree = repo.git.work_tree
-    if work_tree is None:
-        return
-    for path in datasets:
-        folder = work_tree / path / HAVASU_MARKER
-        if not folder.is_dir() or _through_link(work_tree, folder):
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        for parent in folder.relative_to(work_tree).parents[:-1]:
-            with suppress(OSError):
-                (work_tree / parent).rmdir()
-
-
-def _through_link(work_tree: Path, folder: Path) -> bool:
-    parts = folder.relative_to(work_tree).parents[:-1]
-    return folder.is_symlink() or any((work_tree / part).is_symlink() for part in parts)
-
-
 def _conclude(repo: OpenRepo, stopped: Stopped) -> GitResult:
     """Let git make the commit, and go on with what comes after."""
     command = stopped.resume
@@ -230,8 +209,7 @@ def abort_merge(repo: OpenRepo) -> None:
     for name in ("SQUASH_MSG", "MERGE_MSG"):
         if stopped.kind == "squash":
             (repo.git.git_directory / name).unlink(missing_ok=True)
-    _sweep(repo, datasets)
-    repo.git.git("sparse-checkout", "reapply", check=False)
+    sweep(repo.git, datasets)
 
 
 def _takes_over(repo: OpenRepo) -> bool:

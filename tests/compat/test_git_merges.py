@@ -1,0 +1,478 @@
+"""What the real git does to edited datasets, taken over: rows end as a merge of rows has them.
+
+Whatever git is made to do, one of three things follows: the rows are the row-level
+merge; or reading is refused, and the refusal names what mends it; or somebody chose one
+side's dataset as a whole.
+"""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from havasu_vc.errors import ConflictError, HavasuError, StateError, UnfinishedMergeError
+from havasu_vc.repo import Repo
+from tests.repo.points import Row, Rows, assert_clean, make, merged_rows, read, table, write
+from tests.support.git import run_git
+
+FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
+OURS: Rows = {**FIRST, 1: ("ours", 1), 2: ("ours", 2)}
+THEIRS: Rows = {**FIRST, 1: ("name 1", 100), 3: ("theirs", 3)}
+BOTH: Rows = {**FIRST, 1: ("ours", 100), 2: ("ours", 2), 3: ("theirs", 3)}
+CLASH: Rows = {**FIRST, 1: ("theirs", 1), 3: ("theirs", 3)}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repo]:
+    repo = make(tmp_path / "repo", FIRST)
+    yield repo
+    assert not (repo.path / "points" / ".havasu-dataset").exists()
+
+
+def fork(repo: Repo, ours: Rows, theirs: Rows) -> None:
+    repo.create_branch("dev")
+    write(repo, ours, message="Ours")
+    repo.switch("dev")
+    write(repo, theirs, message="Theirs")
+    repo.switch("main")
+
+
+def upsert(repo: Repo, rows: Rows) -> None:
+    repo.write("points", table(rows))
+
+
+def git(repo: Repo, *args: str, stops: bool | None = None) -> int:
+    """Run git; `stops` says whether it must fail."""
+    done = subprocess.run(
+        ["git", *args],
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "GIT_EDITOR": ":"},
+    )
+    if stops is not None:
+        assert bool(done.returncode) is stops, done.stdout + done.stderr
+    return done.returncode
+
+
+def log(repo: Repo, text: str, revision: str = "HEAD") -> str:
+    return run_git("log", "-1", f"--format={text}", revision, cwd=repo.path)
+
+
+def test_a_merge_is_concluded(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    git(repo, "merge", "dev", stops=True)
+    assert repo.status().state == "merge"
+
+    result = repo.continue_merge()
+
+    assert (result.kind, result.commit) == ("merge", repo.head().commit)
+    assert result.changes["points"].updates == 2
+    assert read(repo) == BOTH
+    assert log(repo, "%s") == "Merge branch 'dev'"
+    assert len(log(repo, "%P").split()) == 2
+    assert repo.status().state == "clean"
+    assert_clean(repo)
+
+
+def test_a_message_can_be_given(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    git(repo, "merge", "dev", stops=True)
+
+    repo.continue_merge(message="Bring together")
+
+    assert log(repo, "%B").strip() == "Bring together"
+    assert_clean(repo)
+
+
+def test_conflicts_of_rows_wait_while_git_waits(repo: Repo) -> None:
+    fork(repo, OURS, CLASH)
+    git(repo, "merge", "dev", stops=True)
+
+    assert repo.continue_merge().kind == "conflicts"
+    with pytest.raises(ConflictError, match="not resolved"):
+        repo.continue_merge()
+    again = Repo.open(repo.path, settings=repo.settings)
+    assert again.resolve_conflicts(choice="theirs") == 1
+    assert again.continue_merge().kind == "merge"
+
+    assert read(again) == {**BOTH, 1: ("theirs", 1)}
+    assert_clean(again)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_merge_is_given_up(repo: Repo, waits: bool) -> None:
+    fork(repo, OURS, CLASH)
+    head = repo.head().commit
+    git(repo, "merge", "dev", stops=True)
+    if waits:
+        repo.continue_merge()
+
+    repo.abort_merge()
+
+    assert (repo.head().commit, repo.status().state) == (head, "clean")
+    assert_clean(repo)
+    with pytest.raises(StateError):
+        repo.abort_merge()
+
+
+def test_a_merge_that_git_gave_up_waits_no_more(repo: Repo) -> None:
+    fork(repo, OURS, CLASH)
+    git(repo, "merge", "dev", stops=True)
+    repo.continue_merge()
+    git(repo, "merge", "--abort", stops=False)
+    git(repo, "sparse-checkout", "reapply", stops=False)
+
+    with pytest.raises(StateError):
+        repo.continue_merge()
+
+    assert repo.merge("dev").kind == "conflicts"
+    repo.abort_merge()
+    assert_clean(repo)
+
+
+def test_files_in_conflict_are_for_the_user(repo: Repo) -> None:
+    notes = repo.path / "notes.txt"
+    for branch, text in (("main", "base\n"), ("main", "ours\n"), ("dev", "theirs\n")):
+        if text == "ours\n":
+            repo.create_branch("dev")
+        repo.switch(branch)
+        notes.write_text(text)
+        run_git("add", "notes.txt", cwd=repo.path)
+        run_git("commit", "-qm", text, cwd=repo.path)
+        write(repo, {"ours\n": OURS, "theirs\n": THEIRS}.get(text, FIRST))
+    repo.switch("main")
+    git(repo, "merge", "dev", stops=True)
+
+    with pytest.raises(ConflictError, match=r"notes\.txt"):
+        repo.continue_merge()
+    notes.write_text("both\n")
+    git(repo, "add", "notes.txt", stops=False)
+    repo.continue_merge()
+
+    assert read(repo) == BOTH
+    assert notes.read_text() == "both\n"
+    assert_clean(repo)
+
+
+def by_somebody(repo: Repo) -> None:
+    """Let the branch `dev` have a commit of another author."""
+    run_git("switch", "-q", "dev", cwd=repo.path)
+    run_git(
+        "commit",
+        "-q",
+        "--amend",
+        "--author=A Nother <a@nother.org>",
+        "-m",
+        "Their #1",
+        cwd=repo.path,
+    )
+    run_git("switch", "-q", "main", cwd=repo.path)
+
+
+def test_a_cherry_pick_is_concluded(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    by_somebody(repo)
+    head = repo.head().commit
+    git(repo, "cherry-pick", "dev", stops=True)
+
+    assert repo.continue_merge().kind == "cherry-pick"
+
+    assert read(repo) == BOTH
+    assert (log(repo, "%an|%s"), log(repo, "%P")) == ("A Nother|Their #1", head)
+    assert_clean(repo)
+
+
+def test_picks_of_several_commits_go_on(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    repo.switch("dev")
+    write(repo, {**THEIRS, 4: ("more", 4)}, message="More")
+    write(repo, {**THEIRS, 4: ("most", 4)}, message="Most")
+    repo.switch("main")
+    git(repo, "cherry-pick", "main..dev", stops=True)
+
+    repo.continue_merge()
+
+    assert read(repo) == {**BOTH, 4: ("most", 4)}
+    assert run_git("log", "--format=%s", "-4", cwd=repo.path).split() == [
+        "Most",
+        "More",
+        "Theirs",
+        "Ours",
+    ]
+    assert_clean(repo)
+
+
+def test_a_pick_that_brings_nothing_is_skipped(repo: Repo) -> None:
+    fork(repo, {**OURS, 3: ("theirs", 3)}, {**FIRST, 3: ("theirs", 3)})
+    head = repo.head().commit
+    git(repo, "cherry-pick", "dev", stops=True)
+
+    repo.continue_merge()
+
+    assert (repo.head().commit, repo.status().state) == (head, "clean")
+    assert_clean(repo)
+
+
+def test_a_revert_is_concluded(repo: Repo) -> None:
+    undone = write(repo, OURS, message="Ours")
+    write(repo, {**OURS, 5: ("five", 50)}, message="Later")
+    git(repo, "revert", "--no-edit", undone, stops=True)
+
+    assert repo.continue_merge().kind == "revert"
+
+    assert read(repo) == {**FIRST, 5: ("five", 50)}
+    assert log(repo, "%s") == 'Revert "Ours"'
+    assert_clean(repo)
+
+
+@pytest.mark.parametrize("backend", ["--merge", "--apply"])
+def test_a_rebase_goes_on_to_its_end(repo: Repo, backend: str) -> None:
+    fork(repo, OURS, THEIRS)
+    repo.switch("dev")
+    write(repo, {**THEIRS, 4: ("more", 4)}, message="More")
+    onto = repo.resolve("main").commit
+    git(repo, "rebase", backend, "main", stops=True)
+
+    assert repo.continue_merge().kind == "rebase"
+
+    assert read(repo) == {**BOTH, 4: ("more", 4)}
+    assert read(repo, "HEAD^") == BOTH
+    assert repo.resolve("HEAD~2").commit == onto
+    assert (repo.head_branch, log(repo, "%s"), log(repo, "%s", "HEAD^")) == (
+        "dev",
+        "More",
+        "Theirs",
+    )
+    assert_clean(repo)
+
+
+def test_a_rebase_waits_at_each_conflict_and_can_be_given_up(repo: Repo) -> None:
+    fork(repo, OURS, CLASH)
+    repo.switch("dev")
+    tip = write(repo, {**CLASH, 2: ("clash", 2)}, message="More")
+    git(repo, "rebase", "main", stops=True)
+
+    assert repo.continue_merge().kind == "conflicts"
+    repo.resolve_conflicts(choice="theirs")
+    second = repo.continue_merge()
+    assert second.kind == "conflicts"
+    repo.abort_merge()
+    assert (repo.head().commit, repo.head_branch) == (tip, "dev")
+    assert_clean(repo)
+
+    git(repo, "rebase", "main", stops=True)
+    repo.continue_merge()
+    repo.resolve_conflicts(choice="theirs")
+    repo.continue_merge()
+    repo.resolve_conflicts(choice="theirs")
+    assert repo.continue_merge().kind == "rebase"
+    assert read(repo) == {**CLASH, 2: ("clash", 2)}
+    assert_clean(repo)
+
+
+def test_a_squash_is_concluded(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    head = repo.head().commit
+    git(repo, "merge", "--squash", "dev", stops=True)
+
+    assert repo.continue_merge().kind == "squash"
+
+    assert read(repo) == BOTH
+    assert log(repo, "%P") == head
+    assert "Theirs" in log(repo, "%B")
+    assert_clean(repo)
+
+
+def test_a_squash_is_given_up(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    git(repo, "merge", "--squash", "dev", stops=True)
+
+    repo.abort_merge()
+
+    assert read(repo) == OURS
+    assert_clean(repo)
+    with pytest.raises(StateError):
+        repo.continue_merge()
+
+
+@pytest.mark.parametrize("rebase", ["--rebase", "--no-rebase"])
+def test_a_pull_is_concluded(repo: Repo, tmp_path: Path, rebase: str) -> None:
+    fork(repo, OURS, THEIRS)
+    git(repo, "remote", "add", "origin", str(repo.path), stops=False)
+    git(repo, "pull", rebase, "origin", "dev", stops=True)
+
+    repo.continue_merge()
+
+    assert read(repo) == BOTH
+    assert_clean(repo)
+
+
+def test_an_octopus_is_refused(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    repo.create_branch("third", "dev")
+    repo.switch("third")
+    write(repo, {**THEIRS, 7: ("seven", 70)})
+    repo.switch("main")
+    git(repo, "merge", "dev", "third")
+    git(repo, "reset", "-q", "--hard", stops=False)
+    git(repo, "sparse-checkout", "reapply", stops=False)
+    assert read(repo) == OURS
+    assert_clean(repo)
+
+
+@pytest.mark.parametrize("option", ["--no-commit", "--commit"])
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_what_a_forced_side_leaves_is_recognised(tmp_path: Path, side: str, option: str) -> None:
+    # So many that a small edit leaves the first file alone, and git finds nothing alike.
+    many = {key: (hashlib.sha256(b"%d" % key).hexdigest(), key) for key in range(100, 12_000)}
+    repo = make(tmp_path / "repo", {**FIRST, **many})
+    repo.create_branch("dev")
+    upsert(repo, {1: ("ours", 1), 2: ("ours", 2)})
+    repo.switch("dev")
+    upsert(repo, {3: ("theirs", 3), 9: ("nine", 9)})
+    repo.switch("main")
+    git(repo, "merge", "--no-edit", option, "-X", side, "dev", stops=False)
+
+    if option == "--no-commit":
+        repo.continue_merge()
+    else:
+        with pytest.raises(UnfinishedMergeError) as caught:
+            read(repo)
+        assert any("havasu-vc repair" in hint for hint in caught.value.hints)
+        repo.repair()
+
+    changed = {1: ("ours", 1), 2: ("ours", 2), 3: ("theirs", 3), 9: ("nine", 9)}
+    assert read(repo) == dict(sorted({**FIRST, **many, **changed}.items()))
+    assert_clean(repo)
+
+
+def test_a_commit_of_ours_does_not_settle_a_merge_of_git(repo: Repo) -> None:
+    fork(repo, OURS, THEIRS)
+    git(repo, "merge", "dev", stops=True)
+
+    with pytest.raises(StateError, match="merge"):
+        repo.write("points", repo.table("points").to_arrow().slice(0, 1), mode="delete")
+    repo.continue_merge()
+
+    assert read(repo) == BOTH
+    assert_clean(repo)
+
+
+# Whatever git is made to do
+
+cells = st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, 1, 2]))
+tables = st.dictionaries(st.integers(1, 6), cells, max_size=6)
+steps = st.lists(st.one_of(tables, st.just("optimize")), min_size=1, max_size=2)
+WAYS = {
+    "merge": ("merge", "--no-edit"),
+    "squash": ("merge", "--squash"),
+    "cherry-pick": ("cherry-pick", "main..dev"),
+    "rebase": ("rebase",),
+}
+
+
+def do(repo: Repo, what: list[Rows | str], mark: int) -> dict[int, Row]:
+    """Make the edits of one side; return its rows."""
+    for step in what:
+        if isinstance(step, str):
+            try:
+                repo.optimize()
+            except HavasuError:
+                continue
+        else:
+            write(repo, {**step, 0: ("zero", 0), mark: ("mark", mark)})
+    return read(repo)
+
+
+def by_hand(repo: Repo, side: str) -> None:
+    """Resolve what is in conflict with one side's text, as somebody might who does not know."""
+    for path in run_git("diff", "--name-only", "--diff-filter=U", cwd=repo.path).splitlines():
+        stage = {"ours": 2, "theirs": 3}[side]
+        place = repo.path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = run_git("show", f":{stage}:{path}", cwd=repo.path, check=False)
+        place.write_text(text + "\n")
+        run_git("add", "--sparse", path, cwd=repo.path)
+
+
+def settle(repo: Repo) -> None:
+    """Go on with all that waits, deleting rows in conflict."""
+    for _ in range(20):
+        result = repo.continue_merge()
+        if result.kind != "conflicts":
+            return
+        repo.resolve_conflicts(choice="delete")
+    raise AssertionError("it never ends")
+
+
+@settings(max_examples=12)
+@given(
+    base=tables,
+    ours=steps,
+    theirs=steps,
+    way=st.sampled_from(sorted(WAYS)),
+    force=st.sampled_from(["", "ours", "theirs"]),
+    hand=st.sampled_from(["", "ours", "theirs"]),
+)
+def test_rows_are_merged_or_it_is_said(
+    base: Rows,
+    ours: list[Rows | str],
+    theirs: list[Rows | str],
+    way: str,
+    force: str,
+    hand: str,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        repo = make(Path(folder) / "repo", {**base, 0: ("zero", 0)})
+        before = read(repo)
+        repo.create_branch("dev")
+        mine = do(repo, ours, 100)
+        repo.switch("dev")
+        other = do(repo, theirs, 200)
+        if way == "rebase":
+            mine, other = other, mine
+        else:
+            repo.switch("main")
+        expected, clashes = merged_rows(before, mine, other)
+        if repo.resolve("main").commit == repo.resolve("dev").commit:
+            return
+        options = ["-X", force] if force else []
+        target = [] if way == "cherry-pick" else ["main" if way == "rebase" else "dev"]
+
+        code = git(repo, *WAYS[way], *options, *target)
+        if code and hand:
+            by_hand(repo, hand)
+            if way in ("merge", "squash"):
+                git(repo, "commit", "-q", "--no-edit")
+            else:
+                git(repo, way, "--continue")
+        stopped = repo.status().state != "clean" or run_git("status", "--porcelain", cwd=repo.path)
+        if stopped:
+            try:
+                settle(repo)
+            except UnfinishedMergeError:
+                repo.abort_merge()
+                assert_clean(repo)
+                return
+        try:
+            rows = read(repo)
+        except UnfinishedMergeError as error:
+            assert error.hints
+            try:
+                repo.repair()
+            except HavasuError as refused:
+                assert refused.hints
+                return
+            rows = read(repo)
+        # Steps of a rebase clash also where their sum does not.
+        if way in ("merge", "squash") or (not clashes and len(theirs) == 1 == len(ours)):
+            assert {k: v for k, v in rows.items() if k not in clashes} == expected
+        assert_clean(repo)
