@@ -18,7 +18,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConcurrentChangeError,
@@ -26,26 +25,22 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
 )
-from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.drafts import Draft, MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.store.commits import Signature, format_commit, read_commit
-from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
+from havasu_vc.store.edits import Change
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import (
     EMPTY_TREE,
-    ObjectId,
-    ObjectKind,
-    ObjectSource,
-    object_id,
 )
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, move_head, read_head
 from havasu_vc.store.repository import Operation
-from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
+from havasu_vc.store.trees import blobs_below, tree_difference
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -56,18 +51,6 @@ __all__ = ["MergedTree", "Transaction"]
 ATTEMPTS = 20
 PATIENCE = 120.0
 """Seconds that a commit waits for others of this program to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class MergedTree:
-    """What a merge commit is made of, beside its edits."""
-
-    files: Mapping[str, Change]
-    """What becomes of the user's own files, by path."""
-    internals: Mapping[str, str | None]
-    """The internals of every dataset before the edits, by path; None where it goes."""
-    parents: tuple[str, ...]
-    """The parents after HEAD; none for a squash."""
 
 
 class Transaction:
@@ -156,7 +139,7 @@ class Transaction:
         these of its index.
         """
         self._adopt(edits)
-        draft = _Draft(self._git.objects)
+        draft = Draft(self._git.objects)
         plan = _Plan(tuple(edits), "", None, (), merge)
         tree = write_tree(draft, self._tree(self.head), plan.edits, plan.changes())
         found: dict[str, dict[str, str]] = {}
@@ -287,58 +270,5 @@ class _Plan:
         """Return what becomes of each path, guards apart."""
         changes: dict[str, Change] = {f"{path}/{HAVASU_MARKER}": None for path in self.removed}
         if self.merge is not None:
-            changes.update(self.merge.files)
-            for path, tree in self.merge.internals.items():
-                existing = None if tree is None else Existing(tree, "tree")
-                changes[f"{path}/{HAVASU_MARKER}"] = existing
-        for edit in self.edits:
-            folder = f"{edit.path}/{HAVASU_MARKER}"
-            if edit.fresh:
-                changes[folder] = None
-            for path, data in edit.blobs.items():
-                changes[f"{folder}/{path}"] = data
-        return changes
-
-
-def write_tree(
-    writer: ObjectSink, base: str | None, edits: Sequence[TreeEdit], changes: dict[str, Change]
-) -> str:
-    """Write the trees that changes make of a base, guards included; return the root's id.
-
-    A guard names trees, so these are made once without it, in memory: git's store gets
-    nothing that no commit reaches.
-    """
-    draft = _Draft(writer)
-    tree = edit_tree(draft, base, changes)
-    guards: dict[str, Change] = {}
-    for edit in edits:
-        if edit.snapshot is not None:
-            inside = find_entry(draft, tree, f"{edit.path}/{HAVASU_MARKER}")
-            if inside is None:
-                raise ValueError(f"the edit of {edit.path} leaves nothing")
-            guard = guard_of(TreeFolder(draft, inside.id), edit.path)
-            document = format_snapshot(edit.snapshot, guard)
-            guards[f"{edit.path}/{HAVASU_MARKER}/snapshot.json"] = document
-    return edit_tree(writer, base, {**changes, **guards})
-
-
-class _Draft:
-    """Objects that are never stored."""
-
-    def __init__(self, source: ObjectSource) -> None:
-        self._source = source
-        self._objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
-
-    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
-        """Take an object in and return its id."""
-        identity = object_id(kind, data)
-        self._objects[identity] = (kind, data)
-        return identity
-
-    def has(self, object_id: ObjectId) -> bool:
-        """Whether an object was taken in here."""
-        return object_id in self._objects
-
-    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
-        """Return an object that was taken in or that is stored."""
-        return self._objects.get(object_id) or self._source.read(object_id)
+            changes.update(self.merge.changes())
+        return {**changes, **edit_changes(self.edits)}

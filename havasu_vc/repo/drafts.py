@@ -1,0 +1,92 @@
+"""Trees in the making: as a commit would have them, in memory, beside what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from havasu_vc.datasets.folder import TreeFolder, guard_of
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.formats.havasu.snapshot import format_snapshot
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
+from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource, object_id
+from havasu_vc.store.trees import find_entry
+
+__all__ = ["Draft", "MergedTree", "edit_changes", "write_tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """What a merge commit is made of, beside its edits."""
+
+    files: Mapping[str, Change]
+    """What becomes of the user's own files, by path."""
+    internals: Mapping[str, str | None]
+    """The internals of every dataset before the edits, by path; None where it goes."""
+    parents: tuple[str, ...]
+    """The parents after HEAD; none for a squash."""
+
+    def changes(self) -> dict[str, Change]:
+        """Return what becomes of each path."""
+        changes = dict(self.files)
+        for path, tree in self.internals.items():
+            existing = None if tree is None else Existing(tree, "tree")
+            changes[f"{path}/{HAVASU_MARKER}"] = existing
+        return changes
+
+
+class Draft:
+    """Objects that are never stored, beside those that are."""
+
+    def __init__(self, source: ObjectSource) -> None:
+        self._source = source
+        self._objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
+
+    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+        """Take an object in and return its id."""
+        identity = object_id(kind, data)
+        self._objects[identity] = (kind, data)
+        return identity
+
+    def has(self, object_id: ObjectId) -> bool:
+        """Whether an object was taken in here."""
+        return object_id in self._objects
+
+    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
+        """Return an object that was taken in or that is stored."""
+        return self._objects.get(object_id) or self._source.read(object_id)
+
+
+def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:
+    """Return what edits make of each path, guards apart."""
+    changes: dict[str, Change] = {}
+    for edit in edits:
+        folder = f"{edit.path}/{HAVASU_MARKER}"
+        if edit.fresh:
+            changes[folder] = None
+        for path, data in edit.blobs.items():
+            changes[f"{folder}/{path}"] = data
+    return changes
+
+
+def write_tree(
+    writer: ObjectSink, base: str | None, edits: Sequence[TreeEdit], changes: dict[str, Change]
+) -> str:
+    """Write the trees that changes make of a base, guards included; return the root's id.
+
+    A guard names trees, so these are made once without it, in memory: git's store gets
+    nothing that no commit reaches.
+    """
+    draft = Draft(writer)
+    tree = edit_tree(draft, base, changes)
+    guards: dict[str, Change] = {}
+    for edit in edits:
+        if edit.snapshot is not None:
+            inside = find_entry(draft, tree, f"{edit.path}/{HAVASU_MARKER}")
+            if inside is None:
+                raise ValueError(f"the edit of {edit.path} leaves nothing")
+            guard = guard_of(TreeFolder(draft, inside.id), edit.path)
+            document = format_snapshot(edit.snapshot, guard)
+            guards[f"{edit.path}/{HAVASU_MARKER}/snapshot.json"] = document
+    return edit_tree(writer, base, {**changes, **guards})
