@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from havasu_vc.datasets.havasu import deletes, diff, edit, folding, intervals, writing
+from havasu_vc.datasets.havasu import delete_writing, diff, edit, folding, intervals, writing
 from havasu_vc.history import diff as history_diff
 
 
@@ -16,9 +16,9 @@ def tiny_thresholds(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edit, "SMALL_TABLE", small_table)
         patch.setattr(folding, "MOST_DELTAS", most_deltas)
-        for module in (writing, deletes):
+        for module in (writing, delete_writing):
             patch.setattr(module, "GROUP_ROWS", group_rows)
-        patch.setattr(deletes, "LARGE", 8)
+        patch.setattr(delete_writing, "LARGE", 8)
         patch.setattr(history_diff, "PARTS", 3)
         if diffs:
             patch.setattr(diff, "SMALL_ROWS", 0)

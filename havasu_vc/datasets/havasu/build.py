@@ -17,7 +17,8 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of, past_documents
 from havasu_vc.datasets.havasu.edit import file_blobs
-from havasu_vc.datasets.havasu.writing import Layout, WrittenFile, write_data_files
+from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.sorting import OrderCheck, OutOfOrder, Range, RunReader, check_increasing
 from havasu_vc.formats.havasu.entry import Origin, format_entry, parse_entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from havasu_vc.datasets.folder import Folder
-from havasu_vc.datasets.havasu.writing import Layout
+from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,

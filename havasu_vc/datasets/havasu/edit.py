@@ -19,20 +19,20 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import (
     Deletion,
     read_deleted_rows,
     read_positions,
-    write_delete_file,
 )
 from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.folding import files_to_fold, is_small
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
+from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.writing import (
-    Layout,
     WrittenFile,
     distinct_files,
     write_data_files,

@@ -46,6 +46,8 @@ __all__ = [
 _MAGIC = b"havasuk1"
 _BLOCK = 512
 _HEADER = 16
+_SMALL = 64 * 1024
+"""Bytes up to which a cache is read rather than mapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,13 @@ def _checks(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint32]:
 
 
 def open_key_cache(path: Path) -> KeyCache | None:
-    """Map a key cache; None when there is none, or none that can be used."""
+    """Open a key cache; None when there is none, or none that can be used."""
     try:
-        mapped = np.memmap(path, np.uint8, "r")
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size > _SMALL:
+                mapped: npt.NDArray[np.uint8] = np.memmap(file, np.uint8, "r")
+            else:
+                mapped = np.frombuffer(file.read(), np.uint8)
     except (FileNotFoundError, ValueError):
         return None
     if len(mapped) < _HEADER or bytes(mapped[:8]) != _MAGIC:

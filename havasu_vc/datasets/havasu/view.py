@@ -12,9 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from havasu_vc.datasets.folder import Folder, check_guard
-from havasu_vc.datasets.havasu import apply as applying
 from havasu_vc.datasets.havasu import diff as diffing
-from havasu_vc.datasets.havasu.writing import Layout
+from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.errors import (
     CorruptDataFileError,
@@ -119,7 +118,7 @@ class HavasuDataset:
     @cached_property
     def schema(self) -> Schema:
         """Its columns."""
-        return parse_schema(self._document("meta/schema.json"), self._where("meta/schema.json"))
+        return _schema(self._document("meta/schema.json"), self._where("meta/schema.json"))
 
     @property
     def key(self) -> KeySpec:
@@ -182,7 +181,7 @@ class HavasuDataset:
         cached = self._past.get(name)
         if cached is None:
             path = f"meta/past/{name}.json"
-            cached = parse_schema(self._document(path), self._where(path))
+            cached = _schema(self._document(path), self._where(path))
             self._past[name] = cached
         return cached
 
@@ -294,7 +293,23 @@ class HavasuDataset:
 
     def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
         """Return the edit that makes the changes, after checking each `old` row."""
-        return applying.apply_changes(self, changes)
+        from havasu_vc.datasets.havasu.apply import apply_changes
+
+        return apply_changes(self, changes)
+
+
+_schemas: dict[bytes, Schema] = {}
+_REMEMBERED = 256
+
+
+def _schema(data: bytes, where: str) -> Schema:
+    """Parse a schema; looking back, most commits have the same one."""
+    known = _schemas.get(data)
+    if known is None:
+        known = parse_schema(data, where)
+        if len(_schemas) < _REMEMBERED:
+            _schemas[data] = known
+    return known
 
 
 def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schema) -> bool:

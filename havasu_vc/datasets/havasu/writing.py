@@ -22,6 +22,7 @@ from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.havasu.grouping import cut_row_groups
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
+from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
@@ -33,30 +34,13 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["Layout", "WrittenFile", "distinct_files", "write_data_files"]
+__all__ = ["WrittenFile", "distinct_files", "write_data_files"]
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
-TARGET_BYTES = 128 * 1024 * 1024
 _COPY = "havasu-vc.copy"
 _FEW = 4096
 _BLOCK = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What the files of one commit are written with; all plain values."""
-
-    schema: Schema
-    """The columns."""
-    schema_hash: str
-    """Its name in `meta/past`."""
-    partition_hash: str
-    """The partition spec's."""
-    sort_hash: str
-    """The sort order's."""
-    target_bytes: int = TARGET_BYTES
-    """Files are closed at about this size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,153 @@
+"""Writing delete files: the positions that go, and what the rows there said.
+
+The columns are those of `deletes`. Values above 64 KiB are carried as digests, since
+the data file that holds them stays as long as its rows may be shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from havasu_vc.datasets.havasu.deletes import Deletion
+from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_offsets
+from havasu_vc.errors import StorageError
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin
+from havasu_vc.model.arrow import FIELD_ID, arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Primitive
+from havasu_vc.store.files import DataFileStore
+
+__all__ = ["write_delete_file"]
+
+LARGE = 64 * 1024
+"""Values beyond this are carried as digests."""
+
+_FILE = pa.field("file", pa.string(), nullable=False, metadata={FIELD_ID: b"2147483546"})
+_POS = pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID: b"2147483545"})
+_DIGEST = pa.struct([("field", pa.int32()), ("sha256", pa.binary(32))])
+_LARGE = pa.field("large", pa.list_(_DIGEST))
+
+
+def write_delete_file(
+    deletions: Iterable[Deletion], layout: Layout, store: DataFileStore, *, origin: Origin
+) -> WrittenFile | None:
+    """Write deletions, in order of data file, to one delete file; None when there are none."""
+    # A large value of a required column is null here too.
+    physical = [f.with_nullable(True) for f in arrow_schema(layout.schema, physical=True)]
+    row = pa.field("row", pa.struct(physical), metadata={FIELD_ID: b"2147483544"})
+    schema = pa.schema([_FILE, _POS, row, _LARGE])
+    targets: dict[str, int] = {}
+    temporary = store.temporary()
+    try:
+        with (
+            pa.OSFile(str(temporary), "wb") as sink,
+            pq.ParquetWriter(
+                sink,
+                schema,
+                compression="zstd",
+                compression_level=3,
+                use_dictionary=_dictionary_columns(schema),
+                column_encoding={"pos": "DELTA_BINARY_PACKED"},
+                store_schema=False,
+            ) as writer,
+        ):
+            for batch in _cut(_delete_batches(deletions, layout.schema, schema, targets)):
+                writer.write_batch(batch, row_group_size=GROUP_ROWS)
+        if not targets:
+            temporary.unlink()
+            return None
+        metadata = pq.read_metadata(temporary)
+        file, size = store.put(temporary)
+    except OSError as error:
+        raise StorageError(f"a delete file cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return WrittenFile(
+        Entry(
+            file,
+            Content.DELETES,
+            size,
+            metadata.num_rows,
+            layout.schema_hash,
+            layout.partition_hash,
+            layout.sort_hash,
+            origin,
+            splits=split_offsets(metadata),
+            targets=targets,
+        )
+    )
+
+
+def _dictionary_columns(schema: pa.Schema) -> list[str]:
+    repeating = (pa.types.is_string, pa.types.is_floating)
+    fields = schema.field("row").type
+    return ["file", *(f"row.{f.name}" for f in fields if any(is_(f.type) for is_ in repeating))]
+
+
+def _delete_batches(
+    deletions: Iterable[Deletion], schema: Schema, target: pa.Schema, targets: dict[str, int]
+) -> Iterator[pa.RecordBatch]:
+    last = ""
+    for deletion in deletions:
+        if not len(deletion.positions):
+            continue
+        if deletion.file < last:
+            raise ValueError("deletions are not in order of data file")
+        last = deletion.file
+        count = len(deletion.positions)
+        targets[deletion.file] = targets.get(deletion.file, 0) + count
+        rows, large = _set_large_aside(deletion.rows, schema)
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.repeat(deletion.file, count),
+                pa.array(deletion.positions),
+                pa.StructArray.from_arrays(rows.columns, fields=list(target.field("row").type)),
+                large,
+            ],
+            schema=target,
+        )
+
+
+def _cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches, so that many targets do not mean many row groups."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= GROUP_ROWS:
+            yield pa.concat_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, pa.ListArray]:
+    """Return rows without their large values, and the digests of these."""
+    found: dict[int, list[dict[str, object]]] = {}
+    columns = list(rows.columns)
+    keys = set(schema.identifier_ids)
+    for index, field in enumerate(schema.fields):
+        if field.type not in (Primitive.STRING, Primitive.BINARY) or field.id in keys:
+            continue
+        column = columns[index]
+        big = pc.fill_null(pc.greater(pc.binary_length(column), LARGE), False)
+        if not pc.any(big).as_py():
+            continue
+        for row in np.flatnonzero(big.to_numpy(zero_copy_only=False)):
+            value = column[int(row)].as_py()
+            data = value.encode() if isinstance(value, str) else value
+            digest = hashlib.sha256(data).digest()
+            found.setdefault(int(row), []).append({"field": field.id, "sha256": digest})
+        columns[index] = pc.if_else(big, pa.scalar(None, column.type), column)
+    if not found:
+        return rows, pa.nulls(rows.num_rows, _LARGE.type)
+    large = pa.array([found.get(row) for row in range(rows.num_rows)], _LARGE.type)
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema), large

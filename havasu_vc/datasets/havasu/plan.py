@@ -1,0 +1,27 @@
+"""What new data files are written with: a value that costs nothing to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from havasu_vc.model.schema import Schema
+
+__all__ = ["TARGET_BYTES", "Layout"]
+
+TARGET_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the files of one commit are written with; all plain values."""
+
+    schema: Schema
+    """The columns."""
+    schema_hash: str
+    """Its name in `meta/past`."""
+    partition_hash: str
+    """The partition spec's."""
+    sort_hash: str
+    """The sort order's."""
+    target_bytes: int = TARGET_BYTES
+    """Files are closed at about this size."""
