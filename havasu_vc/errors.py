@@ -115,7 +115,6 @@ class ErrorKind(StrEnum):
     NO_BRANCH = "no-branch"
     NO_CHANGES = "no-changes"
     NO_USER = "no-user"
-    NO_CONFLICT = "no-conflict"
     STATE = "state"
     UNCOMMITTED_CHANGES = "uncommitted-changes"
     UNFINISHED_MERGE = "unfinished-merge"
@@ -133,6 +132,7 @@ class ErrorKind(StrEnum):
     MISSING_PROGRAM = "missing-program"
     STORAGE = "storage"
     ENGINE = "engine"
+    NO_CONFLICT = "no-conflict"
 
 
 class HavasuError(Exception):

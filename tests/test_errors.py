@@ -31,6 +31,7 @@ HavasuError
     DataFileNotFoundError
     NoBranchError
     NoChangesError
+    NoConflictError
     NoUserError
   StateError
     UncommittedChangesError
@@ -58,7 +59,7 @@ KINDS = """
     no-source no-row no-data-file no-branch no-changes no-user state uncommitted-changes
     unfinished-merge conflict concurrent-change locked corruption corrupt-dataset
     corrupt-data-file unsupported unsupported-version unsupported-repository
-    not-yet-supported machine missing-program storage engine
+    not-yet-supported machine missing-program storage engine no-conflict
 """.split()
 
 
