@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.apply import collect_changes, conform
 from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.locate import rows_with_keys
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -28,6 +30,7 @@ from havasu_vc.formats.patch_values import PatchBatch, patch_batches
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import schema_of
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
@@ -69,24 +72,24 @@ def apply_patch(
     with Transaction(repo) as transaction:
         known = transaction.folders
         edits: list[TreeEdit] = []
-        removed: list[str] = []
+        removed: dict[str, ChangeCounts] = {}
         for part in patch.datasets:
             with repo.settings.open_engine(0) as engine:
                 if part.path not in known:
                     check_dataset_path(part.path, known)
                     edits.append(_created(part, repo, transaction.storage, engine))
                 elif _removes(part):
-                    removed.append(part.path)
+                    removed[part.path] = _removed(part, transaction.dataset(part.path))
                 else:
                     edits.append(_edited(part, transaction.dataset(part.path), engine))
         changed = [edit for edit in edits if edit.blobs]
-        counts = {edit.path: edit.counts for edit in edits}
+        counts = {edit.path: edit.counts for edit in edits} | removed
         if not changed and not removed and not allow_empty:
             raise NoChangesError("the patch changes nothing")
         identity = None
         if commit:
             identity = transaction.commit(
-                changed, text, author=_author(patch, repo), removed=removed
+                changed, text, author=_author(patch, repo), removed=tuple(removed)
             )
     return CommitResult(identity, repo.head_branch, counts)
 
@@ -105,6 +108,34 @@ def _author(patch: Patch, repo: OpenRepo) -> Signature | None:
 def _removes(part: DatasetPatch) -> bool:
     schema = next((change for change in part.meta if change.name == "schema.json"), None)
     return schema is not None and schema.new is None
+
+
+def _removed(part: DatasetPatch, view: HavasuDataset) -> ChangeCounts:
+    """Check that a patch which removes a dataset knows all of it; return the rows that go."""
+    _check_meta(part, view)
+    if any(change.new is not None for change in part.features):
+        raise PatchError(f"the patch removes {part.path} and brings rows to it")
+    with Edit(view) as edit:
+        if part.features:
+            collect_changes(edit, _changes(part, view, view.schema))
+        if edit.counts.deletes != view.rows:
+            raise PatchError(
+                f"the patch removes {part.path}, which has {view.rows:,} rows, "
+                f"and knows {edit.counts.deletes:,} of them",
+                hints=("make the patch from the version that it is applied to",),
+            )
+        return edit.counts
+
+
+def _check_meta(part: DatasetPatch, view: HavasuDataset) -> None:
+    """Raise unless the meta items are what a patch says that they were."""
+    current = view.header.meta
+    for change in part.meta:
+        there = current.get(change.name)
+        if change.old is not None and there != change.old:
+            raise PatchError(
+                f"meta item {change.name!r} of {part.path} is not what the patch says it was"
+            )
 
 
 def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -> TreeEdit:
@@ -134,13 +165,7 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -
 
 def _edited(part: DatasetPatch, view: HavasuDataset, engine: Engine) -> TreeEdit:
     """Return the edit that a patch makes of a dataset."""
-    current = view.header.meta
-    for change in part.meta:
-        there = current.get(change.name)
-        if change.old is not None and there != change.old:
-            raise PatchError(
-                f"meta item {change.name!r} of {part.path} is not what the patch says it was"
-            )
+    _check_meta(part, view)
     schema, documents = meta_documents(view, {change.name: change.new for change in part.meta})
     if schema.identifier_ids != view.schema.identifier_ids:
         raise InvalidArgumentError("a patch cannot change a dataset's key")
@@ -202,12 +227,14 @@ def _whole(
         key = ",".join(str(column[where].as_py()) for column in keys.columns)
         raise PatchError(f"{path} has no row {key}")
     was = current.take(found)
-    return (
-        _filled(old, batch.given_old if not batch.upsert else (), was, view.schema, view.schema),
-        _filled(new, batch.given_new, was, schema, view.schema),
-        has_old,
-        has_new,
-    )
+    old = _filled(old, batch.given_old if not batch.upsert else (), was, view.schema, view.schema)
+    new = _filled(new, batch.given_new, was, schema, view.schema)
+    if not batch.upsert:
+        return old, new, has_old, has_new
+    # A row that is as it was is no change.
+    different = pa.array(~equal_rows(old, new, view.schema, schema))
+    keep = pc.or_(different, pc.invert(there))
+    return old.filter(keep), new.filter(keep), has_old.filter(keep), has_new.filter(keep)
 
 
 def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:
