@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from havasu_vc.errors import ConflictError, InvalidArgumentError, NotYetSupportedError, StateError
+from havasu_vc.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotYetSupportedError,
+    StateError,
+    UncommittedChangesError,
+)
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
@@ -179,6 +185,8 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
     if files.get(ATTRIBUTES_FILE, b"") is None:
         # What stands in it is as true of the other datasets.
         del files[ATTRIBUTES_FILE]
+    if not dry_run:
+        _require_committed(repo, tuple(files))
     with Transaction(repo) as transaction:
         merged = merge_trees(repo, transaction, revisions, state)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
@@ -204,6 +212,23 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
     if not dry_run:
         drop_state(repo.git)
     return MergeResult(kind, commit, changes)
+
+
+def _require_committed(repo: OpenRepo, files: tuple[str, ...]) -> None:
+    """Raise when the user's edits of some files are not committed."""
+    if not files or repo.git.is_bare or repo.git.is_kart:
+        return
+    # A command line holds only so many names.
+    paths = files if len(files) <= 200 else ()
+    options = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    found = repo.git.git("status", *options, "--", *paths).text.split("\0")
+    edited = {line[3:] for line in found if line}.intersection(files)
+    if edited:
+        name = min(edited)
+        raise UncommittedChangesError(
+            f"the merge changes {name}, which has edits that are not committed",
+            hints=("commit or stash them with git first",),
+        )
 
 
 def merge_trees(

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.errors import CorruptionError, StateError
+from havasu_vc.errors import CorruptionError, StateError, UncommittedChangesError
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo import Repo
 from havasu_vc.repo.merge_state import read_state, write_state
 from tests.repo.points import assert_clean, make, read, write
 from tests.repo.test_conflicts import BASE, OURS, repo, template, waiting
+from tests.support.git import run_git
 
 __all__ = ["repo", "template"]
 
@@ -125,3 +126,33 @@ def test_only_the_squash_has_one_parent(tmp_path: Path) -> None:
 
     assert repo.continue_merge().kind == "squash"
     assert repo.commit_info().parents == (head,)
+
+
+@pytest.mark.parametrize("name", ["README.md", "new.md"], ids=["edited", "untracked"])
+def test_edits_that_a_merge_would_bury_are_not(tmp_path: Path, name: str) -> None:
+    repo = make(tmp_path / "repo", BASE)
+    commit_file(repo, "README.md", "first\n")
+    repo.create_branch("side")
+    head = write(repo, {1: ("a", 1)})
+    repo.switch("side")
+    commit_file(repo, name, "theirs\n")
+    repo.switch("main")
+    (repo.path / name).write_text("mine\n")
+    (repo.path / "other.md").write_text("in nobody's way\n")
+
+    with pytest.raises(UncommittedChangesError, match=name):
+        repo.merge("side")
+
+    assert (repo.head().commit, (repo.path / name).read_text()) == (head, "mine\n")
+    assert repo.merge("side", dry_run=True).kind == "merge"
+    (repo.path / name).unlink()
+    run_git("checkout", "--", ".", cwd=repo.path)
+    assert repo.merge("side").kind == "merge"
+    assert (repo.path / name).read_text() == "theirs\n"
+    assert (repo.path / "other.md").read_text() == "in nobody's way\n"
+
+
+def commit_file(repo: Repo, name: str, text: str) -> None:
+    (repo.path / name).write_text(text)
+    run_git("add", name, cwd=repo.path)
+    run_git("commit", "-qm", name, cwd=repo.path)
