@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.deletes import read_deleted_keys
+from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.locate import find_in, may_hold, rows_with_keys
 from havasu_vc.datasets.havasu.verify import verify_deletes
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -32,6 +32,8 @@ from havasu_vc.model.schema import Schema
 
 __all__ = ["ChosenRows", "all_changes"]
 
+REMEMBERED = 4096
+"""Entries kept at hand."""
 MOST_ROWS = 1 << 17
 """Rows of a difference beyond which chosen ones are looked up instead of reading it all."""
 
@@ -49,28 +51,6 @@ class _Difference:
     def rows(self) -> int:
         """How many rows they hold."""
         return sum(entry.rows for entry in (*self.gone, *self.come))
-
-
-def _difference(old: HavasuDataset, new: HavasuDataset) -> _Difference:
-    found: dict[tuple[bool, Content], dict[str, Entry]] = {}
-    for name, before, after in old.folder.difference(new.folder, "files"):
-        for view, blob in ((old, before), (new, after)):
-            if blob is not None:
-                entry = view.entry_of(name, blob)
-                found.setdefault((view is new, entry.content), {})[entry.file] = entry
-
-    def one_sided(is_new: bool, content: Content) -> list[Entry]:
-        # The same file under another entry (statistics recomputed) is the same rows.
-        other = found.get((not is_new, content), {})
-        mine = found.get((is_new, content), {})
-        return [mine[file] for file in sorted(mine) if file not in other]
-
-    return _Difference(
-        one_sided(False, Content.DATA),
-        one_sided(True, Content.DATA),
-        one_sided(False, Content.DELETES),
-        one_sided(True, Content.DELETES),
-    )
 
 
 def all_changes(
@@ -103,7 +83,9 @@ class ChosenRows:
         self._keys = keys
         self._schema = schema
         self._engine = engine
-        self._deleted: dict[str, Hashes] = {}
+        self._deleted: dict[str, list[tuple[int, str, int]]] = {}
+        self._entries: dict[str, Entry] = {}
+        self._cast: tuple[Schema, pa.RecordBatch] | None = None
         self.hashes = distinct(hash_keys(keys, schema))
         """Hashes of the keys, ascending."""
 
@@ -114,7 +96,7 @@ class ChosenRows:
 
         `live` says that all of them are in the new version. Both must have the same key.
         """
-        difference = _difference(old, new)
+        difference = self._difference(old, new)
         if not self._may_differ(old, new, difference, live=live):
             return
         if difference.rows <= MOST_ROWS:
@@ -139,6 +121,11 @@ class ChosenRows:
 
     def _keys_of(self, view: HavasuDataset) -> pa.RecordBatch:
         """Return the keys under the names and in the types of a version."""
+        if self._cast is None or self._cast[0] is not view.schema:
+            self._cast = (view.schema, self._as_keys(view))
+        return self._cast[1]
+
+    def _as_keys(self, view: HavasuDataset) -> pa.RecordBatch:
         fields = view.schema.key.fields
         columns = [self._keys.column(self._schema.by_id[field.id].name) for field in fields]
         target = arrow_schema(view.schema.select(view.schema.key.names))
@@ -149,66 +136,96 @@ class ChosenRows:
         ]
         return pa.RecordBatch.from_arrays(cast, schema=target)
 
+    def _difference(self, old: HavasuDataset, new: HavasuDataset) -> _Difference:
+        found: dict[tuple[bool, Content], dict[str, Entry]] = {}
+        for name, before, after in old.folder.difference(new.folder, "files"):
+            for view, blob in ((old, before), (new, after)):
+                if blob is not None:
+                    entry = self._entry(view, name, blob)
+                    found.setdefault((view is new, entry.content), {})[entry.file] = entry
+
+        def one_sided(is_new: bool, content: Content) -> list[Entry]:
+            # The same file under another entry (statistics recomputed) is the same rows.
+            other = found.get((not is_new, content), {})
+            mine = found.get((is_new, content), {})
+            return [mine[file] for file in sorted(mine) if file not in other]
+
+        return _Difference(
+            one_sided(False, Content.DATA),
+            one_sided(True, Content.DATA),
+            one_sided(False, Content.DELETES),
+            one_sided(True, Content.DELETES),
+        )
+
+    def _entry(self, view: HavasuDataset, name: str, blob: str) -> Entry:
+        """Return an entry; going back, most are met twice: where they leave, where they came."""
+        entry = self._entries.pop(blob, None)
+        if entry is None:
+            entry = view.entry_of(name, blob)
+            if len(self._entries) < REMEMBERED:
+                self._entries[blob] = entry
+        return entry
+
     def _may_differ(
         self, old: HavasuDataset, new: HavasuDataset, difference: _Difference, *, live: bool
     ) -> bool:
         """Whether some row may differ, as far as entries and key caches tell."""
-        before = self._found(old, difference.gone)
-        after = self._found(new, difference.come)
-        if not _carried_over(before, after, difference):
+        before = self._found(old, difference.gone, difference.gone_deletes)
+        after = self._found(new, difference.come, difference.come_deletes)
+        if sorted(before) != sorted(after):
             return True
-        carried = np.array([needle for _, needle, _ in before], np.int64)
-        if self._deletes_hold(old, difference.gone_deletes, carried):
-            return True
-        return not live and self._deletes_hold(new, difference.come_deletes, carried)
+        carried = {needle for needle, _ in before}
+        gone = self._deletions(old, difference.gone_deletes, carried)
+        if live and not gone:
+            return False
+        # What a fold writes again of files that stay is deleted as before.
+        come = self._deletions(new, difference.come_deletes, carried)
+        replaced = {entry.file for entry in (*difference.gone, *difference.come)}
+        return any(file not in replaced for file, _ in (gone - come if live else gone ^ come))
 
-    def _found(self, view: HavasuDataset, entries: list[Entry]) -> list[tuple[str, int, int]]:
-        """Return data file, key's hash and row's hash wherever a key is in one of some files."""
+    def _found(
+        self, view: HavasuDataset, entries: list[Entry], deletes: list[Entry]
+    ) -> list[tuple[int, int]]:
+        """Return number of the key and hash of the row, of live rows in some files.
+
+        Of files that one version alone has, so are all that delete from them.
+        """
         keys = self._keys_of(view)
-        found = []
+        found: list[tuple[int, int]] = []
         for entry in entries:
             if not may_hold(entry, keys, view.schema):
                 continue
             hits = find_in(view, entry, self.hashes)
-            for needle, row in zip(hits.needles, hits.rows, strict=True):
-                found.append((entry.file, int(needle), int(row)))
+            if not len(hits.positions):
+                continue
+            paths = tuple(view.file_path(each) for each in deletes if entry.file in each.targets)
+            deleted = deleted_positions(entry.file, paths)
+            live = np.isin(hits.positions, () if deleted is None else deleted, invert=True)
+            found += zip(hits.needles[live].tolist(), hits.rows[live].tolist(), strict=True)
         return found
 
-    def _deletes_hold(
-        self, view: HavasuDataset, entries: list[Entry], carried: npt.NDArray[np.int64]
-    ) -> bool:
-        """Whether some delete files delete a row with one of the keys, those carried over apart."""
+    def _deletions(
+        self, view: HavasuDataset, entries: list[Entry], carried: set[int]
+    ) -> set[tuple[str, int]]:
+        """Return the places of rows with one of the keys, those carried over apart, that go."""
         targets = {target: np.empty(0, np.int64) for entry in entries for target in entry.targets}
         verify_deletes(view, entries, targets)
-        known = self.hashes[carried]
-        return any(not np.isin(self._deleted_keys(view, entry), known).all() for entry in entries)
+        return {
+            (file, position)
+            for entry in entries
+            for needle, file, position in self._deleted_rows(view, entry)
+            if needle not in carried
+        }
 
-    def _deleted_keys(self, view: HavasuDataset, entry: Entry) -> Hashes:
+    def _deleted_rows(self, view: HavasuDataset, entry: Entry) -> list[tuple[int, str, int]]:
+        """Return number of the key, data file and position of what one delete file deletes."""
         found = self._deleted.get(entry.file)
         if found is None:
-            batches = read_deleted_keys(view.file_path(entry), view.schema)
-            hashes = [hash_keys(batch, view.schema) for batch in batches]
-            found = np.intersect1d(np.concatenate(hashes), self.hashes) if hashes else self.hashes
-            self._deleted[entry.file] = found
+            found = self._deleted[entry.file] = []
+            for places, keys in read_deleted_keys(view.file_path(entry), view.schema):
+                hashes = hash_keys(keys, view.schema)
+                for row in np.flatnonzero(np.isin(hashes, self.hashes)):
+                    needle = int(np.searchsorted(self.hashes, hashes[row]))
+                    file, position = (column[int(row)].as_py() for column in places.columns)
+                    found.append((needle, file, position))
         return found
-
-
-def _carried_over(
-    before: list[tuple[str, int, int]],
-    after: list[tuple[str, int, int]],
-    difference: _Difference,
-) -> bool:
-    """Whether each row that was found just moved from one file to another.
-
-    That is certain only where nothing is deleted from the files that hold them.
-    """
-    targets = {
-        target
-        for entry in (*difference.gone_deletes, *difference.come_deletes)
-        for target in entry.targets
-    }
-    if any(file in targets for file, _, _ in (*before, *after)):
-        return False
-    first = {needle: row for _, needle, row in before}
-    second = {needle: row for _, needle, row in after}
-    return first == second and len(first) == len(before) and len(second) == len(after)

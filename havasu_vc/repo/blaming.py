@@ -23,6 +23,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.tables import Table
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.log import commits
+from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class DatasetVersions:
         self._repo = repo
         self._path = path
         self._views: OrderedDict[str, HavasuDataset] = OrderedDict()
+        self._known: OrderedDict[str, HavasuDataset | None] = OrderedDict()
 
     def walk(self, start: str) -> Iterator[Walked]:
         """Yield commits that `start` reaches with their parents, children first."""
@@ -171,11 +173,15 @@ class DatasetVersions:
 
     def at(self, commit: str) -> HavasuDataset | None:
         """Return the dataset at a commit; None where it is not there."""
-        objects = self._repo.git.objects
-        if not objects.has(commit):
-            return None  # beyond the end of a shallow clone
-        tree = read_commit(objects, commit).tree
-        return self.of_tree(tree, commit)
+        if commit not in self._known:
+            objects = self._repo.git.objects
+            # Beyond the end of a shallow clone there is nothing.
+            there = objects.has(commit)
+            tree = read_commit(objects, commit).tree if there else EMPTY_TREE
+            self._known[commit] = self.of_tree(tree, commit)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return self._known[commit]
 
     def of_tree(self, tree: str, name: str) -> HavasuDataset | None:
         """Return the dataset in a commit's tree."""
