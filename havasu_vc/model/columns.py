@@ -117,12 +117,13 @@ def schema_of(
     base: Schema | None = None,
     *,
     new_id: Callable[[], int] | None = None,
+    kept_ids: range = range(0),
 ) -> Schema:
     """Return the schema that a list of columns describes.
 
     A column whose id is a field of `base` keeps what Kart's form does not say (its
-    encoding, the type it came as). Any other column gets an id from `new_id`, which
-    by default counts on from the highest in `base`.
+    encoding, the type it came as). A column with an id of `kept_ids` keeps that. Any
+    other gets one from `new_id`, which by default counts on from the highest in `base`.
     """
     known = base.by_id if base is not None else {}
     if new_id is None:
@@ -132,6 +133,9 @@ def schema_of(
     keys: list[tuple[int, int]] = []
     for column in columns:
         field = _field_of(column, known, new_id)
+        given = str(column.get("id", ""))
+        if field.id not in known and given.isdecimal() and int(given) in kept_ids:
+            field = replace(field, id=int(given))
         position = column.get("primaryKeyIndex")
         if position is not None:
             if not isinstance(position, int):

@@ -16,7 +16,7 @@ from havasu_vc.errors import SchemaViolationError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type
 
-__all__ = ["check_evolution", "field_ids", "match_by_name", "widens", "with_stored_names"]
+__all__ = ["BLOCK", "check_evolution", "field_ids", "match_by_name", "widens", "with_stored_names"]
 
 BLOCK = 1 << 20
 """New field ids are drawn within so many of the highest, so that branches rarely collide."""

@@ -13,7 +13,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.columns import schema_of
-from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
+from havasu_vc.model.evolution import BLOCK, check_evolution, field_ids, with_stored_names
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import commit_edits
@@ -72,14 +72,18 @@ def edit_meta(view: HavasuDataset, items: Mapping[str, Any], engine: Engine) -> 
 
 
 def meta_documents(
-    view: HavasuDataset, items: Mapping[str, Any]
+    view: HavasuDataset, items: Mapping[str, Any], *, keep_ids: bool = False
 ) -> tuple[Schema, dict[str, bytes | None]]:
-    """Return the schema and the other documents that meta items make."""
+    """Return the schema and the other documents that meta items make.
+
+    With `keep_ids`, new columns have the ids that the schema gives them, where these are
+    such as this dataset could have drawn. So a patch makes the same columns everywhere.
+    """
     documents: dict[str, bytes | None] = {}
     schema = view.schema
     for name, value in items.items():
         if name == "schema.json":
-            schema = _schema(view, value)
+            schema = _schema(view, value, keep_ids=keep_ids)
         elif name in TEXTS:
             documents[f"meta/{name}"] = None if value is None else _text(name, value)
         elif _CRS_ITEM.fullmatch(name) and unsafe_reason(name) is None:
@@ -102,7 +106,7 @@ def meta_documents(
     return schema, documents
 
 
-def _schema(view: HavasuDataset, value: Any) -> Schema:
+def _schema(view: HavasuDataset, value: Any, *, keep_ids: bool) -> Schema:
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -115,8 +119,10 @@ def _schema(view: HavasuDataset, value: Any) -> Schema:
             "a schema is a list of columns",
             hints=("`havasu-vc meta get DATASET schema.json` shows the form",),
         )
-    new_id = field_ids(view.properties.last_column_id)
-    schema = with_stored_names(schema_of(value, view.schema, new_id=new_id))
+    last = view.properties.last_column_id
+    kept = range(last + 1, last + 2 * BLOCK) if keep_ids else range(0)
+    columns = schema_of(value, view.schema, new_id=field_ids(last), kept_ids=kept)
+    schema = with_stored_names(columns)
     check_evolution(view.schema, schema)
     check_shapes(schema, view.schema)
     return schema

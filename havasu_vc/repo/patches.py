@@ -166,7 +166,8 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -
 def _edited(part: DatasetPatch, view: HavasuDataset, engine: Engine) -> TreeEdit:
     """Return the edit that a patch makes of a dataset."""
     _check_meta(part, view)
-    schema, documents = meta_documents(view, {change.name: change.new for change in part.meta})
+    items = {change.name: change.new for change in part.meta}
+    schema, documents = meta_documents(view, items, keep_ids=True)
     if schema.identifier_ids != view.schema.identifier_ids:
         raise InvalidArgumentError("a patch cannot change a dataset's key")
     more, edit = evolved(view, schema)
