@@ -72,6 +72,8 @@ def import_layers(
             f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
         )
     chosen = _sources(request)
+    if not dry_run:
+        _ = repo.git.committer  # that nobody is configured must not come out after hours
     notes = [note for source, _ in chosen for note in source.notes]
     counts: dict[str, ChangeCounts] = {}
     edits: list[TreeEdit] = []

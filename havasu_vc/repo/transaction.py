@@ -116,6 +116,9 @@ class Transaction:
         """
         _check_message(message)
         self._require_settled([*(edit.path for edit in edits), *removed])
+        # Who it is by, too, is asked before a file is stored.
+        committer = self._git.committer
+        author = author or self._git.author
         head = self.head
         with exclusive_lock(self._git.data_folder / "commit-lock", patience=PATIENCE):
             for _ in range(ATTEMPTS):
@@ -129,7 +132,7 @@ class Transaction:
                 self._adopt(edits)
                 plan = _Plan(tuple(edits), message, author, tuple(removed), merge)
                 with suppress(ConcurrentChangeError):
-                    return self._try(plan, head)
+                    return self._try(plan, head, committer)
         raise _moved()
 
     def stage(self, edits: Sequence[TreeEdit], merge: MergedTree) -> dict[str, dict[str, str]]:
@@ -198,7 +201,7 @@ class Transaction:
                 files.path(file).touch(exist_ok=True)
         files.commit_all()
 
-    def _try(self, plan: _Plan, head: Head) -> str:
+    def _try(self, plan: _Plan, head: Head, committer: Signature) -> str:
         base = self._tree(head)
         attributes = attributes_edit(self._git.objects, base)
         changes = plan.changes()
@@ -212,8 +215,8 @@ class Transaction:
                 format_commit(
                     tree,
                     (*(() if head.commit is None else (head.commit,)), *others),
-                    author=plan.author or self._git.author,
-                    committer=self._git.committer,
+                    author=plan.author or committer,
+                    committer=committer,
                     message=plan.message,
                 ),
             )

@@ -1,0 +1,175 @@
+"""Copies to edit in QGIS and their return; exports."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc.errors import (
+    HavasuError,
+    InvalidArgumentError,
+    KeyViolationError,
+    NoChangesError,
+    NotYetSupportedError,
+)
+from havasu_vc.exchange.source import SourceOptions
+from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.sound import CheckedRepo, checked, refuses
+
+
+@pytest.fixture
+def copy(filled: CheckedRepo, tmp_path: Path) -> Path:
+    file = tmp_path / "edit.gpkg"
+    filled.checkout_as(file)
+    return file
+
+
+def execute(file: Path, *statements: str) -> None:
+    """Edit as a program without spatial functions does: triggers that need them are dropped."""
+    with sqlite3.connect(file) as connection:
+        names = [
+            name
+            for name, sql in connection.execute(
+                "select name, sql from sqlite_master where type = 'trigger'"
+            )
+            if "ST_" in sql
+        ]
+        for name in names:
+            connection.execute(f'drop trigger "{name}"')
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def test_a_copy_without_edits_has_nothing_to_commit(filled: CheckedRepo, copy: Path) -> None:
+    with refuses(filled.repo, NoChangesError):
+        filled.repo.commit_from(copy)
+    with pytest.raises(NoChangesError):
+        filled.repo.commit_from(copy)
+
+
+def test_edits_come_back(filled: CheckedRepo, copy: Path) -> None:
+    execute(
+        copy,
+        "update points set name = 'edited' where id = 5",
+        "delete from points where id = 6",
+        "insert into points (id, name, number) values (777, 'new', 3)",
+        "update points set geom = (select geom from points where id = 9) where id = 8",
+    )
+    dry = filled.commit_from(copy, dry_run=True)
+    assert dry.commit is None and dry.changes["points"].total == 4
+    result = filled.commit_from(copy, message="in QGIS")
+    counts = result.changes["points"]
+    assert (counts.inserts, counts.updates, counts.deletes) == (1, 2, 1)
+    found = {row["id"]: row for row in rows(filled, "points")}
+    before = points(100).to_pylist()
+    assert found[5]["name"] == "edited" and 6 not in found
+    assert found[777] == {"id": 777, "geom": None, "name": "new", "number": 3}
+    assert found[8]["geom"] == before[9]["geom"] and found[8]["name"] == before[8]["name"]
+    assert len(found) == 100
+
+
+def test_head_that_moved_on_is_refused_with_a_way_out(filled: CheckedRepo, copy: Path) -> None:
+    execute(copy, "update points set name = 'edited' where id = 5")
+    filled.write("points", pa.table({"id": [1], "name": ["x"]}))
+    with refuses(filled.repo, NotYetSupportedError, hint=True):
+        filled.repo.commit_from(copy)
+    filled.switch("edits", create=True, start="HEAD^")
+    filled.commit_from(copy)
+    assert rows(filled, "points")[5]["name"] == "edited"
+
+
+def test_another_dataset_may_have_changed(filled: CheckedRepo, copy: Path, tmp_path: Path) -> None:
+    execute(copy, "update points set name = 'edited' where id = 5")
+    filled.import_(write(tmp_path / "more.parquet", points(5)), options=BY_ID)
+    filled.commit_from(copy)
+    assert rows(filled, "points")[5]["name"] == "edited"
+
+
+def test_a_column_added_in_the_copy(filled: CheckedRepo, copy: Path) -> None:
+    execute(
+        copy,
+        "alter table points add column note text",
+        "update points set note = 'n' where id < 3",
+    )
+    filled.commit_from(copy)
+    assert [row.get("note") for row in rows(filled, "points")[:4]] == ["n", "n", "n", None]
+    assert list(filled.fsck(full=True)) == []
+
+
+def test_a_copy_of_elsewhere_is_refused(filled: CheckedRepo, copy: Path, tmp_path: Path) -> None:
+    other = checked(tmp_path / "other")
+    other.import_(write(tmp_path / "p.parquet", points(7)), "points", options=BY_ID)
+    with refuses(other.repo, HavasuError):
+        other.repo.commit_from(copy)
+    with refuses(filled.repo, InvalidArgumentError, hint=True):
+        filled.repo.commit_from(copy, dataset="none")
+
+
+def test_several_datasets_in_one_copy(filled: CheckedRepo, tmp_path: Path) -> None:
+    filled.import_(write(tmp_path / "more.parquet", points(5)), "a/more", options=BY_ID)
+    file = tmp_path / "both.gpkg"
+    filled.checkout_as(file)
+    with pytest.raises(HavasuError):
+        filled.checkout_as(file)
+    filled.checkout_as(file, overwrite=True)
+    with sqlite3.connect(file) as connection:
+        names = [n for (n,) in connection.execute("select table_name from gpkg_contents")]
+    connection.close()
+    assert len(names) == 2
+    execute(file, *(f"update \"{name}\" set name = 'x' where id = 1" for name in names))
+    result = filled.commit_from(file)
+    assert {path: c.total for path, c in result.changes.items()} == {"a/more": 1, "points": 1}
+    assert len(filled.log()) == 3
+
+
+def test_a_null_or_equal_key_in_a_copy_is_refused(filled: CheckedRepo, copy: Path) -> None:
+    file = copy.with_suffix(".parquet")
+    twice = pa.concat_tables([points(100), points(1)])
+    with refuses(filled.repo, KeyViolationError):
+        filled.repo.commit_from(write(file, twice), dataset="points")
+    filled.commit_from(write(file, points(99)), dataset="points")
+    assert len(rows(filled, "points")) == 99
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "gpkg", "geojson", "fgb", "csv", "shp"])
+def test_an_export_that_comes_back_is_the_same_table(
+    filled: CheckedRepo, tmp_path: Path, suffix: str
+) -> None:
+    file = tmp_path / f"out.{suffix}"
+    assert filled.export("points", file).rows == 100
+    filled.import_(file, "back", options=SourceOptions(primary_key=("id",)))
+    found = rows(filled, "back")
+    names = ("id", "name", "number")
+    assert [[row[n] for n in names] for row in found] == [
+        [row[n] for n in names] for row in points(100).to_pylist()
+    ]
+    if suffix in ("parquet", "gpkg"):
+        replaced = filled.import_(file, "points", replace=True)
+        assert replaced.datasets["points"].total == 0
+    assert list(filled.fsck(full=True)) == []
+
+
+def test_exports_of_revisions_columns_and_changes(filled: CheckedRepo, tmp_path: Path) -> None:
+    filled.write("points", pa.table({"id": [1, 500], "name": ["a", "b"]}))
+    filled.write("points", pa.table({"id": [2]}), mode="delete")
+    assert filled.export("points", tmp_path / "1.parquet", revision="HEAD~2").rows == 100
+    filled.export("points", tmp_path / "2.csv", columns=["name", "id"])
+    assert (tmp_path / "2.csv").read_text().splitlines()[0] == '"name","id"'
+    changes = filled.export_changes("points", tmp_path / "3.parquet", "HEAD~2...HEAD")
+    assert changes.rows == 4  # an update is two
+    actions: list[Callable[[], object]] = [
+        lambda: filled.repo.export("points", tmp_path / "1.parquet"),
+        lambda: filled.repo.export("none", tmp_path / "x.parquet"),
+        lambda: filled.repo.export("points", tmp_path / "x.odd"),
+        lambda: filled.repo.export("points", tmp_path / "no" / "x.parquet"),
+        lambda: filled.repo.export("points", tmp_path / "x.csv", columns=["none"]),
+        lambda: filled.repo.export("points", tmp_path / "x.csv", format="odd"),
+        lambda: filled.repo.export_changes("points", tmp_path / "x.csv", "HEAD...HEAD"),
+    ]
+    for action in actions:
+        with refuses(filled.repo, HavasuError):
+            action()
+    assert sorted(p.name for p in tmp_path.glob("x*")) == []
