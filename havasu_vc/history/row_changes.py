@@ -84,7 +84,7 @@ class ChosenRows:
         self._schema = schema
         self._engine = engine
         self._deleted: dict[str, list[tuple[int, str, int]]] = {}
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[tuple[str, str], Entry] = {}
         self._cast: tuple[Schema, pa.RecordBatch] | None = None
         self.hashes = distinct(hash_keys(keys, schema))
         """Hashes of the keys, ascending."""
@@ -159,11 +159,12 @@ class ChosenRows:
 
     def _entry(self, view: HavasuDataset, name: str, blob: str) -> Entry:
         """Return an entry; going back, most are met twice: where they leave, where they came."""
-        entry = self._entries.pop(blob, None)
+        # An entry does not say what file it is of, so files that are alike share a blob.
+        entry = self._entries.pop((name, blob), None)
         if entry is None:
             entry = view.entry_of(name, blob)
             if len(self._entries) < REMEMBERED:
-                self._entries[blob] = entry
+                self._entries[name, blob] = entry
         return entry
 
     def _may_differ(

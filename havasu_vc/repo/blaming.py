@@ -29,7 +29,7 @@ from havasu_vc.store.trees import DatasetFolder, find_entry
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["DatasetVersions", "blame_dataset", "keys_batch", "read_row"]
+__all__ = ["DatasetVersions", "blame_dataset", "column_id", "keys_batch", "read_row"]
 
 REMEMBERED = 64
 MOST_SORTED = 1 << 20
@@ -59,7 +59,7 @@ def blame_dataset(
         )
     names = tuple(columns or ())
     wanted = None if keys is None else keys_batch(keys, view.schema)
-    ids = [_column(view, name) for name in names]
+    ids = [column_id(view, name) for name in names]
     with repo.settings.open_engine(0) as engine:
         chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
         if chosen is not None and wanted is not None:
@@ -108,7 +108,8 @@ def read_row(repo: OpenRepo, path: str, key: Any, revision: str = "HEAD") -> dic
     return row
 
 
-def _column(view: HavasuDataset, name: str) -> int:
+def column_id(view: HavasuDataset, name: str) -> int:
+    """Return the field id of a column."""
     for field in view.schema.fields:
         if field.name == name:
             return field.id

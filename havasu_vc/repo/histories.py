@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from havasu_vc.errors import NotFoundError
+from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
-from havasu_vc.store.log import LogFilter, commits, parse_date
+from havasu_vc.store.log import Alike, LogFilter, commits, parse_date
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
 
@@ -76,8 +77,27 @@ def log(
         limit=conditions.get("limit"),
     )
     names = _names(repo)
-    for commit in commits(repo.git, start.commit, wanted, hide=hide):
-        yield info_of(commit, names)
+    with ExitStack() as stack:
+        alike = _row_history(repo, start, filters, conditions, stack)
+        for commit in commits(repo.git, start.commit, wanted, hide=hide, alike=alike):
+            yield info_of(commit, names)
+
+
+def _row_history(
+    repo: OpenRepo,
+    start: Revision,
+    filters: Sequence[str],
+    conditions: Mapping[str, Any],
+    stack: ExitStack,
+) -> Alike | None:
+    """Return what looks at rows, where rows or columns are asked for."""
+    columns = tuple(conditions.get("columns") or ())
+    if not columns and not any(":feature:" in text for text in filters):
+        return None
+    from havasu_vc.repo.row_histories import RowHistory
+
+    engine = stack.enter_context(repo.settings.open_engine(0))
+    return RowHistory(repo, start, filters, columns, engine).alike
 
 
 def _date(repo: OpenRepo, text: str | None) -> int | None:
@@ -89,7 +109,15 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     path, _, what = text.partition(":")
     folder = repo.folders(start).get(path)
     marker = HAVASU_MARKER if folder is None else folder.marker
-    if what.startswith("meta"):
-        item = what.partition(":")[2]
+    kind, _, item = what.partition(":")
+    if kind == "meta":
         return f"{path}/{marker}/meta/{item}".rstrip("/")
+    if kind == "feature":
+        # Files of rows; a key looks closer.
+        return f"{path}/{marker}/files"
+    if what:
+        raise InvalidArgumentError(
+            f"{text!r} is no filter",
+            hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",),
+        )
     return path

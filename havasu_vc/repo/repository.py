@@ -165,8 +165,8 @@ class Repo:
     ) -> Iterator[CommitInfo]:
         """Yield the commits that a revision or range reaches, newest first.
 
-        `filters` name datasets, `conditions` are `limit`, `skip`, `since`, `until`,
-        `author` and `grep`, as git understands them.
+        `filters` name datasets, rows or meta items; `conditions` are `limit`, `skip`,
+        `since`, `until`, `author` and `grep`, as git has them, and `columns` of the rows.
         """
         from havasu_vc.repo.histories import log
 

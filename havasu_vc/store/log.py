@@ -7,7 +7,7 @@ only that side is followed, so a commit costs the reading of a few trees at most
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pygit2
@@ -19,7 +19,7 @@ from havasu_vc.store.objects import EMPTY_TREE, ObjectId
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries
 
-__all__ = ["LogFilter", "commits", "parse_date"]
+__all__ = ["Alike", "LogFilter", "commits", "parse_date"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,26 @@ class LogFilter:
     """How many of those to give at most."""
 
 
+Alike = Callable[[Commit | None, Commit], bool]
+"""Whether a commit changed nothing that is wanted of a parent, or of nothing at all."""
+
+
 def commits(
     repository: GitRepository,
     start: ObjectId,
     wanted: LogFilter = LogFilter(),
     *,
     hide: Sequence[ObjectId] = (),
+    alike: Alike | None = None,
 ) -> Iterator[Commit]:
-    """Yield the commits that `start` reaches and those of `hide` do not."""
+    """Yield the commits that `start` reaches and those of `hide` do not.
+
+    `alike` looks closer where one of the paths differs.
+    """
     author, grep = _pattern("author", wanted.author), _pattern("grep", wanted.grep)
     skipped = given = 0
-    for commit in _touching(repository, _walk(repository, start, hide), start, wanted.paths):
+    walk = _walk(repository, start, hide)
+    for commit in _touching(repository, walk, start, wanted.paths, alike):
         if given == wanted.limit:
             return
         time = commit.committer.time
@@ -107,6 +116,7 @@ def _touching(
     walk: Iterator[ObjectId],
     start: ObjectId,
     paths: tuple[str, ...],
+    alike: Alike | None,
 ) -> Iterator[Commit]:
     """Yield those of `walk` that changed one of the paths."""
     if not paths:
@@ -124,7 +134,7 @@ def _touching(
         here, same = ends.of(commit.tree), None
         for parent in _parents(repository, commit):
             known[parent.id] = parent
-            if ends.of(parent.tree) == here:
+            if ends.of(parent.tree) == here or (alike is not None and alike(parent, commit)):
                 same = parent
                 break
         if same is not None:
@@ -132,7 +142,7 @@ def _touching(
             continue
         followed.update(commit.parents)
         # A first commit changed what it has.
-        if commit.parents or any(here):
+        if commit.parents or (any(here) and not (alike is not None and alike(None, commit))):
             yield commit
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from havasu_vc.cli.arguments import parse_names
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, style_option
@@ -46,6 +47,12 @@ __all__ = ["command"]
 @click.option("--until", "--before", metavar="DATE", help="Only commits before DATE.")
 @click.option("--author", metavar="PATTERN", help="Only commits whose author matches.")
 @click.option("--grep", metavar="PATTERN", help="Only commits whose message matches.")
+@click.option(
+    "--columns",
+    metavar="COLUMN,...",
+    multiple=True,
+    help="Only commits that changed cells of these columns.",
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -60,11 +67,12 @@ def command(
     until: str | None,
     author: str | None,
     grep: str | None,
+    columns: tuple[str, ...],
 ) -> int:
     """Show the commits that lead to a revision, or those of A..B.
 
-    A filter leaves only the commits that changed something: DATASET, DATASET:meta,
-    DATASET:meta:ITEM.
+    A filter leaves only the commits that changed something: DATASET, DATASET:feature,
+    DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM.
     """
     invocation: Invocation = context.obj
     repo = invocation.open_repo(rows=False)
@@ -72,12 +80,13 @@ def command(
     revision = revisions[0] if revisions else "HEAD"
     conditions = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
     if graph:
-        if output_format != "text":
-            raise click.UsageError("--graph prints text; leave -o out")
+        if output_format != "text" or columns:
+            raise click.UsageError("--graph prints text of datasets; leave -o and --columns out")
         options = [f"--{name}={value}" for name, value in conditions.items() if value]
         options += [f"--max-count={max_count}"] if max_count is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
-    commits = repo.log(revision, filters=filters, limit=max_count, **conditions)
+    names = parse_names(columns)
+    commits = repo.log(revision, filters=filters, limit=max_count, columns=names, **conditions)
     color = invocation.colored(sys.stdout)
     with paged_output(repo.git, wanted=invocation.pager) as out:
         match output_format:
