@@ -347,7 +347,10 @@ class UnfinishedMergeError(StateError):
     def __init__(self, path: str, revision: str, reason: str) -> None:
         super().__init__(
             f"{path} at {revision} is an unfinished merge: {reason}",
-            hints=("`havasu-vc repair` takes the rows from the commit's parents",),
+            hints=(
+                "`havasu-vc repair` takes the rows from the commit's parents",
+                "while git still waits, `havasu-vc merge --continue` does",
+            ),
         )
         self.path = path
         self.revision = revision

@@ -249,7 +249,8 @@ def check_guard(folder: Folder, path: str, revision: str) -> None:
     where = f"{path}/snapshot.json at {revision}"
     data = folder.read("snapshot.json")
     if data is None:
-        raise CorruptDatasetError(f"{path} at {revision}", "snapshot.json is missing")
+        # What git leaves of a dataset that one side moved or removed and the other edited.
+        raise UnfinishedMergeError(path, revision, "it has no snapshot.json")
     if b"\n<<<<<<< " in b"\n" + data:
         raise UnfinishedMergeError(path, revision, "snapshot.json has conflict marks")
     try:

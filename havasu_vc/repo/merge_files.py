@@ -8,51 +8,82 @@ not followed through renames.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from havasu_vc.errors import ConflictError
 from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.edits import Change, Existing
-from havasu_vc.store.objects import read_object
+from havasu_vc.store.objects import ObjectSource, read_object
 from havasu_vc.store.trees import Entry, find_entry, tree_difference
 
-__all__ = ["merge_files"]
+__all__ = ["merge_base_files", "merge_files"]
 
 ORDINARY = (b"100644", b"100755")
 
 
-def merge_files(repo: OpenRepo, base: str, ours: str, theirs: str) -> Mapping[str, Change]:
+def merge_files(
+    repo: OpenRepo, base: str, ours: str, theirs: str, *, source: ObjectSource | None = None
+) -> Mapping[str, Change]:
     """Return what becomes of files of our tree, given three trees."""
-    objects = repo.git.objects
     changes: dict[str, Change] = {}
-    for change in tree_difference(objects, base, theirs):
-        if set(change.path.split("/")) & set(DATASET_MARKERS):
-            continue
-        before, mine, other = (
-            find_entry(objects, tree, change.path) for tree in (base, ours, theirs)
-        )
-        if mine == other:
-            continue
+    for path, sides in _differing(source or repo.git.objects, (base, ours, theirs)):
+        before, mine, other = sides
         if mine == before:
-            changes[change.path] = None if other is None else Existing(other.id, mode=other.mode)
+            changes[path] = _as_it_is(other)
         else:
-            changes[change.path] = _merged(repo, change.path, before, mine, other)
+            changes[path] = _merged(repo, source or repo.git.objects, path, sides)
     return changes
 
 
-def _merged(
-    repo: OpenRepo, path: str, before: Entry | None, mine: Entry | None, other: Entry | None
-) -> bytes:
+def merge_base_files(
+    repo: OpenRepo, source: ObjectSource, trees: tuple[str, str, str]
+) -> Mapping[str, Change]:
+    """Return what becomes of files of one merge base, given what both came from and another.
+
+    What cannot be merged is left out, so that a merge takes it for new on both sides.
+    """
+    changes: dict[str, Change] = {}
+    for path, sides in _differing(source, trees):
+        before, mine, other = sides
+        if mine == before:
+            changes[path] = _as_it_is(other)
+            continue
+        try:
+            changes[path] = _merged(repo, source, path, sides)
+        except ConflictError:
+            changes[path] = None
+    return changes
+
+
+_Sides = tuple[Entry | None, Entry | None, Entry | None]
+
+
+def _differing(source: ObjectSource, trees: tuple[str, str, str]) -> Iterator[tuple[str, _Sides]]:
+    """Yield the files outside of datasets that theirs changed, and not just as ours."""
+    for change in tree_difference(source, trees[0], trees[2]):
+        if set(change.path.split("/")) & set(DATASET_MARKERS):
+            continue
+        before, mine, other = (find_entry(source, tree, change.path) for tree in trees)
+        if mine != other:
+            yield change.path, (before, mine, other)
+
+
+def _as_it_is(entry: Entry | None) -> Change:
+    return None if entry is None else Existing(entry.id, mode=entry.mode)
+
+
+def _merged(repo: OpenRepo, source: ObjectSource, path: str, versions: _Sides) -> bytes:
     """Return a text that both sides changed."""
+    before, mine, other = versions
     sides = (mine, before, other)
     if mine is None or other is None or any(s and s.mode not in ORDINARY for s in sides):
         raise _clash(path)
     with tempfile.TemporaryDirectory(prefix="havasu-vc-") as folder:
         names = []
         for name, side in zip(("ours", "base", "theirs"), sides, strict=True):
-            data = b"" if side is None else read_object(repo.git.objects, side.id, "blob")
+            data = b"" if side is None else read_object(source, side.id, "blob")
             place = Path(folder) / name
             place.write_bytes(data)
             names.append(str(place))

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from havasu_vc.errors import (
     ConflictError,
     InvalidArgumentError,
-    NotYetSupportedError,
     StateError,
     UncommittedChangesError,
 )
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
+from havasu_vc.repo.merge_bases import base_tree, merge_bases
+from havasu_vc.repo.merge_datasets import MergedDataset
 from havasu_vc.repo.merge_files import merge_files
 from havasu_vc.repo.merge_state import (
     DatasetConflicts,
@@ -30,26 +29,24 @@ from havasu_vc.repo.merge_state import (
     require_state,
     write_state,
 )
+from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.store.edits import Change
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import Operation
-from havasu_vc.store.revisions import Revision
-
-if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
 
 __all__ = [
     "MergeRequest",
     "MergeResult",
     "abort_merge",
+    "base_of",
     "continue_merge",
     "merge",
-    "merge_base_of",
     "merge_commits",
-    "merge_trees",
+    "merge_datasets",
     "require_calm",
     "require_resolved",
 ]
@@ -98,10 +95,10 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     ours, theirs = repo.resolve("HEAD"), repo.resolve(request.revision)
     if ours.commit is None or theirs.commit is None:
         raise InvalidArgumentError(f"{request.revision} is no commit")
-    base = merge_base_of(repo, ours.commit, theirs.commit, request.revision)
-    if base == theirs.commit:
+    bases = merge_bases(repo, ours.commit, theirs.commit, request.revision)
+    if bases == (theirs.commit,):
         return MergeResult("up-to-date", ours.commit)
-    if base == ours.commit and request.fast_forward != "never" and not request.squash:
+    if bases == (ours.commit,) and request.fast_forward != "never" and not request.squash:
         return _fast_forward(repo, theirs.commit, request)
     if request.fast_forward == "only":
         raise StateError(
@@ -148,22 +145,6 @@ def require_calm(repo: OpenRepo) -> None:
         raise StateError(f"a {operation.value} of git is half done", hints=(hint,))
 
 
-def merge_base_of(repo: OpenRepo, ours: str, theirs: str, name: str) -> str:
-    """Return the commit that both sides came from."""
-    bases = repo.git.git("merge-base", "--all", ours, theirs, check=False).text.split()
-    if not bases:
-        raise StateError(
-            f"{name} has no history in common with HEAD",
-            hints=("import its datasets instead",),
-        )
-    if len(bases) > 1:
-        raise NotYetSupportedError(
-            f"HEAD and {name} have several merge bases (they were merged crosswise)",
-            hints=("merge a commit of theirs from before the crossing first",),
-        )
-    return bases[0]
-
-
 def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeResult:
     if request.dry_run:
         return MergeResult("fast-forward", None)
@@ -177,18 +158,13 @@ def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeRe
 
 def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -> MergeResult:
     """Merge from the three commits; with resolutions, when `state` has some."""
-    base = state.base or merge_base_of(repo, state.ours, state.theirs, state.name)
-    revisions = tuple(repo.resolve(commit) for commit in (base, state.ours, state.theirs))
-    # What git began, it merges the user's files of.
-    trees = [revision.tree for revision in revisions]
-    files = {} if state.takes_over else dict(merge_files(repo, *trees))
-    if files.get(ATTRIBUTES_FILE, b"") is None:
-        # What stands in it is as true of the other datasets.
-        del files[ATTRIBUTES_FILE]
-    if not dry_run:
-        _require_committed(repo, tuple(files))
+    ours, theirs = repo.resolve(state.ours), repo.resolve(state.theirs)
     with Transaction(repo) as transaction:
-        merged = merge_trees(repo, transaction, revisions, state)
+        base = base_of(repo, transaction, state)
+        files = _files(repo, state, (base, ours.tree, theirs.tree))
+        if not dry_run:
+            _require_committed(repo, tuple(files))
+        merged = merge_datasets(repo, transaction, base, state)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
         edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
         changes = {edit.path: edit.counts for edit in edits}
@@ -231,34 +207,36 @@ def _require_committed(repo: OpenRepo, files: tuple[str, ...]) -> None:
         )
 
 
-def merge_trees(
-    repo: OpenRepo,
-    transaction: Transaction,
-    revisions: tuple[Revision, ...],
-    state: MergeState,
+def base_of(repo: OpenRepo, transaction: Transaction, state: MergeState) -> RootTree:
+    """Return the tree that both sides are compared with."""
+    if state.base is not None:
+        return root_tree(repo, repo.resolve(state.base))
+    bases = merge_bases(repo, state.ours, state.theirs, state.name)
+    return base_tree(repo, transaction.storage, bases)
+
+
+def merge_datasets(
+    repo: OpenRepo, transaction: Transaction, base: RootTree, state: MergeState
 ) -> dict[str, MergedDataset]:
-    """Merge every dataset that is on any side."""
-    folders = [repo.folders(revision) for revision in revisions]
-    resolved = {each.path: each for each in state.conflicts}
-    merged = {}
-    for path in sorted(set().union(*folders)):
-        found = (folders[0].get(path), folders[1].get(path), folders[2].get(path))
-        views: list[HavasuDataset | None] = []
-        for folder, revision in zip(found, revisions, strict=True):
-            view = None if folder is None else repo.view(folder, revision.name)
-            if view is not None:
-                view.check_guard()
-            views.append(view)
-        merged[path] = merge_dataset(
-            path,
-            found,
-            Versions(*views),
-            transaction.storage,
-            repo.settings,
-            policy=state.policy,
-            resolved=resolved.get(path),
-        )
-    return merged
+    """Merge every dataset that is on any side, with the resolutions that the state has."""
+    ours, theirs = (root_tree(repo, repo.resolve(name)) for name in (state.ours, state.theirs))
+    rules = MergeRules(state.policy, {each.path: each for each in state.conflicts})
+    return merge_trees(repo, transaction.storage, (base, ours, theirs), rules)
+
+
+def _files(
+    repo: OpenRepo, state: MergeState, trees: tuple[RootTree, str, str]
+) -> dict[str, Change]:
+    """Return what becomes of the user's own files."""
+    if state.takes_over:
+        # What git began, it merges the user's files of.
+        return {}
+    base, ours, theirs = trees
+    files = dict(merge_files(repo, base.tree, ours, theirs, source=base.source))
+    if files.get(ATTRIBUTES_FILE, b"") is None:
+        # What stands in it is as true of the other datasets.
+        del files[ATTRIBUTES_FILE]
+    return files
 
 
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:

@@ -8,19 +8,21 @@ result is a commit of its own; nothing is rewritten.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConflictError, NoChangesError, UnfinishedMergeError
-from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import HAVASU_MARKER
-from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
+from havasu_vc.repo.merge_datasets import MergedDataset
+from havasu_vc.repo.merge_state import MergeState
+from havasu_vc.repo.merge_trees import MergeRules, merge_trees, root_tree
+from havasu_vc.repo.merging import base_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.stray import sweep
-from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.upkeep.repair import repair_dataset
 
 __all__ = ["broken_datasets", "repair"]
@@ -46,16 +48,15 @@ def repair(repo: OpenRepo, message: str | None) -> CommitResult:
     if head.commit is None or not broken:
         raise NoChangesError("every dataset of HEAD is sound")
     parents = read_commit(repo.git.objects, head.commit).parents
-    edits: list[TreeEdit] = []
     internals: dict[str, str | None] = {}
+    edits: list[TreeEdit]
     with Transaction(repo) as transaction:
-        for path in broken:
-            if len(parents) == 2:
-                merged = _merged_again(repo, transaction, path, (parents[0], parents[1]))
-                internals[path] = merged.internals
-                edits += [merged.edit] if merged.edit is not None else []
-            else:
-                edits.append(_mended(repo, transaction, path, parents))
+        if len(parents) == 2:
+            merged = _merged_again(repo, transaction, broken, (parents[0], parents[1]))
+            internals = {path: each.internals for path, each in merged.items()}
+            edits = [each.edit for each in merged.values() if each.edit is not None]
+        else:
+            edits = [_mended(repo, transaction, path, parents) for path in broken]
         commit = transaction.commit(
             [edit for edit in edits if edit.blobs or edit.snapshot is not None],
             message or f"Repair {', '.join(broken)}",
@@ -79,36 +80,23 @@ def _mended(
 
 
 def _merged_again(
-    repo: OpenRepo, transaction: Transaction, path: str, parents: tuple[str, str]
-) -> MergedDataset:
-    """Merge a dataset from the two parents of a merge commit."""
-    bases = repo.git.git("merge-base", "--all", *parents, check=False).text.split()
-    revisions = [repo.resolve(commit) for commit in (bases[0] if bases else "[EMPTY]", *parents)]
-    folders: list[DatasetFolder | None] = [
-        repo.folders(revision).get(path) for revision in revisions
-    ]
-    views = [
-        None if folder is None else repo.view(folder, revision.name)
-        for folder, revision in zip(folders, revisions, strict=True)
-    ]
-    for view in views:
-        if view is not None:
-            view.check_guard()
-    merged = merge_dataset(
-        path,
-        (folders[0], folders[1], folders[2]),
-        Versions(*views),
-        transaction.storage,
-        repo.settings,
-        policy=MergePolicy(),
-    )
-    if merged.conflicts is not None:
-        short = parents[0][:10]
-        raise ConflictError(
-            f"{path}: {merged.conflicts.total:,} conflicts were not resolved by this merge",
-            hints=(
-                f"`git reset --hard {short}`, then `havasu-vc merge {parents[1][:10]}` "
-                "and resolve them",
-            ),
-        )
-    return merged
+    repo: OpenRepo, transaction: Transaction, broken: Sequence[str], parents: tuple[str, str]
+) -> dict[str, MergedDataset]:
+    """Merge datasets from the two parents of a merge commit."""
+    short = parents[0][:10]
+    state = MergeState(parents[0], parents[1], parents[1][:10], "")
+    sides = [root_tree(repo, repo.resolve(parent)) for parent in parents]
+    base = base_of(repo, transaction, state)
+    rules = MergeRules(only=broken)
+    merged = merge_trees(repo, transaction.storage, (base, sides[0], sides[1]), rules)
+    for path, each in merged.items():
+        if each.conflicts is not None:
+            raise ConflictError(
+                f"{path}: {each.conflicts.total:,} conflicts were not resolved by this merge",
+                hints=(
+                    f"`git reset --hard {short}`, then `havasu-vc merge {parents[1][:10]}` "
+                    "and resolve them",
+                ),
+            )
+    # What no side has is what git made of a dataset that was moved.
+    return {**{path: MergedDataset(None) for path in broken}, **merged}

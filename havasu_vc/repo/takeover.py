@@ -28,7 +28,7 @@ from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo import merging
 from havasu_vc.repo.merge_state import MergeState, drop_state, read_state, write_state
-from havasu_vc.repo.merging import MergeResult, merge_base_of, merge_trees, require_resolved
+from havasu_vc.repo.merging import MergeResult, base_of, merge_datasets, require_resolved
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits
@@ -90,9 +90,8 @@ def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
     require_resolved(state)
     if message is not None:
         _set_message(repo, message)
-    revisions = [repo.resolve(name) for name in (state.base or "", state.ours, state.theirs)]
     with Transaction(repo) as transaction:
-        merged = merge_trees(repo, transaction, tuple(revisions), state)
+        merged = merge_datasets(repo, transaction, base_of(repo, transaction, state), state)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
         edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
         changes = {edit.path: edit.counts for edit in edits}
@@ -123,12 +122,17 @@ def _state(repo: OpenRepo, stopped: Stopped) -> MergeState:
     theirs = stopped.theirs
     if ours is None or theirs is None:
         raise ValueError("there is nothing to merge")
-    base = stopped.base or merge_base_of(repo, ours, theirs, theirs[:10])
     known = read_state(repo.git)
-    if known is not None and (known.ours, known.theirs, known.base) == (ours, theirs, base):
+    if known is not None and (known.ours, known.theirs, known.base) == (ours, theirs, stopped.base):
         return known
     return MergeState(
-        ours, theirs, theirs[:10], _message(repo), kind=stopped.kind, base=base, takes_over=True
+        ours,
+        theirs,
+        theirs[:10],
+        _message(repo),
+        kind=stopped.kind,
+        base=stopped.base,
+        takes_over=True,
     )
 
 

@@ -588,6 +588,154 @@ def test_merging_merges(repo: Repo) -> None:
     assert_clean(repo)
 
 
+def cross(repo: Repo) -> None:
+    """Merge main and dev into each other, so that they have two merge bases."""
+    first = repo.resolve("main").commit
+    for branch, other in (("main", "dev"), ("dev", str(first))):
+        repo.switch(branch)
+        if repo.merge(other).kind == "conflicts":
+            repo.resolve_conflicts(choice="ours")
+            repo.continue_merge()
+    repo.switch("main")
+    assert len(run_git("merge-base", "--all", "main", "dev", cwd=repo.path).split()) == 2
+
+
+def test_branches_merged_crosswise_merge(repo: Repo) -> None:
+    commit_file(repo, "notes.txt", "one\ntwo\nthree\nfour\nfive\n")
+    fork(
+        repo,
+        in_turn(
+            lambda: write(repo, {**FIRST, 1: ("ours", 1)}),
+            lambda: commit_file(repo, "notes.txt", "ONE\ntwo\nthree\nfour\nfive\n"),
+        ),
+        in_turn(
+            lambda: write(repo, {**FIRST, 1: ("name 1", 10), 2: ("theirs", 2)}),
+            lambda: commit_file(repo, "notes.txt", "one\ntwo\nthree\nfour\nFIVE\n"),
+        ),
+    )
+    cross(repo)
+    write(repo, {**read(repo), 1: ("again", 10), 3: ("ours", 3)})
+    repo.switch("dev")
+    write(repo, {**read(repo), 1: ("ours", 11), 4: ("theirs", 4)})
+    commit_file(repo, "notes.txt", "ONE\ntwo\nTHREE\nfour\nFIVE\n")
+    repo.switch("main")
+
+    with frozen(repo):
+        assert repo.merge("dev", dry_run=True).kind == "merge"
+    assert repo.merge("dev").kind == "merge"
+
+    changed = {1: ("again", 11), 2: ("theirs", 2), 3: ("ours", 3), 4: ("theirs", 4)}
+    assert read(repo) == {**FIRST, **changed}
+    assert (repo.path / "notes.txt").read_text() == "ONE\ntwo\nTHREE\nfour\nFIVE\n"
+    assert_clean(repo)
+
+
+def test_what_both_settled_differently_is_in_conflict_again(repo: Repo) -> None:
+    fork(
+        repo,
+        lambda: write(repo, {**FIRST, 1: ("ours", 10), 2: ("ours", 2), 9: ("ours", 9)}),
+        lambda: write(repo, {**FIRST, 1: ("theirs", 10), 2: ("theirs", 2), 9: ("theirs", 9)}),
+    )
+    cross(repo)
+    assert read(repo, "main")[1] == ("ours", 10)
+    assert read(repo, "dev")[1] == ("theirs", 10)
+
+    result = repo.merge("dev")
+
+    assert result.kind == "conflicts"
+    rows = result.conflicts[0].rows
+    assert rows is not None
+    assert rows.column("columns").to_pylist() == [["name"], ["name"], ["name"]]
+    repo.resolve_conflicts(choice="theirs")
+    repo.continue_merge()
+    changed = {1: ("theirs", 10), 2: ("theirs", 2), 9: ("theirs", 9)}
+    assert read(repo) == {**FIRST, **changed}
+    assert_clean(repo)
+
+
+@settings(max_examples=4)
+@given(base=tables, ours=tables, theirs=tables, later=tables)
+def test_a_crossing_without_conflicts_changes_no_merge(
+    base: Rows, ours: Rows, theirs: Rows, later: Rows
+) -> None:
+    mark = ("zero", 0)
+    with tempfile.TemporaryDirectory() as folder:
+        repo = make(Path(folder) / "repo", {**base, 0: mark})
+        apart = {key + 10: row for key, row in theirs.items()}
+        fork(
+            repo,
+            lambda: write(repo, {**ours, 0: mark, 100: mark}),
+            lambda: write(repo, {**base, **apart, 0: mark, 200: mark}),
+        )
+        cross(repo)
+        both = read(repo)
+        assert both == dict(sorted({**ours, **apart, 0: mark, 100: mark, 200: mark}.items()))
+        write(repo, {**both, 300: mark})
+        repo.switch("dev")
+        write(repo, {**later, 0: mark, 400: mark})
+        repo.switch("main")
+
+        assert repo.merge("dev").kind == "merge"
+
+        assert read(repo) == {**dict(sorted(later.items())), 0: mark, 300: mark, 400: mark}
+        assert_clean(repo)
+
+
+# Moved datasets
+
+
+def move(repo: Repo, old: str, new: str) -> None:
+    """Commit with git that a dataset is elsewhere."""
+    tree = run_git("rev-parse", f"HEAD:{old}", cwd=repo.path)
+    run_git("rm", "-rq", "--cached", "--sparse", old, cwd=repo.path)
+    run_git("read-tree", f"--prefix={new}/", tree, cwd=repo.path)
+    run_git("commit", "-qm", f"move {old}", cwd=repo.path)
+    run_git("sparse-checkout", "reapply", cwd=repo.path)
+
+
+@pytest.mark.parametrize("mover", ["ours", "theirs"])
+def test_a_moved_dataset_takes_edits(repo: Repo, mover: str) -> None:
+    def edit() -> None:
+        write(repo, {**FIRST, 1: ("edited", 1)})
+
+    def moved() -> None:
+        move(repo, "points", "more/places")
+
+    fork(repo, *((moved, edit) if mover == "ours" else (edit, moved)))
+    assert repo.merge("dev").kind == "merge"
+
+    assert repo.datasets() == ("more/places",)
+    assert read(repo, dataset="more/places") == {**FIRST, 1: ("edited", 1)}
+    assert_clean(repo)
+
+
+def test_a_dataset_moved_and_edited_merges_with_edits(repo: Repo) -> None:
+    fork(
+        repo,
+        in_turn(
+            lambda: move(repo, "points", "places"),
+            lambda: write(repo, {**FIRST, 1: ("ours", 1)}, dataset="places"),
+        ),
+        lambda: write(repo, {**FIRST, 1: ("name 1", 10), 2: ("theirs", 2)}),
+    )
+    assert repo.merge("dev").kind == "merge"
+
+    assert repo.datasets() == ("places",)
+    expected = {**FIRST, 1: ("ours", 10), 2: ("theirs", 2)}
+    assert read(repo, dataset="places") == expected
+    assert_clean(repo)
+
+
+def test_a_dataset_moved_to_two_places_is_refused(repo: Repo) -> None:
+    fork(
+        repo,
+        lambda: move(repo, "points", "here"),
+        lambda: move(repo, "points", "there"),
+    )
+    with frozen(repo), pytest.raises(ConflictError, match="here on one side and to there"):
+        repo.merge("dev")
+
+
 # Where
 
 
