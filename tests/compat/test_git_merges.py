@@ -354,6 +354,38 @@ def test_what_a_forced_side_leaves_is_recognised(tmp_path: Path, side: str, opti
     assert_clean(repo)
 
 
+def move(repo: Repo, new: str = "places") -> None:
+    """Commit with git that the dataset is elsewhere."""
+    tree = run_git("rev-parse", "HEAD:points", cwd=repo.path)
+    run_git("rm", "-rq", "--cached", "--sparse", "points", cwd=repo.path)
+    run_git("read-tree", f"--prefix={new}/", tree, cwd=repo.path)
+    run_git("commit", "-qm", "move", cwd=repo.path)
+    run_git("sparse-checkout", "reapply", cwd=repo.path)
+
+
+@pytest.mark.parametrize("way", ["merge", "cherry-pick", "rebase", "merge --squash"])
+@pytest.mark.parametrize("mover", ["main", "dev"])
+def test_a_dataset_that_one_side_moved_takes_edits(repo: Repo, mover: str, way: str) -> None:
+    fork(repo, FIRST, FIRST)
+    for branch in ("main", "dev"):
+        repo.switch(branch)
+        if branch == mover:
+            move(repo)
+        else:
+            write(repo, OURS)
+    repo.switch("main")
+
+    git(repo, *way.split(), "dev")
+    if repo.status().state != "clean" or run_git("status", "--porcelain", cwd=repo.path):
+        repo.continue_merge()
+    if repo.status().problems:
+        repo.repair()
+
+    assert repo.datasets() == ("places",)
+    assert read(repo, dataset="places") == OURS
+    assert_clean(repo)
+
+
 def test_a_commit_of_ours_does_not_settle_a_merge_of_git(repo: Repo) -> None:
     fork(repo, OURS, THEIRS)
     git(repo, "merge", "dev", stops=True)
@@ -413,7 +445,7 @@ def settle(repo: Repo) -> None:
     raise AssertionError("it never ends")
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     base=tables,
     ours=steps,
