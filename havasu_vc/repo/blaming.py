@@ -17,8 +17,8 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.blames import Blame
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
+from havasu_vc.repo.commit_values import info_of
 from havasu_vc.repo.filters import parse_key
-from havasu_vc.repo.histories import info_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.tables import Table
 from havasu_vc.store.commits import read_commit

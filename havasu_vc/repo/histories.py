@@ -9,13 +9,14 @@ from typing import Any
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.commit_values import info_of
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.commits import Commit, read_commit
+from havasu_vc.store.commits import read_commit
 from havasu_vc.store.log import Alike, LogFilter, commits, parse_date
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
 
-__all__ = ["commit_info", "info_of", "log"]
+__all__ = ["commit_info", "log"]
 
 
 def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
@@ -33,24 +34,6 @@ def _names(repo: OpenRepo) -> dict[str, list[str]]:
     for tag in list_tags(repo.git):
         names.setdefault(tag.commit, []).append(f"tag: {tag.name}")
     return names
-
-
-def info_of(commit: Commit, names: Mapping[str, Sequence[str]]) -> CommitInfo:
-    """Return a commit as writers print it, with the names that are given for it."""
-    return CommitInfo(
-        commit.id,
-        commit.parents,
-        commit.message,
-        commit.author.name,
-        commit.author.email,
-        commit.author.time,
-        commit.author.offset,
-        commit.committer.name,
-        commit.committer.email,
-        commit.committer.time,
-        commit.committer.offset,
-        tuple(names.get(commit.id, ())),
-    )
 
 
 def log(
