@@ -24,7 +24,7 @@ __all__ = ["Roots", "collect_roots", "reachable_files"]
 _ID = re.compile(rb"\b[0-9a-f]{40}\b")
 _FILE = re.compile(r"([0-9a-f]{64})(?:\.json)?")
 _HEADS = re.compile(r"[A-Z_]*HEAD|AUTO_MERGE")
-_OPERATIONS = ("rebase-merge", "rebase-apply", "sequencer")
+_OPERATIONS = ("rebase-merge", "rebase-apply", "sequencer", "havasu/merge")
 _MOST_BYTES = 16 * 1024 * 1024
 _MARKER = HAVASU_MARKER.encode()
 

@@ -292,3 +292,20 @@ def test_a_bare_repository_is_enough(tmp_path: Path) -> None:
 
     assert read(repo) == FIRST
     assert_clean(repo)
+
+
+def test_what_waits_keeps_its_files_from_gc(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("havasu_vc.datasets.havasu.edit.SMALL_TABLE", 0)
+    write(repo, {**FIRST, 3: ("three", 3), 4: ("four", 4)}, message="picked")
+    repo.switch("side", create=True, start="HEAD^")
+    write(repo, {**FIRST, 3: ("drei", 3)})
+    assert cherry_pick(repo.opened, "main").kind == "conflicts"
+    repo.delete_branch("main", force=True)
+    run_git("reflog", "expire", "--expire=now", "--all", cwd=repo.path)
+
+    repo.gc(grace_days=0)
+    repo.resolve_conflicts([], choice="theirs")
+
+    assert repo.continue_merge().kind == "cherry-pick"
+    assert (read(repo)[3], read(repo)[4]) == (("three", 3), ("four", 4))
+    assert_clean(repo)
