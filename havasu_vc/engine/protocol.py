@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import EngineError, HavasuError
 from havasu_vc.model.task import Task, run_task
+from havasu_vc.store.durability import no_room
 
 __all__ = ["Batches", "Engine", "NumberedBatches", "Progress", "SilentProgress", "checked_batches"]
 
@@ -88,6 +89,9 @@ def checked_batches(task: Task) -> Batches:
     except HavasuError:
         raise
     except Exception as cause:
+        full = no_room(cause)
+        if full is not None:
+            raise full from cause
         raise EngineError(f"task {task.kernel} failed: {one_line(cause)}") from cause
 
 

@@ -30,6 +30,7 @@ from havasu_vc.repo.drafts import Draft, MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.store.commits import Signature, format_commit, read_commit
+from havasu_vc.store.durability import no_room
 from havasu_vc.store.edits import Change
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.index import in_step
@@ -79,6 +80,9 @@ class Transaction:
         traceback: TracebackType | None,
     ) -> None:
         self._stack.close()
+        full = None if error is None else no_room(error)
+        if full is not None:
+            raise full from error
 
     @cached_property
     def folders(self) -> Mapping[str, DatasetFolder]:

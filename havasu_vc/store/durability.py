@@ -13,7 +13,7 @@ from pathlib import Path
 
 from havasu_vc.errors import HavasuError, StorageError
 
-__all__ = ["fsync_folder", "replace_file", "reporting_storage_errors"]
+__all__ = ["fsync_folder", "no_room", "replace_file", "reporting_storage_errors"]
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -35,6 +35,21 @@ def reporting_storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"{path} cannot be written: {reason}") from error
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def no_room(error: BaseException) -> StorageError | None:
+    """Return what an error means when it came of a disk that takes no more, wherever it arose."""
+    if not isinstance(error, OSError) or isinstance(error, HavasuError):
+        return None
+    if error.errno not in _NO_ROOM:
+        return None
+    where = f"{error.filename} cannot" if error.filename else "a file cannot"
+    return StorageError(
+        f"{where} be written: {_REASONS[error.errno]}", hints=("make room, then try again",)
+    )
 
 
 def fsync_folder(folder: Path) -> None:

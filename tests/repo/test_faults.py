@@ -6,11 +6,12 @@ every commit is there, and the next command works.
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,17 +20,20 @@ import pytest
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
-from tests.support.sound import LOCAL, assert_sound, leftovers, status
+from tests.support.sound import LOCAL, assert_sound, leftovers, listing, status
 
 CHILD = Path(__file__).with_name("child.py")
 
 
-def start(repo: Repo, *arguments: str) -> subprocess.Popen[str]:
+def start(
+    repo: Repo, *arguments: str, prepare: Callable[[], None] | None = None
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(CHILD), str(repo.path), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=prepare,
     )
 
 
@@ -255,3 +259,65 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         git.chmod(0o755)
         (git / "havasu").chmod(0o755)
     assert_sound(repo)
+
+
+@pytest.mark.parametrize(
+    "limit", [60_000, *(pytest.param(limit, marks=SLOW) for limit in (20, 500, 3_000, 200_000))]
+)
+@pytest.mark.parametrize("what", ["import", "upsert"])
+def test_a_file_that_may_not_grow_is_said(tmp_path: Path, what: str, limit: int) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(40_000))
+    repo.import_(file, options=BY_ID)
+    before = listing(repo)
+    commands = {"import": f"import:{file}:more", "upsert": "upsert:points:1,2,300"}
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    code, error = finish(start(repo, commands[what], prepare=prepare))
+
+    if code:
+        assert error.startswith("StorageError: "), error
+        assert error.count("\n") == 1
+        now = {name: text for name, text in listing(repo).items() if not _orphan(name)}
+        assert now == {name: text for name, text in before.items() if not _orphan(name)}
+    check_mended(repo.path, {"points": 40_000}, "")
+
+
+def _orphan(name: str) -> bool:
+    """Whether gc removes it if no commit names it."""
+    return name.startswith((".git/objects/", ".git/havasu/objects/"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_disk_that_fills_up_is_said(tmp_path: Path, small_disk: Path) -> None:
+    repo = Repo.init(small_disk / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(20_000))
+    count = 0
+    while True:
+        code, error = finish(start(repo, f"import:{file}:points{count}"))
+        if code:
+            break
+        count += 1
+        assert count < 100
+    assert error == error.splitlines()[0] + "\n" and "the disk is full" in error
+    again = Repo.open(repo.path, settings=LOCAL)
+    assert len(again.datasets()) == count and count
+    assert leftovers(again) == [] and status(again) == ""
+    assert list(again.fsck(full=True)) == []
+    assert run_git("fsck", "--strict", "--no-dangling", cwd=repo.path) == ""

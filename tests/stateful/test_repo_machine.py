@@ -131,7 +131,9 @@ class RepoMachine(RuleBasedStateMachine):
             assert self.head is not None
             assert not changes_of(self.now.get(path), table)
             return self.head
-        assert commit not in self.history
+        after = {**self.now, path: table}
+        # The same edit of the same commit in the same second is the same commit.
+        assert self.history.get(commit, after) == after
         self.history[commit] = {**self.now, path: table}
         self.branches[self.branch] = commit
         return commit

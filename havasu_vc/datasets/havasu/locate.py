@@ -7,6 +7,7 @@ the others the key cache answers; when it is missing it is built from the file o
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,7 +108,8 @@ def sound_key_cache(dataset: HavasuDataset, entry: Entry) -> KeyCache:
 
 def _rebuilt(dataset: HavasuDataset, entry: Entry, schema: Schema, path: Path) -> KeyCache:
     cache = _build(dataset, entry, schema)
-    write_key_cache(path, cache)
+    with suppress(OSError):  # it only spares work next time; the repository may be read-only
+        write_key_cache(path, cache)
     # Mapped, so that many caches need no memory.
     return open_key_cache(path) or cache
 

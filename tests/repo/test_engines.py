@@ -1,0 +1,80 @@
+"""Spark and the local engine do the same work: equal tables, equal changes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc.errors import KeyViolationError
+from havasu_vc.repo import Repo, Settings
+from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.sound import LOCAL, assert_sound, refuses
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def engines(spark: Any) -> Iterator[dict[str, Settings]]:
+    yield {"local": LOCAL, "spark": Settings(engine="spark")}
+
+
+def changes(repo: Repo, revisions: str) -> list[Any]:
+    return [
+        row
+        for diff in repo.diff(revisions)
+        for batch in diff.changes
+        for row in batch.data.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("order", ["key", "hilbert"])
+def test_both_engines_give_the_same(
+    engines: dict[str, Settings], tmp_path: Path, order: str
+) -> None:
+    file = write(tmp_path / "points.parquet", points(3000))
+    release = write(
+        tmp_path / "release.parquet",
+        pa.concat_tables([points(40, name="new"), points(2900, start=60), points(9, start=9000)]),
+    )
+    found = {}
+    for name, settings in engines.items():
+        repo = Repo.init(tmp_path / name, settings=settings)
+        repo.import_(file, options=BY_ID, order=order)
+        result = repo.import_(release, "points", replace=True)
+        repo.write("points", pa.table({"id": [61, 62], "name": ["a", "b"]}))
+        assert list(repo.fsck(full=True)) == []
+        assert_sound(repo)
+        found[name] = (
+            result.datasets,
+            rows(repo, "points"),
+            changes(repo, "HEAD~2...HEAD"),
+            changes(repo, "HEAD~2...HEAD^"),
+            changes(repo, "[EMPTY]...HEAD~2"),
+            set(repo.dataset("points", "HEAD~2").snapshot.digests.items()),
+        )
+        # What one engine wrote the other reads alike.
+        other = Repo.open(
+            tmp_path / name, settings=engines["local" if name == "spark" else "spark"]
+        )
+        assert changes(other, "HEAD~2...HEAD") == found[name][2]
+        assert rows(other, "points") == found[name][1]
+    assert found["local"] == found["spark"]
+
+
+def test_an_error_is_the_same_and_changes_nothing(
+    engines: dict[str, Settings], tmp_path: Path
+) -> None:
+    twice = pa.concat_tables([points(50), points(1, start=7)])
+    file = write(tmp_path / "points.parquet", twice)
+    messages = []
+    for name, settings in engines.items():
+        repo = Repo.init(tmp_path / name, settings=settings)
+        with refuses(repo, KeyViolationError, hint=True):
+            repo.import_(file, options=BY_ID)
+        try:
+            repo.import_(file, options=BY_ID)
+        except KeyViolationError as error:
+            messages.append(error.message)
+    assert messages[0] == messages[1]
