@@ -125,6 +125,8 @@ def run_git(
 
 def _translated(result: GitResult, arguments: Sequence[str], place: str) -> HavasuError:
     text, line = result.errors, result.message
+    if re.search(r"No space left on device|: Permission denied|: Read-only file system", text):
+        return StorageError(f"git says: {line}")
     if re.search(r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref", text):
         return LockedError(
             f"git says: {line}", hints=("wait for the other git command, then try again",)
@@ -149,8 +151,6 @@ def _translated(result: GitResult, arguments: Sequence[str], place: str) -> Hava
                 "`git config --global user.email ADDRESS`",
             ),
         )
-    if re.search(r"No space left|Permission denied|Read-only file system", text):
-        return StorageError(f"git says: {line}")
     if result.code == 129:
         return InvalidArgumentError(f"git {arguments[0]}: {line}")
     return StateError(f"git says: {line}")

@@ -7,6 +7,7 @@ every commit is there, and the next command works.
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from havasu_vc.errors import StorageError
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
@@ -321,3 +323,40 @@ def test_a_disk_that_fills_up_is_said(tmp_path: Path, small_disk: Path) -> None:
     assert leftovers(again) == [] and status(again) == ""
     assert list(again.fsck(full=True)) == []
     assert run_git("fsck", "--strict", "--no-dangling", cwd=repo.path) == ""
+
+
+def test_a_disk_that_is_read_only_is_read(tmp_path: Path, small_disk: Path) -> None:
+    repo = Repo.init(small_disk / "repo", settings=LOCAL)
+    file = write(tmp_path / "points.parquet", points(2000))
+    repo.import_(file, options=BY_ID)
+    repo.import_(file, "along", options=BY_ID, order="hilbert")
+    for path in ("points", "along"):
+        repo.write(path, points(10, name="new"))
+    shutil.rmtree(repo.git.data_folder / "keys")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    try:
+        again = Repo.open(repo.path, settings=LOCAL)
+        assert len(rows(again, "points")) == 2000
+        found = [sum(map(len, diff.changes)) for diff in again.diff("HEAD~2...HEAD")]
+        assert found == [10, 10]
+        one = again.table("points").to_arrow(keys=[(3,)])
+        assert one["name"].to_pylist() == ["new 3"]
+        assert list(again.fsck(full=True)) == [] and len(list(again.log())) == 4
+        assert again.status().problems == ()
+        assert again.export("points", tmp_path / "out.csv").rows == 2000
+        actions: list[Callable[[], object]] = [
+            lambda: again.write("points", points(3, name="more")),
+            lambda: again.set_meta("points", {"title": "x"}),
+            lambda: again.import_(file, "more", options=BY_ID),
+            lambda: again.create_branch("side"),
+            lambda: again.create_tag("v1"),
+            lambda: again.switch("side", create=True),
+            lambda: again.gc(),
+        ]
+        for action in actions:
+            with pytest.raises(StorageError) as caught:
+                action()
+            assert "\n" not in caught.value.message
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    assert_sound(repo)
