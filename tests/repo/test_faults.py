@@ -309,9 +309,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_that_fills_up_is_said(tmp_path: Path, small_disk: Path) -> None:
     repo = Repo.init(small_disk / "repo", settings=LOCAL)
-    file = write(tmp_path / "points.parquet", points(20_000))
     count = 0
     while True:
+        table = points(15_000, start=count * 15_000)
+        file = write(tmp_path / f"points{count}.parquet", table)
         code, error = finish(start(repo, f"import:{file}:points{count}"))
         if code:
             break

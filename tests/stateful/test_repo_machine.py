@@ -629,7 +629,7 @@ def test_a_repository_agrees_with_its_model() -> None:
     run_state_machine_as_test(
         RepoMachine,
         settings=settings(
-            max_examples=12, stateful_step_count=25, deadline=None, suppress_health_check=QUIET
+            max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=QUIET
         ),
     )
 
