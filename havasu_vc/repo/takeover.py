@@ -21,7 +21,6 @@ from havasu_vc.errors import (
     ConflictError,
     CorruptionError,
     HavasuError,
-    NoChangesError,
     StateError,
 )
 from havasu_vc.model.counts import ChangeCounts
@@ -63,6 +62,10 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
             changes[path] = changes.get(path, ChangeCounts()) + counts
         if result.kind == "conflicts":
             return replace(result, changes=changes)
+        if stopped.kind == "squash" and _is_empty(repo):
+            _forget_squash(repo)
+            drop_state(repo.git)
+            return MergeResult("empty", read_head(repo.git).commit, changes)
         answer = _conclude(repo, stopped)
         drop_state(repo.git)
         if not answer.code:
@@ -74,11 +77,13 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
 
 
 def _is_next(repo: OpenRepo, stopped: Stopped, following: Stopped) -> bool:
-    """Whether git went on and stopped at another commit because of a dataset."""
-    # Patches that do not apply leave nothing in the index. Otherwise it may be a command
-    # of the user's, run between two commits, that failed.
+    """Whether git went on and stopped at another commit, where we can go on again."""
+    if following == stopped:
+        return False
+    # Patches that do not apply leave nothing in the index, nor does a commit that brings
+    # nothing. In a rebase it may also be a command of the user's that failed.
     patches = (repo.git.git_directory / "rebase-apply").is_dir()
-    return following != stopped and (patches or bool(unmerged_files(repo.git)))
+    return patches or following.kind != "rebase" or bool(unmerged_files(repo.git))
 
 
 def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
@@ -189,15 +194,20 @@ def _listed(repo: OpenRepo, folder: str) -> dict[str, list[tuple[bytes, bytes]]]
 def _conclude(repo: OpenRepo, stopped: Stopped) -> GitResult:
     """Let git make the commit, and go on with what comes after."""
     command = stopped.resume
-    if stopped.kind in ("cherry-pick", "revert", "squash") and stopped.theirs is not None:
-        same = repo.git.git("diff-index", "--cached", "--quiet", "HEAD", "--", check=False)
-        if not same.code:
-            if stopped.kind == "squash":
-                repo.git.git("reset", "--merge", check=False)
-                raise NoChangesError("HEAD has all that the squash would bring")
-            command = (stopped.kind, "--skip")
+    if stopped.kind in ("cherry-pick", "revert") and stopped.theirs and _is_empty(repo):
+        command = (stopped.kind, "--skip")
     # Nobody is asked about the message: that is for `--message`.
     return repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+
+
+def _is_empty(repo: OpenRepo) -> bool:
+    """Whether a commit of the index would change nothing."""
+    return not repo.git.git("diff-index", "--cached", "--quiet", "HEAD", "--", check=False).code
+
+
+def _forget_squash(repo: OpenRepo) -> None:
+    for name in ("SQUASH_MSG", "MERGE_MSG"):
+        (repo.git.git_directory / name).unlink(missing_ok=True)
 
 
 def abort_merge(repo: OpenRepo) -> None:
@@ -210,9 +220,8 @@ def abort_merge(repo: OpenRepo) -> None:
     datasets = _datasets_around(repo, stopped)
     repo.git.git(*stopped.abort)
     drop_state(repo.git)
-    for name in ("SQUASH_MSG", "MERGE_MSG"):
-        if stopped.kind == "squash":
-            (repo.git.git_directory / name).unlink(missing_ok=True)
+    if stopped.kind == "squash":
+        _forget_squash(repo)
     sweep(repo.git, datasets)
 
 
