@@ -160,6 +160,7 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
     """Merge from the three commits; with resolutions, when `state` has some."""
     ours, theirs = repo.resolve(state.ours), repo.resolve(state.theirs)
     with Transaction(repo) as transaction:
+        transaction.require_head(state.ours)
         base = base_of(repo, transaction, state)
         files = _files(repo, state, (base, ours.tree, theirs.tree))
         if not dry_run:

@@ -51,6 +51,7 @@ def repair(repo: OpenRepo, message: str | None) -> CommitResult:
     internals: dict[str, str | None] = {}
     edits: list[TreeEdit]
     with Transaction(repo) as transaction:
+        transaction.require_head(head.commit)
         if len(parents) == 2:
             merged = _merged_again(repo, transaction, broken, (parents[0], parents[1]))
             internals = {path: each.internals for path, each in merged.items()}

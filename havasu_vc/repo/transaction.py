@@ -84,6 +84,11 @@ class Transaction:
         if full is not None:
             raise full from error
 
+    def require_head(self, commit: str | None) -> None:
+        """Raise unless HEAD was at a commit when this began; what was read of it counts then."""
+        if self.head.commit != commit:
+            raise _moved()
+
     @cached_property
     def folders(self) -> Mapping[str, DatasetFolder]:
         """The datasets, of every kind, of the commit that HEAD was at when this began."""

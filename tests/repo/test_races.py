@@ -1,0 +1,87 @@
+"""A commit of another process between any two steps of an operation is never undone by it.
+
+The other commit is made at the worst instant: after the operation looked at HEAD and
+before it holds its own transaction, or after its edit is ready and before it commits.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.repo import Repo
+from havasu_vc.repo.transaction import Transaction
+from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.sound import LOCAL, assert_sound, status
+
+OPERATIONS: dict[str, Callable[[Repo, Path], object]] = {
+    "upsert": lambda repo, _: repo.write("points", pa.table({"id": [2], "name": ["mine"]})),
+    "same cell": lambda repo, _: repo.write("points", pa.table({"id": [50], "name": ["mine"]})),
+    "overwrite": lambda repo, _: repo.write("points", points(90, name="mine"), mode="overwrite"),
+    "release": lambda repo, file: repo.import_(file, "points", replace=True),
+    "import": lambda repo, file: repo.import_(file, "more", options=BY_ID),
+    "title": lambda repo, _: repo.set_meta("points", {"title": "mine"}),
+    "merge": lambda repo, _: repo.merge("side"),
+    "revert": lambda repo, _: repo.revert("HEAD"),
+    "cherry-pick": lambda repo, _: repo.cherry_pick("side"),
+    "optimize": lambda repo, _: repo.optimize(),
+    "restore": lambda repo, _: repo.restore(["points"], source="HEAD^"),
+    "patch": lambda repo, _: repo.apply_patch(
+        b'{"kart.patch/v1":{"message":"m"},"kart.diff/v1+hexwkb":{"points":{"feature":'
+        b'[{"-":{"id":2,"name":"row 2"},"+":{"id":2,"name":"mine"}}]}}}'
+    ),
+}
+
+
+def others(folder: Path) -> None:
+    """Commit as another process does."""
+    repo = Repo.open(folder, settings=LOCAL)
+    repo.write("points", pa.table({"id": [50], "name": ["others"]}), message="others")
+
+
+@pytest.mark.parametrize("instant", ["__enter__", "commit"])
+@pytest.mark.parametrize("what", OPERATIONS)
+def test_a_commit_in_between_is_not_lost(
+    tmp_path: Path, what: str, instant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+    file = write(tmp_path / "release.parquet", points(99, start=1))
+    repo.create_branch("side")
+    repo.write("points", pa.table({"id": [1], "name": ["main"]}))
+    repo.switch("side")
+    repo.write("points", pa.table({"id": [3], "name": ["side"]}))
+    repo.switch("main")
+    original = getattr(Transaction, instant)
+    waiting = [others]
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        if waiting:
+            waiting.pop()(repo.path)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(Transaction, instant, late)
+    try:
+        OPERATIONS[what](repo, file)
+        failed = False
+    except HavasuError as error:
+        failed = True
+        assert "\n" not in error.message
+    monkeypatch.undo()
+
+    if waiting:
+        return  # there was nothing to commit
+    found = {row["id"]: row["name"] for row in rows(repo, "points")}
+    assert "others" in {info.message for info in repo.log()}
+    # Whatever came out, the other's row went only where a commit says so.
+    if what not in ("overwrite", "release", "restore", "same cell") or failed:
+        assert found[50] == "others"
+    if failed:
+        assert found[1] == "main" and found[2] == "row 2"
+        assert len(list(repo.log())) == 3
+    assert status(repo) == ""
+    assert_sound(repo, dangling=True)
+    assert list(repo.fsck(full=True)) == []
