@@ -4,10 +4,12 @@
     sound files          files, rows and keys agree among themselves: the sums are made anew
     anything else        has to be merged row by row, from the commit's parents
 
-Nothing is guessed. Two sides that edited different rows leave sound files, which are
-just what a merge would give. Where both touched a row, a key stands twice or a row is
-deleted twice, and that is refused. Rows without a key can be told apart only by a
-merge: equal ones that both sides added would count once.
+Where two sides edited different rows and neither rewrote a file that the other deleted
+rows of, sound files are just what a merge would give. That is for the caller to know:
+rows that one side moved to another file outlive their deletion by the other. Where both
+touched a row, a key stands twice or a row is deleted twice, and that is refused. Rows
+without a key can be told apart only by a merge: equal ones that both sides added would
+count once.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.upkeep.fsck import check_contents
 from havasu_vc.upkeep.summing import add_up
 
-__all__ = ["repair_dataset"]
+__all__ = ["has_files_of", "repair_dataset"]
 
 _HINTS = (
     "take one side's dataset: `git checkout COMMIT -- DATASET`, then commit",
@@ -46,7 +48,7 @@ def repair_dataset(
     else:
         raise NoChangesError(f"{view.path} needs no repair: its snapshot fits")
     for parent in parents:
-        if _has_files_of(view, parent):
+        if has_files_of(view, parent):
             return TreeEdit(view.path, {}, parent.snapshot)
     if not view.key:
         raise _refusal(view, "it has no key to tell rows apart")
@@ -56,7 +58,7 @@ def repair_dataset(
     return TreeEdit(view.path, {}, _summed(view, engine))
 
 
-def _has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
+def has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
     """Whether a dataset has the files and the columns of a parent whose snapshot fits."""
     try:
         parent.check_guard()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from havasu_vc.errors import (
@@ -462,6 +462,11 @@ def cells_of(repo: Repo) -> dict[int, Any]:
     return {key: row[:2] for key, row in read(repo, dataset=dataset).items()}
 
 
+def columns_of(repo: Repo) -> set[str]:
+    (dataset,) = repo.datasets()
+    return set(repo.dataset(dataset).schema.names)
+
+
 def by_hand(repo: Repo, side: str) -> None:
     """Resolve what is in conflict with one side's text, as somebody might who does not know."""
     for path in run_git("diff", "--name-only", "--diff-filter=U", cwd=repo.path).splitlines():
@@ -496,6 +501,23 @@ def settle(repo: Repo) -> None:
     force=st.sampled_from(["", "ours", "theirs"]),
     hand=st.sampled_from(["", "ours", "theirs"]),
 )
+@example(
+    # Our rewrite holds rows that theirs deleted: files that are sound, and wrong.
+    base={2: ("a", 1), 3: (None, None), 5: ("b", 1)},
+    ours=[
+        {5: ("b", 1), 1: ("b", 2), 4: ("b", 2)},
+        {2: ("a", 1), 3: (None, None), 5: (None, None)},
+        "column",
+    ],
+    theirs=[
+        {4: (None, 2), 5: (None, 2)},
+        {6: ("a", 1), 5: ("b", None), 1: (None, None)},
+        "column",
+    ],
+    way="squash",
+    force="theirs",
+    hand="",
+)
 def test_rows_are_merged_or_it_is_said(
     base: Rows,
     ours: list[Rows | str],
@@ -508,9 +530,10 @@ def test_rows_are_merged_or_it_is_said(
         repo = make(Path(folder) / "repo", {**base, 0: ("zero", 0)})
         before = cells_of(repo)
         repo.create_branch("dev")
-        mine = do(repo, ours, 100)
+        mine, columns = do(repo, ours, 100), columns_of(repo)
         repo.switch("dev")
         other = do(repo, theirs, 200)
+        columns |= columns_of(repo)
         if way == "rebase":
             mine, other = other, mine
         else:
@@ -552,4 +575,5 @@ def test_rows_are_merged_or_it_is_said(
         # Steps of a rebase clash also where their sum does not.
         if way in ("merge", "squash") or (not clashes and len(theirs) == 1 == len(ours)):
             assert {k: v for k, v in rows.items() if k not in clashes} == expected
+            assert columns_of(repo) == columns
         assert_clean(repo)
