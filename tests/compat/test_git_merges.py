@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from havasu_vc.errors import (
     ConflictError,
     HavasuError,
     NoChangesError,
+    NotYetSupportedError,
     StateError,
     UnfinishedMergeError,
 )
@@ -405,6 +406,30 @@ def test_a_dataset_that_one_side_moved_takes_edits(repo: Repo, mover: str, way: 
     assert_clean(repo)
 
 
+def test_files_that_are_sound_and_wrong_are_not_taken(tmp_path: Path) -> None:
+    repo = make(tmp_path / "repo", FIRST)
+    # Our file holds, rewritten, rows that theirs deleted; no key stands twice.
+    fork(repo, {**FIRST, 1: ("ours", 1)}, {9: ("nine", 9)})
+    git(repo, "cherry-pick", "-X", "theirs", "main..dev", stops=True)
+    by_hand(repo, "theirs")
+    ours, theirs = (
+        run_git("ls-tree", "-r", branch, "points", cwd=repo.path).splitlines()
+        for branch in ("main", "dev")
+    )
+    both = [line for line in {*ours, *theirs} if "/snapshot.json" not in line]
+    snapshot = [line for line in theirs if "/snapshot.json" in line]
+    run_git("rm", "-rqf", "--cached", "--sparse", "points", cwd=repo.path)
+    lines = "".join(f"{line}\n" for line in (*both, *snapshot))
+    run_git("update-index", "--index-info", cwd=repo.path, stdin=lines)
+    run_git("commit", "-qm", "by hand", cwd=repo.path)
+
+    with pytest.raises(UnfinishedMergeError):
+        read(repo)
+    with pytest.raises(NotYetSupportedError) as caught:
+        repo.repair()
+    assert any("cherry-pick" in hint for hint in caught.value.hints)
+
+
 def test_a_commit_of_ours_does_not_settle_a_merge_of_git(repo: Repo) -> None:
     fork(repo, OURS, THEIRS)
     git(repo, "merge", "dev", stops=True)
@@ -452,7 +477,9 @@ def do(repo: Repo, what: list[Rows | str], mark: int) -> dict[int, Any]:
             if dataset == "points":
                 move(repo)
         elif not isinstance(step, str):
-            write(repo, {**step, 0: ("zero", 0), mark: ("mark", mark)}, dataset=dataset)
+            # Said by side: two equal commits of one second are one, and then the merge base.
+            rows = {**step, 0: ("zero", 0), mark: ("mark", mark)}
+            write(repo, rows, dataset=dataset, message=f"Write {mark}")
     return cells_of(repo)
 
 
@@ -500,23 +527,6 @@ def settle(repo: Repo) -> None:
     way=st.sampled_from(sorted(WAYS)),
     force=st.sampled_from(["", "ours", "theirs"]),
     hand=st.sampled_from(["", "ours", "theirs"]),
-)
-@example(
-    # Our rewrite holds rows that theirs deleted: files that are sound, and wrong.
-    base={2: ("a", 1), 3: (None, None), 5: ("b", 1)},
-    ours=[
-        {5: ("b", 1), 1: ("b", 2), 4: ("b", 2)},
-        {2: ("a", 1), 3: (None, None), 5: (None, None)},
-        "column",
-    ],
-    theirs=[
-        {4: (None, 2), 5: (None, 2)},
-        {6: ("a", 1), 5: ("b", None), 1: (None, None)},
-        "column",
-    ],
-    way="squash",
-    force="theirs",
-    hand="",
 )
 def test_rows_are_merged_or_it_is_said(
     base: Rows,

@@ -46,7 +46,8 @@ def write(repo: Repo, rows: Rows, *, dataset: str = "points", message: str = "Wr
     gone = [key for key in now if key not in rows]
     come = {key: row for key, row in rows.items() if now.get(key) != row}
     if gone:
-        repo.write(dataset, pa.table({"id": pa.array(gone, pa.int64())}), mode="delete")
+        keys = pa.table({"id": pa.array(gone, pa.int64())})
+        repo.write(dataset, keys, mode="delete", message=message)
     if come:
         repo.write(dataset, table(come), message=message)
     commit = repo.head().commit

@@ -70,7 +70,8 @@ def commit_file(repo: Repo, name: str, text: str) -> None:
     run_git("commit", "-qm", name, cwd=repo.path)
 
 
-# Rows
+# Rows. Edits of both sides that could be alike have messages of their own: two commits of
+# one second with the same content are one commit, and then the merge base.
 
 
 def test_cells_of_one_row_merge(repo: Repo) -> None:
@@ -101,8 +102,8 @@ def test_rows_merge_as_cells_of_a_dict_do(base: Rows, ours: Rows, theirs: Rows) 
         repo = make(Path(folder) / "repo", {**base, 0: mark})
         fork(
             repo,
-            lambda: write(repo, {**ours, 0: mark, 100: ("ours", 1)}),
-            lambda: write(repo, {**theirs, 0: mark, 200: ("theirs", 2)}),
+            lambda: write(repo, {**ours, 0: mark, 100: ("ours", 1)}, message="Ours"),
+            lambda: write(repo, {**theirs, 0: mark, 200: ("theirs", 2)}, message="Theirs"),
         )
         expected, clashes = merged_rows(base, ours, theirs)
 
@@ -128,8 +129,8 @@ def test_a_policy_decides_and_both_directions_agree(
         repo = make(Path(folder) / "repo", {**base, 0: ("zero", 0)})
         fork(
             repo,
-            lambda: write(repo, {**ours, 0: ("zero", 1)}),
-            lambda: write(repo, {**theirs, 0: ("two", 0)}),
+            lambda: write(repo, {**ours, 0: ("zero", 1)}, message="Ours"),
+            lambda: write(repo, {**theirs, 0: ("two", 0)}, message="Theirs"),
         )
         other = Side.OURS if policy is Side.THEIRS else Side.THEIRS
         start = repo.resolve("main").commit
@@ -664,8 +665,8 @@ def test_a_crossing_without_conflicts_changes_no_merge(
         apart = {key + 10: row for key, row in theirs.items()}
         fork(
             repo,
-            lambda: write(repo, {**ours, 0: mark, 100: mark}),
-            lambda: write(repo, {**base, **apart, 0: mark, 200: mark}),
+            lambda: write(repo, {**ours, 0: mark, 100: mark}, message="Ours"),
+            lambda: write(repo, {**base, **apart, 0: mark, 200: mark}, message="Theirs"),
         )
         cross(repo)
         both = read(repo)
