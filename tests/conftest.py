@@ -1,6 +1,7 @@
 """What every test may rely on: an isolated git, golden files, the data of others, Spark."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.TemporaryDirectory(prefix="havasu-home-")
     config.add_cleanup(home.cleanup)
     isolate_git(Path(home.name))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A run in the background ignores Ctrl-C, and so would every process that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
