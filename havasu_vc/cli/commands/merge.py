@@ -148,6 +148,9 @@ def parse_policy(texts: Sequence[str]) -> MergePolicy:
 def _continue(invocation: Invocation, repo: Repo, message: str | None, output_format: str) -> None:
     waiting = repo.status().waiting
     result = repo.continue_merge(message=message)
+    if result.conflicts:
+        # Git stopped; it is now that it is known what is in conflict.
+        waiting = repo.status().waiting
     if waiting is not None:
         text = message or waiting.message
         report = _report(result, waiting.context, text, dry_run=False, waits=True)

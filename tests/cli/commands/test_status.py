@@ -25,7 +25,9 @@ def test_a_merge_that_stopped_is_told(run: Run, repo: Path) -> None:
     head = json.loads(run("status", "-o", "json").stdout)["kart.status/v2"]["commit"]
     (repo / ".git" / "MERGE_HEAD").write_text(head + "\n")
 
-    assert "A git merge is not finished" in succeed(run("status")).stdout
+    told = succeed(run("status")).stdout
+    assert "A git merge is not finished" in told
+    assert "havasu-vc merge --continue" in told
     status = json.loads(run("status", "-o", "json").stdout)
     assert status["havasu.status/v1"]["state"] == "merge"
 
