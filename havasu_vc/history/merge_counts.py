@@ -31,7 +31,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 
-__all__ = ["count_changes", "merge_counts"]
+__all__ = ["changes_of_counts", "merge_counts"]
 
 
 def merge_counts(
@@ -64,7 +64,8 @@ def merge_counts(
     gone = np.repeat(order, np.maximum(-wanted, 0))
     come = np.repeat(order, np.maximum(wanted, 0))
     yield MergeStep(
-        count_changes(rows, gone, come, schemas), _count_conflicts(rows, own, net, clash, merged)
+        changes_of_counts(rows, gone, come, schemas),
+        _count_conflicts(rows, own, net, clash, merged),
     )
 
 
@@ -89,7 +90,7 @@ def _counted(batches: list[ChangeBatch], before: Schema, after: Schema, merged: 
     return _Counted(rows, hash_rows(rows, merged).keys, counts)
 
 
-def count_changes(
+def changes_of_counts(
     rows: pa.RecordBatch,
     gone: npt.NDArray[np.int64],
     come: npt.NDArray[np.int64],

@@ -23,7 +23,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import merge_changes, partners
-from havasu_vc.history.merge_counts import count_changes
+from havasu_vc.history.merge_counts import changes_of_counts
 from havasu_vc.history.merging import (
     MergePolicy,
     MergeSchemas,
@@ -275,7 +275,7 @@ def _recounted(answers: pa.Table, schemas: MergeSchemas) -> ChangeBatch:
     order = np.arange(len(said))
     rows = in_columns(answers.column("base").combine_chunks(), schemas.merged, schemas.merged)
     gone, come = (np.repeat(order, np.maximum(count, 0)) for count in (-wanted, wanted))
-    return count_changes(rows, gone, come, schemas)
+    return changes_of_counts(rows, gone, come, schemas)
 
 
 def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBatch]:
