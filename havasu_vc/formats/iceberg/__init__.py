@@ -1,0 +1,1 @@
+"""Apache Iceberg's documents: table metadata, manifest lists and manifests. No IO."""

@@ -1,0 +1,298 @@
+"""What table metadata is made of: values that cost nothing to import.
+
+Versions 1 and 2 are read and written, version 3 is read where it maps to them. Whatever
+a document holds that is not named here is kept in `others` and written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.model.schema import Schema
+
+__all__ = [
+    "MAIN",
+    "DataFile",
+    "DataFileContent",
+    "FieldSummary",
+    "Flavour",
+    "LogEntry",
+    "ManifestContent",
+    "ManifestEntry",
+    "ManifestFile",
+    "MetadataLogEntry",
+    "Reference",
+    "Snapshot",
+    "Status",
+    "TableMetadata",
+]
+
+MAIN = "main"
+"""The branch that is read where none is named."""
+
+
+class Flavour(StrEnum):
+    """Which readers a table is written for."""
+
+    HAVASU = "havasu"
+    """The Havasu specification to the letter; a raster is an empty struct."""
+    SPARK = "spark"
+    """As `havasu`, but rasters are declared whole, for Iceberg's Spark runtime."""
+    ICEBERG = "iceberg"
+    """Plain Iceberg: rasters whole, no geometry bounds in manifests."""
+
+
+class Status(IntEnum):
+    """What a manifest entry says of its file."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+class ManifestContent(IntEnum):
+    """What the files of a manifest hold."""
+
+    DATA = 0
+    DELETES = 1
+
+
+class DataFileContent(IntEnum):
+    """What a file holds."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table."""
+
+    snapshot_id: int
+    """Drawn at random."""
+    sequence_number: int
+    """Grows with each snapshot; 0 in version 1."""
+    timestamp_ms: int
+    """When it was made."""
+    manifest_list: str | None
+    """Where its manifest list is; None when `manifests` names them (version 1)."""
+    summary: Mapping[str, str] = field(default_factory=dict)
+    """`operation` and counts; ours name the git commit."""
+    parent_id: int | None = None
+    """The snapshot that it was made from."""
+    schema_id: int | None = None
+    """The schema when it was made."""
+    manifests: tuple[str, ...] = ()
+    """Version 1 only: manifests by path."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A branch or a tag of a table."""
+
+    snapshot_id: int
+    """What it points to."""
+    kind: str = "branch"
+    """`branch` or `tag`."""
+    min_snapshots_to_keep: int | None = None
+    """Branches only."""
+    max_snapshot_age_ms: int | None = None
+    """Branches only."""
+    max_ref_age_ms: int | None = None
+    """When the reference itself expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """When a snapshot became the current one."""
+
+    timestamp_ms: int
+    """When."""
+    snapshot_id: int
+    """Which."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogEntry:
+    """A metadata file that came before."""
+
+    timestamp_ms: int
+    """When it was written."""
+    metadata_file: str
+    """Where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableMetadata:
+    """`vN.metadata.json`: the whole state of a table but for its manifests."""
+
+    table_uuid: str
+    """Drawn once."""
+    location: str
+    """The table's folder."""
+    last_updated_ms: int
+    """When it changed last."""
+    last_column_id: int
+    """No column has or had a higher id."""
+    schemas: Mapping[int, Schema]
+    """By schema id."""
+    current_schema_id: int
+    """Which of them is the table's."""
+    partition_specs: Mapping[int, PartitionSpec]
+    """By spec id."""
+    default_spec_id: int
+    """What writers use."""
+    sort_orders: Mapping[int, SortOrder]
+    """By order id."""
+    default_sort_order_id: int
+    """What writers use."""
+    last_partition_id: int = 999
+    """The highest id of a partition field."""
+    format_version: int = 2
+    """1, 2 or 3."""
+    last_sequence_number: int = 0
+    """Of the newest snapshot of any branch."""
+    current_snapshot_id: int | None = None
+    """None for a table without rows yet."""
+    snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
+    """By snapshot id, in the order of the document."""
+    references: Mapping[str, Reference] = field(default_factory=dict)
+    """Branches and tags; `main` is the current snapshot."""
+    snapshot_log: tuple[LogEntry, ...] = ()
+    """Oldest first."""
+    metadata_log: tuple[MetadataLogEntry, ...] = ()
+    """Oldest first."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Settings, and what of Havasu Spark's commits would drop."""
+    havasu_version: str | None = None
+    """`havasu.format-version`; None when it is missing."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the document says."""
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.schemas[self.current_schema_id]
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The current snapshot."""
+        current = self.current_snapshot_id
+        return None if current is None else self.snapshots.get(current)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSummary:
+    """What a manifest list knows of one partition field of a manifest."""
+
+    contains_null: bool
+    """Whether some partition is null."""
+    contains_nan: bool | None = None
+    """Whether some partition is not a number."""
+    lower: bytes | None = None
+    """The least value, as Iceberg's single value."""
+    upper: bytes | None = None
+    """The greatest value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """One line of a manifest list. Counts and numbers are None where version 1 leaves them out."""
+
+    path: str
+    """Where the manifest is."""
+    length: int
+    """Its bytes."""
+    spec_id: int = 0
+    """The partition spec of its files."""
+    content: ManifestContent = ManifestContent.DATA
+    """What its files hold."""
+    sequence_number: int = 0
+    """When it was added."""
+    min_sequence_number: int = 0
+    """The least data sequence number of its live entries."""
+    added_snapshot_id: int = 0
+    """The snapshot that it was made for."""
+    added_files: int | None = None
+    """Entries with status ADDED."""
+    existing_files: int | None = None
+    """Entries with status EXISTING."""
+    deleted_files: int | None = None
+    """Entries with status DELETED."""
+    added_rows: int | None = None
+    """Rows of ADDED entries."""
+    existing_rows: int | None = None
+    """Rows of EXISTING entries."""
+    deleted_rows: int | None = None
+    """Rows of DELETED entries."""
+    partitions: tuple[FieldSummary, ...] | None = None
+    """By partition field."""
+    key_metadata: bytes | None = None
+    """For encrypted tables, which are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data or delete file as a manifest describes it."""
+
+    path: str
+    """Where it is, as the manifest spells it."""
+    record_count: int
+    """Rows in it."""
+    file_size: int
+    """Its bytes."""
+    content: DataFileContent = DataFileContent.DATA
+    """What it holds."""
+    file_format: str = "PARQUET"
+    """`PARQUET`; `AVRO`, `ORC` and `PUFFIN` are refused by readers."""
+    partition: Mapping[int, Any] = field(default_factory=dict)
+    """Python values by partition field id."""
+    column_sizes: Mapping[int, int] | None = None
+    """Bytes by field id."""
+    value_counts: Mapping[int, int] | None = None
+    """Values by field id, nulls included."""
+    null_value_counts: Mapping[int, int] | None = None
+    """Nulls by field id."""
+    nan_value_counts: Mapping[int, int] | None = None
+    """NaNs by field id."""
+    lower_bounds: Mapping[int, bytes] | None = None
+    """Single values by field id."""
+    upper_bounds: Mapping[int, bytes] | None = None
+    """Single values by field id."""
+    key_metadata: bytes | None = None
+    """For encrypted files, which are refused."""
+    split_offsets: tuple[int, ...] | None = None
+    """Where row groups begin."""
+    equality_ids: tuple[int, ...] | None = None
+    """The columns that equality deletes compare."""
+    sort_order_id: int | None = None
+    """How its rows are ordered."""
+    referenced_data_file: str | None = None
+    """The one file that position deletes apply to."""
+    geometry_lower: Mapping[int, bytes] | None = None
+    """Havasu 1250: a WKB point by field id."""
+    geometry_upper: Mapping[int, bytes] | None = None
+    """Havasu 1280: a WKB point by field id."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One file in a manifest."""
+
+    status: Status
+    """Whether it lives."""
+    file: DataFile
+    """The file."""
+    snapshot_id: int | None = None
+    """When it was added or deleted; None inherits the manifest's."""
+    sequence_number: int | None = None
+    """Data sequence number; None inherits the manifest's."""
+    file_sequence_number: int | None = None
+    """When the file was added; None inherits the manifest's."""
