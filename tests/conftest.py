@@ -1,5 +1,6 @@
 """What every test may rely on: an isolated git, golden files, the data of others, Spark."""
 
+import functools
 import os
 import signal
 import tempfile
@@ -12,7 +13,7 @@ from hypothesis import settings
 
 from tests.support.git import isolate_git, run_git
 from tests.support.golden import Golden
-from tests.support.spark import has_java, open_session
+from tests.support.spark import add_catalog, has_iceberg, has_java, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +100,19 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Start Spark once for all tests of a worker."""
+    """Start Spark once for all tests of a worker, with the Iceberg runtime if it can be had."""
     session = open_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def iceberg(spark: "SparkSession") -> Callable[[Path], str]:
+    """Add an Iceberg catalog over a folder of tables and return its name.
+
+    With `catalog = iceberg(folder)`, `spark.sql(f"SELECT * FROM {catalog}.nz.roads")` reads
+    the table at `folder/nz/roads`.
+    """
+    if not has_iceberg(spark):
+        lacking("this needs the Iceberg runtime for Spark, which could not be fetched")
+    return functools.partial(add_catalog, spark)

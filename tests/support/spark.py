@@ -1,10 +1,12 @@
-"""Spark for tests: whether it can run here, and one small quiet session."""
+"""Spark for tests: whether it can run here, one small quiet session, catalogs of Iceberg."""
 
 import functools
+import itertools
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +29,30 @@ def has_java() -> bool:
 
 
 def open_session(scratch: Path) -> "SparkSession":
-    """Start a session on two cores that writes nowhere but to `scratch`."""
-    from pyspark.sql import SparkSession
+    """Start a session on two cores that writes nowhere but to `scratch`.
+
+    It carries the Iceberg runtime, fetched once and kept in Ivy's folder. Where that cannot
+    be had, the session starts without it, and `has_iceberg` says so.
+    """
+    import pyspark
+
+    from havasu_vc.spark.jars import jar_settings
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    try:
+        return _start(scratch, jar_settings(pyspark.__version__))
+    except Exception as error:
+        # The JVM of a failed start is gone, and with it every trace of the jar.
+        if "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        return _start(scratch, {})
+
+
+def _start(scratch: Path, jar: Mapping[str, str]) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
     session = (
         SparkSession.builder.master("local[2]")
         .appName("havasu-vc tests")
@@ -44,7 +64,31 @@ def open_session(scratch: Path) -> "SparkSession":
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config(map=dict(jar))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def has_iceberg(session: "SparkSession") -> bool:
+    """Return whether the session has the Iceberg runtime on its class path."""
+    settings = session.sparkContext.getConf()
+    return settings.get("spark.sql.extensions") is not None
+
+
+_numbers = itertools.count(1)
+
+
+def add_catalog(session: "SparkSession", warehouse: Path) -> str:
+    """Add a Hadoop catalog over a folder, and return its name: `checkout1` and so on.
+
+    A table at `<warehouse>/nz/roads` is `<name>.nz.roads`. Nothing is cached, so that the
+    session sees at once what another writer published.
+    """
+    name = f"checkout{next(_numbers)}"
+    session.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set(f"spark.sql.catalog.{name}.type", "hadoop")
+    session.conf.set(f"spark.sql.catalog.{name}.warehouse", warehouse.resolve().as_uri())
+    session.conf.set(f"spark.sql.catalog.{name}.cache-enabled", "false")
+    return name
