@@ -1,0 +1,1 @@
+"""Checked-out Havasu tables: made from datasets, and their edits taken in."""

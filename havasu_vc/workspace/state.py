@@ -1,0 +1,224 @@
+"""`<git directory>/havasu/workspace.json`: what is checked out in a work tree, and from what.
+
+    {"format": 1,
+     "root": "/home/ann/survey/tables",
+     "flavour": null, "copy": false, "refs": false,
+     "tables": {
+      "parcels": {
+       "commit": "<git commit>", "tree": "<tree of .havasu-dataset>",
+       "snapshot": 123, "version": 4, "flavour": "havasu", "block": 774012,
+       "files": {"<sha256>": [<inode>, <size>, <mtime in ns>], …},
+       "refs": {"v1": ["<git commit>", "<tree>", 122]}}}}
+
+Each linked work tree has its own, beside its index. A table is *ours* as long as its
+newest metadata file is the one of `version`: whatever Spark does to a table adds
+another. The document is replaced as a whole, so a reader sees the old one or the new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from havasu_vc.errors import StateError, UnsupportedVersionError
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.store.durability import replace_file
+
+__all__ = [
+    "FileIdentity",
+    "RefState",
+    "TableState",
+    "WorkspaceState",
+    "drop_state",
+    "format_state",
+    "identify",
+    "parse_state",
+    "read_state",
+    "state_path",
+    "write_state",
+]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """What changes when someone writes into a linked file."""
+
+    inode: int
+    """Its number in the file system."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    """When it was last written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefState:
+    """A branch or tag of git that the table shows under its name."""
+
+    commit: str
+    """Where it was."""
+    tree: str
+    """The dataset's internals there."""
+    snapshot_id: int
+    """The snapshot of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One dataset, checked out."""
+
+    path: str
+    """The dataset's path, and the table's below the root."""
+    commit: str
+    """The commit that it is of."""
+    tree: str
+    """Its internals (`.havasu-dataset`) in that commit."""
+    snapshot_id: int
+    """The table's snapshot of it."""
+    version: int
+    """The metadata file that we wrote: `v<version>.metadata.json`."""
+    flavour: Flavour
+    """What it was written for."""
+    block: int
+    """Where new field ids of this workspace begin."""
+    files: Mapping[str, FileIdentity] = field(default_factory=dict)
+    """The data files that are linked, by sha256."""
+    refs: Mapping[str, RefState] = field(default_factory=dict)
+    """Other branches and tags of the table, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceState:
+    """What is checked out in a work tree."""
+
+    root: Path
+    """The folder of all tables, absolute."""
+    flavour: Flavour | None = None
+    """What was asked for; None chooses for each table."""
+    copy: bool = False
+    """Whether files are copied rather than linked."""
+    refs: bool = False
+    """Whether branches and tags of git are shown in the tables."""
+    tables: Mapping[str, TableState] = field(default_factory=dict)
+    """By the dataset's path."""
+
+    def location(self, path: str) -> Path:
+        """Return the folder of a dataset's table."""
+        return self.root / path
+
+    def with_table(self, path: str, table: TableState | None) -> WorkspaceState:
+        """Return the state once a table is another, or gone."""
+        tables = {name: known for name, known in self.tables.items() if name != path}
+        if table is not None:
+            tables[path] = table
+        return replace(self, tables=dict(sorted(tables.items())))
+
+
+def state_path(git_directory: Path) -> Path:
+    """Return where the state of a work tree is, by its own git directory."""
+    return git_directory / "havasu" / "workspace.json"
+
+
+def identify(path: Path) -> FileIdentity:
+    """Return the identity of a file as it is now."""
+    status = os.lstat(path)
+    return FileIdentity(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def read_state(git_directory: Path) -> WorkspaceState | None:
+    """Return what is checked out; None where there is no workspace."""
+    path = state_path(git_directory)
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return parse_state(data, str(path))
+
+
+def write_state(git_directory: Path, state: WorkspaceState) -> None:
+    """Record what is checked out, durably."""
+    replace_file(state_path(git_directory), format_state(state))
+
+
+def drop_state(git_directory: Path) -> None:
+    """Forget the workspace."""
+    state_path(git_directory).unlink(missing_ok=True)
+
+
+def format_state(state: WorkspaceState) -> bytes:
+    """Return the document."""
+    value = {
+        "format": FORMAT,
+        "root": os.fspath(state.root),
+        "flavour": state.flavour and state.flavour.value,
+        "copy": state.copy,
+        "refs": state.refs,
+        "tables": {path: _table_to_json(table) for path, table in sorted(state.tables.items())},
+    }
+    return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def _table_to_json(table: TableState) -> dict[str, Any]:
+    return {
+        "commit": table.commit,
+        "tree": table.tree,
+        "snapshot": table.snapshot_id,
+        "version": table.version,
+        "flavour": table.flavour.value,
+        "block": table.block,
+        "files": {
+            sha256: [known.inode, known.size, known.mtime_ns]
+            for sha256, known in sorted(table.files.items())
+        },
+        "refs": {
+            name: [ref.commit, ref.tree, ref.snapshot_id]
+            for name, ref in sorted(table.refs.items())
+        },
+    }
+
+
+def parse_state(data: bytes, where: str) -> WorkspaceState:
+    """Return the state of a document."""
+    try:
+        value = json.loads(data)
+        if value["format"] != FORMAT:
+            raise UnsupportedVersionError(
+                f"{where}: a workspace of format {value['format']!r} is not known to this version",
+                hints=("upgrade havasu-vc",),
+            )
+        flavour = value["flavour"]
+        return WorkspaceState(
+            Path(value["root"]),
+            None if flavour is None else Flavour(flavour),
+            bool(value["copy"]),
+            bool(value["refs"]),
+            {path: _table(path, table) for path, table in value["tables"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StateError(
+            f"{where} cannot be understood",
+            hints=("remove it, then `havasu-vc checkout` looks at the tables anew",),
+        ) from error
+
+
+def _table(path: str, value: dict[str, Any]) -> TableState:
+    return TableState(
+        path,
+        str(value["commit"]),
+        str(value["tree"]),
+        int(value["snapshot"]),
+        int(value["version"]),
+        Flavour(value["flavour"]),
+        int(value["block"]),
+        {sha256: FileIdentity(*map(int, known)) for sha256, known in value["files"].items()},
+        {
+            name: RefState(str(commit), str(tree), int(snapshot))
+            for name, (commit, tree, snapshot) in value["refs"].items()
+        },
+    )
