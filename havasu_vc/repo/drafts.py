@@ -9,11 +9,11 @@ from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
-from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource, object_id
 from havasu_vc.store.trees import find_entry
 
-__all__ = ["Draft", "MergedTree", "edit_changes", "write_tree"]
+__all__ = ["MergedTree", "edit_changes", "write_tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +34,6 @@ class MergedTree:
             existing = None if tree is None else Existing(tree, "tree")
             changes[f"{path}/{HAVASU_MARKER}"] = existing
         return changes
-
-
-class Draft:
-    """Objects that are never stored, beside those that are."""
-
-    def __init__(self, source: ObjectSource) -> None:
-        self._source = source
-        self._objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
-
-    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
-        """Take an object in and return its id."""
-        identity = object_id(kind, data)
-        self._objects[identity] = (kind, data)
-        return identity
-
-    def has(self, object_id: ObjectId) -> bool:
-        """Whether an object was taken in here."""
-        return object_id in self._objects
-
-    def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
-        """Return an object that was taken in or that is stored."""
-        return self._objects.get(object_id) or self._source.read(object_id)
 
 
 def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:

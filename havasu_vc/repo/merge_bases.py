@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.merging import MergePolicy
-from havasu_vc.repo.drafts import Draft, MergedTree, edit_changes, write_tree
+from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, MergedDataset
 from havasu_vc.repo.merge_files import merge_base_files
 from havasu_vc.repo.merge_state import DatasetConflicts, conflict_columns
 from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.drafts import Draft
 from havasu_vc.store.revisions import EMPTY
 
 if TYPE_CHECKING:

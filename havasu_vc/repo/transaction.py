@@ -26,10 +26,11 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.model.names import HAVASU_MARKER
-from havasu_vc.repo.drafts import Draft, MergedTree, edit_changes, write_tree
+from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.store.commits import Signature, format_commit, read_commit
+from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
 from havasu_vc.store.edits import Change
 from havasu_vc.store.files import DataFileStore

@@ -78,6 +78,8 @@ class Edit:
         self._counts = ChangeCounts()
         self._rows = dataset.snapshot.rows
         self._positions: dict[str, list[Positions]] = {}
+        self._removed: set[str] = set()
+        self._adopted: dict[str, Entry] = {}
         self._gone: dict[str, Spool] = {}
         self._stack = ExitStack()
         self._come = self._spool()
@@ -128,20 +130,35 @@ class Edit:
         """Bring rows."""
         self._come.add(rows)
 
+    def remove(self, entry: Entry) -> None:
+        """Take a data file away with all of its rows; the caller counts these."""
+        self._removed.add(entry.file)
+
+    def adopt(self, entry: Entry) -> None:
+        """Bring a staged data file as it is; the caller counts its rows."""
+        self._adopted[entry.file] = entry
+
     def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
         """Count changes into the sums."""
+        self.count_digests(counts, old.digests, new.digests)
+
+    def count_digests(
+        self, counts: ChangeCounts, old: Mapping[int, Digest], new: Mapping[int, Digest]
+    ) -> None:
+        """Count changes into the sums, given what the rows that go and come add up to."""
         self._counts += counts
         self._rows += counts.inserts - counts.deletes
-        self._digests.subtract(old.digests)
-        self._digests.add(new.digests)
+        self._digests.subtract(old)
+        self._digests.add(new)
 
     # Writing
 
     def finish(self, *, fold: bool = True) -> TreeEdit:
         """Write the files and return what changes in the tree."""
-        data = {entry.file: entry for entry in self.dataset.data_entries}
+        data = {entry.file: entry for entry in self.dataset.data_entries} | self._adopted
+        data = {file: entry for file, entry in data.items() if file not in self._removed}
         merged, rewritten = self._files_that_leave(data, fold=fold)
-        leaving = merged | rewritten
+        leaving = merged | rewritten | self._removed
         deletes = self._deletes_that_leave(leaving, folding=bool(merged), fold=fold)
         files = self._distinct(self._write_rows(data, merged, rewritten), leaving)
         deleted = write_delete_file(
@@ -153,7 +170,9 @@ class Edit:
         if deleted is not None:
             mark_verified(self.dataset.storage.keys, deleted.entry.file)
             files.append(deleted)
-        return self._tree_edit(leaving | {entry.file for entry in deletes}, files)
+        files += [WrittenFile(e) for file, e in self._adopted.items() if file not in leaving]
+        gone = leaving - (self._adopted.keys() - self.dataset.entries.keys())
+        return self._tree_edit(gone | {entry.file for entry in deletes}, files)
 
     def _deleted(self, file: str) -> Positions:
         """Return all positions of a file that are deleted after this edit."""
@@ -219,7 +238,7 @@ class Edit:
 
     def _distinct(self, files: Iterable[WrittenFile], leaving: set[str]) -> list[WrittenFile]:
         storage = self.dataset.storage
-        staying = self.dataset.entries.keys() - leaving
+        staying = (self.dataset.entries.keys() | self._adopted.keys()) - leaving
         return distinct_files(files, self.layout, storage.staging, storage.keys, seen=staying)
 
     def _live_rows(self, entry: Entry) -> Iterator[pa.RecordBatch]:
