@@ -1,0 +1,161 @@
+"""Spark sessions for people: quiet, on this Python, with a checkout as catalog `havasu`.
+
+A session that runs is used as it is. It gets the catalog too, unless it has one of that
+name over another folder: then a new session of the same application has it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from havasu_vc.engine.session import is_local_master, require_spark, ship_package, start_session
+from havasu_vc.errors import EngineError, MissingProgramError, StateError
+from havasu_vc.repo import Repo
+from havasu_vc.spark.jars import JAR_VARIABLE, jar_settings, runtime_coordinates
+from havasu_vc.workspace.state import read_state
+
+__all__ = ["CATALOG", "catalog_settings", "session", "session_settings", "warehouse_of"]
+
+CATALOG = "havasu"
+"""What SQL calls the tables that are checked out: `havasu.parcels`, `havasu.nz.roads`."""
+JAR_SETTING = "havasu.spark.jar"
+_CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+
+
+def session(
+    repo: Repo | str | Path | None = None,
+    *,
+    jar: bool = True,
+    master: str | None = None,
+    **settings: str,
+) -> SparkSession:
+    """Return a Spark session; with a repository, its checkout is the catalog `havasu`.
+
+    Without `jar`, or without a repository, no Iceberg is fetched: `read`, `register`,
+    `changes`, `history` and `write` need none. Settings with dots are given as
+    `**{"spark.driver.memory": "4g"}`.
+    """
+    require_spark()
+    opened = _opened(repo)
+    wanted = jar and opened is not None
+    every = session_settings(opened, jar=wanted) | settings
+    if SparkContext._active_spark_context is not None:
+        running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        return _with_catalog(running, opened) if wanted and opened is not None else running
+    scratch = Path(tempfile.mkdtemp(prefix="havasu-vc-spark-"))
+    atexit.register(shutil.rmtree, scratch, True)
+    place = master or every.pop("spark.master", None) or "local[*]"
+    try:
+        started, _ = start_session(place, every, scratch)
+    except EngineError as error:
+        raise _without_jar(error) from error
+    if not is_local_master(place):
+        ship_package(started)
+    if wanted:
+        _require_iceberg(started)
+    return started
+
+
+def session_settings(repo: Repo | None, *, jar: bool = True) -> dict[str, str]:
+    """Return what a session needs: the Iceberg runtime, and the catalog over the checkout."""
+    settings: dict[str, str] = {}
+    if jar:
+        named = None if repo is None else repo.config.get(JAR_SETTING)
+        settings |= jar_settings(pyspark.__version__, named)
+        if repo is not None:
+            settings |= catalog_settings(warehouse_of(repo))
+    return settings
+
+
+def catalog_settings(warehouse: Path, name: str = CATALOG) -> dict[str, str]:
+    """Return the settings of an Iceberg catalog over a folder of tables.
+
+    Nothing is cached, so that a session sees a checkout at once.
+    """
+    catalog = f"spark.sql.catalog.{name}"
+    return {
+        catalog: _CATALOG_CLASS,
+        f"{catalog}.type": "hadoop",
+        f"{catalog}.warehouse": warehouse.resolve().as_uri(),
+        f"{catalog}.cache-enabled": "false",
+    }
+
+
+def warehouse_of(repo: Repo) -> Path:
+    """Return the folder that holds the tables of a repository's checkout."""
+    state = read_state(repo.git.git_directory)
+    if state is not None:
+        return state.root
+    configured = Path(repo.config.get("havasu.workspace.path") or "tables")
+    return configured if configured.is_absolute() else repo.path / configured
+
+
+def _opened(repo: Repo | str | Path | None) -> Repo | None:
+    return repo if repo is None or isinstance(repo, Repo) else Repo.open(repo)
+
+
+def _with_catalog(running: SparkSession, repo: Repo) -> SparkSession:
+    """Return a session of the running application that has the catalog."""
+    _require_iceberg(running)
+    settings = catalog_settings(warehouse_of(repo))
+    place = f"spark.sql.catalog.{CATALOG}.warehouse"
+    there = running.conf.get(place, None)
+    chosen = running if there in (None, settings[place]) else running.newSession()
+    _configure(chosen, settings)
+    return chosen
+
+
+def _configure(chosen: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        chosen.conf.set(name, value)
+
+
+def _require_iceberg(running: SparkSession) -> None:
+    """Raise unless the JVM of a session has the Iceberg runtime, and one made for its Spark."""
+    jvm = running.sparkContext._jvm
+    assert jvm is not None
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        found = loader.loadClass(_CATALOG_CLASS)
+        jvm.java.lang.Class.forName(found.getName(), True, loader)
+    except Exception as error:
+        text = str(error)
+        if "ClassNotFound" in text or "NoClassDefFound" in text:
+            raise StateError(
+                "the Spark that runs here was started without the Iceberg runtime",
+                hints=(
+                    "stop it and let `havasu_vc.spark.session(repo)` start one",
+                    "or start yours with the settings that `havasu-vc spark-conf` prints",
+                ),
+            ) from error
+        raise _wrong_jar(error) from error
+
+
+def _wrong_jar(error: Exception) -> MissingProgramError:
+    line = str(getattr(error, "java_exception", error)).splitlines()[0]
+    return MissingProgramError(
+        f"the Iceberg runtime does not fit Spark {pyspark.__version__}: {line}",
+        hints=(f"use {runtime_coordinates(pyspark.__version__)}",),
+    )
+
+
+def _without_jar(error: EngineError) -> Exception:
+    """Return what to raise where Spark did not start: often a jar that cannot be fetched."""
+    if "unresolved dependency" in error.message or "not found" in error.message:
+        return MissingProgramError(
+            f"the Iceberg runtime could not be fetched: {error.message.rpartition(': ')[2]}",
+            hints=(
+                "connect to the network once; what was fetched is kept",
+                f"or point {JAR_VARIABLE} at a copy of {runtime_coordinates(pyspark.__version__)}",
+                "or work without it: `havasu_vc.spark.read` needs no jar",
+            ),
+        )
+    return error
