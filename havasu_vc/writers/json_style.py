@@ -17,7 +17,7 @@ from typing import Any
 
 from havasu_vc.writers.protocol import JsonStyle
 
-__all__ = ["LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "Layout"]
+__all__ = ["COMPACT_TEXT", "LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "Layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,9 @@ PATCH_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
     {style: replace(layout, srids=True) for style, layout in LAYOUTS.items()}
 )
 """The same for patches, which must give back what was committed."""
+
+COMPACT_TEXT = replace(LAYOUTS[JsonStyle.COMPACT], ascii=False)
+"""Nested values within text for people."""
 
 LINES = Layout(None, ",", ":", ascii=False, strict=True)
 """One line of JSON lines."""

@@ -13,7 +13,6 @@ other meta items their whole text. Nothing from the data can control the termina
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TextIO
 
 import numpy as np
@@ -24,14 +23,13 @@ from havasu_vc.geo.text import short_text
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.types import Field, Fixed, List, Map, Primitive, Struct
+from havasu_vc.model.types import Field, Fixed, Primitive
+from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.commits import format_commit
-from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.meta_text import format_meta_change
 from havasu_vc.writers.protocol import (
     ChangeSummary,
     DatasetSummary,
-    JsonStyle,
     Labels,
     WriterOptions,
     meta_counts,
@@ -40,10 +38,8 @@ from havasu_vc.writers.rows import joined, nonempty, side_of
 from havasu_vc.writers.terminal import codes, printable
 from havasu_vc.writers.values import (
     canonical_wkb,
-    json_tokens,
     key_labels,
     map_flagged,
-    plain_text,
     side_columns,
     slices,
 )
@@ -52,7 +48,6 @@ __all__ = ["NULL", "printable_column", "shown_text", "write_text"]
 
 NULL = "\N{SYMBOL FOR NULL}"
 """What stands for no value."""
-_COMPACT = replace(LAYOUTS[JsonStyle.COMPACT], ascii=False)
 _PERHAPS_UNSAFE = np.array(
     [byte < 0x20 or byte == 0x7F or byte in b"\xc2\xd8\xe2\xef" for byte in range(256)]
 )
@@ -93,7 +88,7 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
     for name in {**old, **new}:
         same = None
         if name in old and name in new:
-            same = pc.and_(both, _equal(old[name], new[name]))
+            same = pc.and_(both, equal_cells(old[name], new[name]))
         for sign, style, columns, present in (
             ("-", "red", old, has_old),
             ("+", "green", new, has_new),
@@ -142,36 +137,9 @@ def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
         case Primitive.BINARY | Fixed():
             return pc.if_else(column.is_valid(), "BLOB(...)", None)
         case _:
-            return printable_column(_spelled(column, field))
+            return printable_column(spelled(column, field))
 
 
 def printable_column(column: pa.StringArray) -> pa.StringArray:
     """Return a column of text that cannot control the terminal."""
     return map_flagged(column, _PERHAPS_UNSAFE, printable)
-
-
-def _spelled(column: pa.Array, field: Field) -> pa.StringArray:
-    if isinstance(field.type, Struct | List | Map):
-        return json_tokens(column, field, _COMPACT, 0)
-    return plain_text(column, field)
-
-
-def _equal(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.BooleanArray:
-    """Return where both values are the same, null equal to null and NaN to NaN."""
-    left, right = old[1], new[1]
-    if left.type != right.type or not (_is_plain(old[0]) and _is_plain(new[0])):
-        left, right = _identity(*old), _identity(*new)
-    same = pc.fill_null(pc.equal(left, right), False)
-    return pc.or_(same, pc.and_(left.is_null(), right.is_null()))
-
-
-def _is_plain(field: Field) -> bool:
-    """Whether Arrow's idea of equal values is ours: not of floats, for the sake of NaN and -0."""
-    floating = field.type in (Primitive.FLOAT, Primitive.DOUBLE)
-    return field.geometry is None and isinstance(field.type, Primitive) and not floating
-
-
-def _identity(field: Field, column: pa.Array) -> pa.Array:
-    if field.geometry is not None:
-        return canonical_wkb(column, field, srids=True).cast(pa.large_binary())
-    return _spelled(column, field).cast(pa.large_binary())
