@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import alike, equal_rows
 from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
@@ -122,7 +123,7 @@ def _key_order(
     for field in new_schema.key.fields:
         before, after = alike(old.column(old_schema.by_id[field.id].name), new.column(field.name))
         both = pa.concat_arrays([before, after])
-        columns.append(both.take(pa.array(np.where(from_new, second + len(before), first))))
+        columns.append(both.take(arrow_array(np.where(from_new, second + len(before), first))))
     keys = pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
     order = pc.sort_indices(keys, sort_keys=[(str(i), "ascending") for i in range(len(columns))])
     indices: Indices = order.to_numpy().astype(np.int64)
@@ -190,7 +191,7 @@ def _taken(
 def _side(rows: pa.RecordBatch, indices: Indices) -> pa.StructArray:
     absent = indices < 0
     if not absent.any():
-        return struct_of(rows.take(pa.array(indices)))
+        return struct_of(rows.take(arrow_array(indices)))
     if absent.all():
         return pa.nulls(len(indices), pa.struct(list(rows.schema)))
     return struct_of(rows.take(pa.array(indices, mask=absent)), mask=pa.array(absent))

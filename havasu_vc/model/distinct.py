@@ -1,7 +1,7 @@
-"""Numbers without repeats, in order.
+"""Numbers without repeats, in order, and which numbers are among others.
 
-`numpy.unique` imports `numpy.ma` the first time that it is called, which takes longer
-than a small diff does.
+`numpy.unique`, and `numpy.isin` which calls it, import `numpy.ma` the first time that
+they are called, which takes longer than reading the rows of a small diff does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["distinct"]
+__all__ = ["among", "distinct"]
 
 _T = TypeVar("_T", bound=np.integer)
 
@@ -28,3 +28,18 @@ def distinct(numbers: npt.NDArray[_T]) -> npt.NDArray[_T]:
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def among(numbers: npt.NDArray[_T], ascending: npt.NDArray[_T]) -> npt.NDArray[np.bool_]:
+    """Return which numbers are in an ascending array.
+
+    >>> among(np.array([3, 1, 2]), np.array([1, 3])).tolist()
+    [True, True, False]
+    """
+    if not len(ascending):
+        return np.zeros(len(numbers), bool)
+    places = np.searchsorted(ascending, numbers)
+    # What is greater than all is compared with the last, and differs from it.
+    np.minimum(places, len(ascending) - 1, out=places)
+    found: npt.NDArray[np.bool_] = ascending[places] == numbers
+    return found

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store import refs
 from havasu_vc.store.index import mend, switch_worktree
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
     from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.repo import results
     from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.merging import MergeResult
-    from havasu_vc.repo.results import CommitResult, ExportResult, GcResult, ImportResult, Problem
     from havasu_vc.repo.tables import Table
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.configuration import GitConfig
@@ -130,7 +129,7 @@ class Repo:
         """Return the paths of the datasets that can be read, in order."""
         return self.opened.datasets(revision)
 
-    def list_datasets(self, revision: str = "HEAD") -> tuple[DatasetInfo, ...]:
+    def list_datasets(self, revision: str = "HEAD") -> tuple[results.DatasetInfo, ...]:
         """Describe the datasets of a revision, also those of kinds that are left untouched."""
         from havasu_vc.repo.overview import list_datasets
 
@@ -146,7 +145,7 @@ class Repo:
 
         return Table(self.dataset(path, revision), self.settings)
 
-    def status(self) -> RepoStatus:
+    def status(self) -> results.RepoStatus:
         """Return where HEAD is and what is going on."""
         from havasu_vc.repo.overview import status
 
@@ -222,7 +221,7 @@ class Repo:
         replace: bool = False,
         dry_run: bool = False,
         message: str | None = None,
-    ) -> ImportResult:
+    ) -> results.ImportResult:
         """Import layers of a file as datasets, in one commit.
 
         A layer may be written `LAYER:DATASET`. With `replace`, datasets that are there are
@@ -244,7 +243,7 @@ class Repo:
 
     def export(
         self, dataset: str, file: str | Path, *, revision: str = "HEAD", **options: Any
-    ) -> ExportResult:
+    ) -> results.ExportResult:
         """Write the rows of a dataset to a file; options: format, overwrite, crs, columns."""
         from havasu_vc.repo.exports import export
 
@@ -252,7 +251,7 @@ class Repo:
 
     def export_changes(
         self, dataset: str, file: str | Path, revisions: str, **options: Any
-    ) -> ExportResult:
+    ) -> results.ExportResult:
         """Write the rows that changed between two revisions; options: format, overwrite."""
         from havasu_vc.repo.exports import export_changes
 
@@ -265,7 +264,7 @@ class Repo:
         *,
         revision: str = "HEAD",
         overwrite: bool = False,
-    ) -> ExportResult:
+    ) -> results.ExportResult:
         """Write datasets to a GeoPackage to edit, which remembers the commit it is of."""
         from havasu_vc.repo.copies import checkout_as
 
@@ -281,7 +280,7 @@ class Repo:
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
-    ) -> CommitResult:
+    ) -> results.CommitResult:
         """Commit the edits made in a copy that `checkout_as` or `export` wrote."""
         from havasu_vc.repo.copies import commit_from
 
@@ -298,7 +297,7 @@ class Repo:
         message: str | None = None,
         commit: bool = True,
         limit: int | None = None,
-    ) -> CommitResult:
+    ) -> results.CommitResult:
         """Commit a patch, given as bytes or an open file; without `commit`, only try it."""
         from havasu_vc.repo.patches import apply_patch
 
@@ -322,7 +321,7 @@ class Repo:
 
     def set_meta(
         self, dataset: str, items: Mapping[str, Any], *, message: str | None = None
-    ) -> CommitResult:
+    ) -> results.CommitResult:
         """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
         from havasu_vc.repo.metadata import set_meta
 
@@ -335,7 +334,7 @@ class Repo:
         *,
         mode: str = "upsert",
         message: str | None = None,
-    ) -> CommitResult:
+    ) -> results.CommitResult:
         """Commit rows by key: `upsert`, `append`, `delete`, or `overwrite` to hold just these."""
         from havasu_vc.repo.writing import write_rows
 
@@ -408,7 +407,7 @@ class Repo:
 
         return cherry_pick(self.opened, revision, **options)
 
-    def restore(self, filters: Sequence[str] = (), **options: Any) -> CommitResult:
+    def restore(self, filters: Sequence[str] = (), **options: Any) -> results.CommitResult:
         """Commit datasets, rows or meta items as they were; options: source, message, dry_run."""
         from havasu_vc.repo.restoring import restore
 
@@ -475,25 +474,25 @@ class Repo:
 
     def optimize(
         self, datasets: Sequence[str] = (), *, message: str | None = None, dry_run: bool = False
-    ) -> CommitResult:
+    ) -> results.CommitResult:
         """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
         from havasu_vc.repo.maintenance import optimize
 
         return optimize(self.opened, tuple(datasets), message, dry_run=dry_run)
 
-    def fsck(self, *, full: bool = False) -> Iterator[Problem]:
+    def fsck(self, *, full: bool = False) -> Iterator[results.Problem]:
         """Yield what is wrong; `full` reads every data file of HEAD and all branches."""
         from havasu_vc.repo.maintenance import fsck
 
         return fsck(self.opened, full=full)
 
-    def repair(self, *, message: str | None = None) -> CommitResult:
+    def repair(self, *, message: str | None = None) -> results.CommitResult:
         """Mend datasets whose guard does not match, where that needs no decision."""
         from havasu_vc.repo.repairing import repair
 
         return repair(self.opened, message)
 
-    def gc(self, *, grace_days: float = 14.0, dry_run: bool = False) -> GcResult:
+    def gc(self, *, grace_days: float = 14.0, dry_run: bool = False) -> results.GcResult:
         """Remove data files that nothing reaches and that are older than a grace period."""
         from havasu_vc.repo.maintenance import gc
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import hash_values
 from havasu_vc.model.schema import Schema
@@ -210,8 +211,8 @@ def float_text(column: pa.Array, spell: Callable[[float], str | None]) -> pa.Str
     size = np.abs(numbers)
     simple = ((size >= 1e-4) & (size < 1e10)) | (size == 0)
     whole = simple & (numbers == np.floor(numbers))
-    text = pc.if_else(pa.array(whole), pc.binary_join_element_wise(text, ".0", ""), text)
-    odd = pc.and_(pa.array(~simple), column.is_valid())
+    text = pc.if_else(arrow_array(whole), pc.binary_join_element_wise(text, ".0", ""), text)
+    odd = pc.and_(arrow_array(~simple), column.is_valid())
     if odd.true_count == 0:
         return text
     # By way of the text, so that a float32 keeps its own shortest digits.

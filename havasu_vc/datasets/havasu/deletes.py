@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, Positions, open_parquet, read_rows
 from havasu_vc.datasets.havasu.projection import lacks, plan_projection
 from havasu_vc.errors import CorruptDataFileError
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.schema import Schema
 
 __all__ = ["Deletion", "read_deleted_keys", "read_deleted_rows", "read_positions"]
@@ -115,10 +116,10 @@ def _wanted_rows(
         positions = wanted.get(name)
         if positions is None:
             continue
-        chosen = np.flatnonzero((codes == code) & np.isin(where, positions))
+        chosen = np.flatnonzero((codes == code) & among(where, positions))
         if not len(chosen):
             continue
-        part = batch.take(pa.array(chosen))
+        part = batch.take(arrow_array(chosen))
         rows = project(pa.RecordBatch.from_struct_array(part.column("row")))
         rows = _with_large(rows, part.column("large"), where[chosen], data.get(name), schema)
         yield Deletion(name, where[chosen], rows)

@@ -30,7 +30,7 @@ from havasu_vc.datasets.havasu.keys import (
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct, descendants
@@ -44,6 +44,7 @@ __all__ = [
     "locate",
     "may_hold",
     "rows_with_keys",
+    "shared_fields",
     "shared_schema",
     "sound_key_cache",
 ]
@@ -72,7 +73,7 @@ def locate(
         found = find_in(dataset, entry, needles)
         deleted = deleted_positions(entry.file, dataset.delete_paths(entry))
         if deleted is not None and len(found.positions):
-            live = ~np.isin(found.positions, deleted)
+            live = ~among(found.positions, deleted)
             found = Found(found.needles[live], found.positions[live], found.rows[live])
         if len(found.positions):
             yield Hits(entry, found)
@@ -118,13 +119,13 @@ def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:
     """Return the columns of the dataset that a file has; the others are null in it."""
     fields = dataset.past_schema(entry.schema).fields
     written = {field.id for field in descendants(fields)}
-    return Schema(_shared(dataset.schema.fields, written), dataset.schema.identifier_ids)
+    return Schema(shared_fields(dataset.schema.fields, written), dataset.schema.identifier_ids)
 
 
-def _shared(fields: tuple[Field, ...], written: Set[int]) -> tuple[Field, ...]:
+def shared_fields(fields: tuple[Field, ...], written: Set[int]) -> tuple[Field, ...]:
     """Return the fields whose ids are among `written`, at any depth."""
     return tuple(
-        replace(field, type=Struct(_shared(field.type.fields, written)))
+        replace(field, type=Struct(shared_fields(field.type.fields, written)))
         if isinstance(field.type, Struct) and field.type.fields
         else field
         for field in fields

@@ -1,0 +1,42 @@
+import sys
+from subprocess import run
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from havasu_vc.model.arrays import arrow_array
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64, np.float64])
+@pytest.mark.parametrize("count", [0, 1, 7, 100])
+def test_is_what_pyarrow_makes(dtype: type, count: int) -> None:
+    values = np.arange(count).astype(dtype)
+
+    made = arrow_array(values)
+
+    made.validate(full=True)
+    assert made.equals(pa.array(values))
+
+
+@given(st.lists(st.booleans(), max_size=70))
+def test_truth_values_are_what_pyarrow_makes(values: list[bool]) -> None:
+    made = arrow_array(np.array(values, bool))
+
+    made.validate(full=True)
+    assert made.equals(pa.array(values, pa.bool_()))
+
+
+def test_every_other_number_is_copied() -> None:
+    assert arrow_array(np.arange(6)[::2]).to_pylist() == [0, 2, 4]
+
+
+def test_leaves_numpy_ma_out() -> None:
+    code = (
+        "import sys, numpy; from havasu_vc.model.arrays import arrow_array; "
+        "arrow_array(numpy.arange(3)); sys.exit('numpy.ma' in sys.modules)"
+    )
+
+    assert run([sys.executable, "-c", code], check=False).returncode == 0
