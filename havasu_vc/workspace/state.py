@@ -6,8 +6,9 @@
      "tables": {
       "parcels": {
        "commit": "<git commit>", "tree": "<tree of .havasu-dataset>",
-       "snapshot": 123, "version": 4, "flavour": "havasu", "block": 774012,
+       "snapshot": 123, "version": 4, "flavour": "havasu",
        "files": {"<sha256>": [<inode>, <size>, <mtime in ns>], …},
+       "deletes": [[["<sha256>", …], ["<path of a position delete file>", …]], …],
        "refs": {"v1": ["<git commit>", "<tree>", 122]}}}}
 
 Each linked work tree has its own, beside its index. A table is *ours* as long as its
@@ -29,6 +30,7 @@ from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.store.durability import replace_file
 
 __all__ = [
+    "DeleteBatch",
     "FileIdentity",
     "RefState",
     "TableState",
@@ -55,6 +57,16 @@ class FileIdentity:
     """Bytes."""
     mtime_ns: int
     """When it was last written."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBatch:
+    """Delete files of a dataset that were written together as Iceberg's."""
+
+    sources: tuple[str, ...]
+    """The dataset's delete files, by sha256."""
+    files: tuple[str, ...]
+    """The position delete files, one per partition, as manifests spell their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +97,10 @@ class TableState:
     """The metadata file that we wrote: `v<version>.metadata.json`."""
     flavour: Flavour
     """What it was written for."""
-    block: int
-    """Where new field ids of this workspace begin."""
     files: Mapping[str, FileIdentity] = field(default_factory=dict)
     """The data files that are linked, by sha256."""
+    deletes: tuple[DeleteBatch, ...] = ()
+    """The position delete files that were made of the dataset's delete files."""
     refs: Mapping[str, RefState] = field(default_factory=dict)
     """Other branches and tags of the table, by name."""
 
@@ -171,11 +183,11 @@ def _table_to_json(table: TableState) -> dict[str, Any]:
         "snapshot": table.snapshot_id,
         "version": table.version,
         "flavour": table.flavour.value,
-        "block": table.block,
         "files": {
             sha256: [known.inode, known.size, known.mtime_ns]
             for sha256, known in sorted(table.files.items())
         },
+        "deletes": [[list(batch.sources), list(batch.files)] for batch in table.deletes],
         "refs": {
             name: [ref.commit, ref.tree, ref.snapshot_id]
             for name, ref in sorted(table.refs.items())
@@ -215,8 +227,11 @@ def _table(path: str, value: dict[str, Any]) -> TableState:
         int(value["snapshot"]),
         int(value["version"]),
         Flavour(value["flavour"]),
-        int(value["block"]),
         {sha256: FileIdentity(*map(int, known)) for sha256, known in value["files"].items()},
+        tuple(
+            DeleteBatch(tuple(map(str, sources)), tuple(map(str, files)))
+            for sources, files in value["deletes"]
+        ),
         {
             name: RefState(str(commit), str(tree), int(snapshot))
             for name, (commit, tree, snapshot) in value["refs"].items()
