@@ -1,0 +1,470 @@
+"""Avro container files as Iceberg uses them: written to reproducible bytes, read within bounds.
+
+Values are encoded and decoded here rather than by a library for two reasons. A manifest
+is one record type that never changes, and code for that type alone is several times
+faster than code for any. And a manifest from a stranger must not be able to claim a
+billion values, or to unpack to a billion bytes: every count and length is held against
+the bytes that are there before anything is allocated.
+
+Records are read as dicts by Iceberg's field id (by name where a field has none), so
+the order of fields does not matter and unknown ones are passed over. What cannot be
+read raises `Malformed`, which callers turn into an error that names the file.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+__all__ = [
+    "Container",
+    "Decoder",
+    "Malformed",
+    "UnknownCodec",
+    "encode_bytes",
+    "encode_long",
+    "encode_text",
+    "format_container",
+    "parse_container",
+]
+
+MAGIC = b"Obj\x01"
+SYNC = b"havasu-vc iceber"
+"""Marks the end of each block. Fixed, so that equal values give equal bytes."""
+
+MOST_BYTES = 512 * 1024 * 1024
+"""A file that unpacks to more is refused."""
+_BLOCK_BYTES = 64 * 1024
+_LEVEL = 6
+_DEEPEST = 24
+_LARGEST = (1 << 63) - 1
+
+Decoder: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+"""Returns the value at a place and the place after it."""
+
+
+class Malformed(ValueError):
+    """The bytes are not the Avro that they claim to be."""
+
+
+class UnknownCodec(Malformed):
+    """The blocks are compressed in a way that cannot be undone here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container file, its blocks not decoded yet."""
+
+    schema: Any
+    """Avro's schema, as JSON values."""
+    metadata: Mapping[str, str]
+    """What the header says beside."""
+    blocks: tuple[tuple[int, bytes], ...]
+    """How many records, and their bytes unpacked."""
+
+    def records(self) -> Iterator[Any]:
+        """Yield each record, as a dict by field id."""
+        read = compile_schema(self.schema)
+        for count, data in self.blocks:
+            place = 0
+            try:
+                for _ in range(count):
+                    value, place = read(data, place)
+                    yield value
+            except (IndexError, struct.error):
+                raise Malformed("it ends in the middle of a value") from None
+            if place != len(data):
+                raise Malformed("a block holds more than its records")
+
+
+@lru_cache(1 << 16)
+def encode_long(value: int) -> bytes:
+    r"""Return an integer as Avro writes it.
+
+    >>> encode_long(-1), encode_long(64)
+    (b'\x01', b'\x80\x01')
+    """
+    zigzag = (value << 1) ^ (value >> 63)
+    if not 0 <= zigzag < 1 << 64:
+        raise ValueError(f"{value} has more than 64 bits")
+    encoded = bytearray()
+    while zigzag > 127:
+        encoded.append(zigzag & 127 | 128)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+def encode_bytes(value: bytes) -> bytes:
+    """Return bytes as Avro writes them."""
+    return encode_long(len(value)) + value
+
+
+def encode_text(value: str) -> bytes:
+    """Return text as Avro writes it."""
+    return encode_bytes(value.encode())
+
+
+def format_container(schema: Any, metadata: Mapping[str, str], records: Iterable[bytes]) -> bytes:
+    """Return a container file of encoded records, in blocks of about 64 kB, deflated."""
+    header = {
+        **{name: value.encode() for name, value in metadata.items()},
+        "avro.schema": json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode(),
+        "avro.codec": b"deflate",
+    }
+    parts = [MAGIC, encode_long(len(header))]
+    for name, value in header.items():
+        parts += (encode_text(name), encode_bytes(value))
+    parts += (encode_long(0), SYNC)
+    waiting: list[bytes] = []
+    size = 0
+    for record in records:
+        waiting.append(record)
+        size += len(record)
+        if size >= _BLOCK_BYTES:
+            parts += _block(waiting)
+            waiting, size = [], 0
+    if waiting:
+        parts += _block(waiting)
+    return b"".join(parts)
+
+
+def _block(records: list[bytes]) -> tuple[bytes, bytes, bytes]:
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
+    packed = packer.compress(b"".join(records)) + packer.flush()
+    return encode_long(len(records)), encode_bytes(packed), SYNC
+
+
+def parse_container(data: bytes) -> Container:
+    """Return a container file, its blocks unpacked."""
+    if not data.startswith(MAGIC):
+        raise Malformed("it is not an Avro file")
+    try:
+        return _container(data)
+    except (IndexError, struct.error):
+        raise Malformed("it ends too early") from None
+
+
+def _container(data: bytes) -> Container:
+    header, place = _read_header(data, len(MAGIC))
+    sync = data[place : place + 16]
+    place += 16
+    if len(sync) != 16:
+        raise Malformed("it ends too early")
+    codec = header.pop("avro.codec", b"null").decode(errors="replace")
+    try:
+        schema = json.loads(header.pop("avro.schema"))
+        metadata = {name: value.decode() for name, value in header.items()}
+    except KeyError:
+        raise Malformed("it has no schema") from None
+    except (ValueError, RecursionError):
+        raise Malformed("its header is not JSON and text") from None
+    blocks: list[tuple[int, bytes]] = []
+    left = MOST_BYTES
+    while place < len(data):
+        count, place = _long(data, place)
+        packed, place = _bytes(data, place)
+        if data[place : place + 16] != sync:
+            raise Malformed("a block does not end where it should")
+        place += 16
+        block = _unpack(packed, codec, left)
+        if not 0 <= count <= len(block):
+            raise Malformed("a block claims more records than it has bytes")
+        left -= len(block)
+        blocks.append((count, block))
+    return Container(schema, metadata, tuple(blocks))
+
+
+def _read_header(data: bytes, place: int) -> tuple[dict[str, bytes], int]:
+    header: dict[str, bytes] = {}
+    while True:
+        count, place = _count(data, place)
+        if count == 0:
+            return header, place
+        for _ in range(count):
+            name, place = _bytes(data, place)
+            header[name.decode(errors="replace")], place = _bytes(data, place)
+
+
+def _unpack(packed: bytes, codec: str, most: int) -> bytes:
+    try:
+        unpacked = _unpacked(packed, codec, most)
+    except (zlib.error, OSError, ValueError) as error:
+        if isinstance(error, Malformed):
+            raise
+        raise Malformed(f"a block cannot be unpacked ({error})") from error
+    if len(unpacked) > most:
+        raise Malformed(f"it unpacks to more than {MOST_BYTES:,} bytes")
+    return unpacked
+
+
+def _unpacked(packed: bytes, codec: str, most: int) -> bytes:
+    match codec:
+        case "null":
+            return packed
+        case "deflate":
+            unpacker = zlib.decompressobj(-15)
+            unpacked = unpacker.decompress(packed, most + 1)
+            if not unpacker.eof and len(unpacked) <= most:
+                raise Malformed("a block ends too early")
+            return unpacked
+        case "snappy":
+            length, shift = 0, 0
+            for byte in packed[:5]:
+                length |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    break
+            if length > most:
+                raise Malformed(f"it unpacks to more than {MOST_BYTES:,} bytes")
+            # The last four bytes are a checksum.
+            found: bytes = pa.decompress(packed[:-4], length, codec="snappy", asbytes=True)
+            return found
+        case "zstandard":
+            with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+                streamed: bytes = stream.read(most + 1)
+            return streamed
+        case _:
+            raise UnknownCodec(f"it is compressed with {codec!r}")
+
+
+def _long(data: bytes, place: int) -> tuple[int, int]:
+    byte = data[place]
+    place += 1
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), place
+    value, shift = byte & 127, 7
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 63:
+            raise Malformed("a number has more than 64 bits")
+    if value >> 64:
+        raise Malformed("a number has more than 64 bits")
+    return (value >> 1) ^ -(value & 1), place
+
+
+def _count(data: bytes, place: int) -> tuple[int, int]:
+    """Return how many items the next part of an array or map has."""
+    count, place = _long(data, place)
+    if count < 0:
+        # A negative count is followed by the size of its items, which nobody needs.
+        size, place = _long(data, place)
+        if size < 0:
+            raise Malformed("a size is negative")
+        count = -count
+    if count > len(data) - place:
+        raise Malformed("it claims more values than it has bytes")
+    return count, place
+
+
+def _bytes(data: bytes, place: int) -> tuple[bytes, int]:
+    length, place = _long(data, place)
+    end = place + length
+    if length < 0:
+        raise Malformed("a size is negative")
+    if end > len(data):
+        raise Malformed("it ends in the middle of a value")
+    return data[place:end], end
+
+
+def _text(data: bytes, place: int) -> tuple[str, int]:
+    value, place = _bytes(data, place)
+    try:
+        return value.decode(), place
+    except UnicodeDecodeError:
+        raise Malformed("a text is not UTF-8") from None
+
+
+def _null(data: bytes, place: int) -> tuple[None, int]:
+    return None, place
+
+
+def _boolean(data: bytes, place: int) -> tuple[bool, int]:
+    byte = data[place]
+    if byte > 1:
+        raise Malformed("a boolean is neither 0 nor 1")
+    return byte == 1, place + 1
+
+
+def _float(data: bytes, place: int) -> tuple[float, int]:
+    return struct.unpack_from("<f", data, place)[0], place + 4
+
+
+def _double(data: bytes, place: int) -> tuple[float, int]:
+    return struct.unpack_from("<d", data, place)[0], place + 8
+
+
+_SIMPLE: dict[str, Decoder] = {
+    "null": _null,
+    "boolean": _boolean,
+    "int": _long,
+    "long": _long,
+    "float": _float,
+    "double": _double,
+    "bytes": _bytes,
+    "string": _text,
+}
+
+
+def compile_schema(schema: Any) -> Decoder:
+    """Return what decodes values of an Avro schema."""
+    return _compile(schema, {}, 0)
+
+
+def _compile(schema: Any, named: dict[str, Decoder], depth: int) -> Decoder:
+    if depth > _DEEPEST:
+        raise Malformed("its schema is nested too deeply")
+    if isinstance(schema, str):
+        # Records are not to be had by name: a chain of them would multiply without end.
+        found = _SIMPLE.get(schema) or named.get(schema)
+        if found is None:
+            raise Malformed(f"its schema has no type {schema!r}")
+        return found
+    if isinstance(schema, list):
+        return _union([_compile(branch, named, depth + 1) for branch in schema])
+    if not isinstance(schema, dict):
+        raise Malformed("its schema is not one")
+    match schema.get("type"):
+        case "record":
+            return _record(schema, named, depth)
+        case "array":
+            return _array(schema, named, depth)
+        case "map":
+            return _pairs(_text, _compile(schema.get("values"), named, depth + 1))
+        case "fixed":
+            return _name(schema, named, _fixed(schema.get("size")))
+        case "enum":
+            return _name(schema, named, _long)
+        case inner:
+            return _compile(inner, named, depth + 1)
+
+
+def _name(schema: dict[str, Any], named: dict[str, Decoder], decoder: Decoder) -> Decoder:
+    name = schema.get("name")
+    if not isinstance(name, str):
+        raise Malformed("a type of its schema has no name")
+    named[name] = decoder
+    if isinstance(space := schema.get("namespace"), str):
+        named[f"{space}.{name}"] = decoder
+    return decoder
+
+
+def _fixed(size: Any) -> Decoder:
+    if not isinstance(size, int) or not 0 <= size < 1 << 24:
+        raise Malformed("its schema has a size that is not possible")
+
+    def read(data: bytes, place: int) -> tuple[bytes, int]:
+        end = place + size
+        if end > len(data):
+            raise Malformed("it ends in the middle of a value")
+        return data[place:end], end
+
+    return read
+
+
+def _union(branches: list[Decoder]) -> Decoder:
+    if len(branches) == 2 and branches[0] is _null:
+        second = branches[1]
+
+        def optional(data: bytes, place: int) -> tuple[Any, int]:
+            index = data[place]
+            if index == 2:
+                return second(data, place + 1)
+            if index:
+                raise Malformed("a value is of none of its types")
+            return None, place + 1
+
+        return optional
+
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        index, place = _long(data, place)
+        if not 0 <= index < len(branches):
+            raise Malformed("a value is of none of its types")
+        return branches[index](data, place)
+
+    return read
+
+
+def field_key(field: Mapping[str, Any]) -> int | str:
+    """Return what a field of a record is known by: its Iceberg id, else its name."""
+    number = field.get("field-id")
+    if isinstance(number, int) and not isinstance(number, bool):
+        return number
+    return str(field.get("name"))
+
+
+def _fields(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    fields = schema.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise Malformed("a record of its schema has no fields")
+    return fields
+
+
+def _record(schema: dict[str, Any], named: dict[str, Decoder], depth: int) -> Decoder:
+    readers = tuple(
+        (field_key(field), _compile(field.get("type"), named, depth + 1))
+        for field in _fields(schema)
+    )
+
+    def read(data: bytes, place: int) -> tuple[dict[int | str, Any], int]:
+        record: dict[int | str, Any] = {}
+        for key, decode in readers:
+            record[key], place = decode(data, place)
+        return record, place
+
+    return read
+
+
+def _array(schema: dict[str, Any], named: dict[str, Decoder], depth: int) -> Decoder:
+    items = schema.get("items")
+    if schema.get("logicalType") == "map" and isinstance(items, dict):
+        fields = _fields(items)
+        if len(fields) != 2:
+            raise Malformed("a map of its schema has no keys and values")
+        key, value = (_compile(field.get("type"), named, depth + 2) for field in fields)
+        return _pairs(key, value)
+    item = _compile(items, named, depth + 1)
+
+    def read(data: bytes, place: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        while True:
+            count, place = _count(data, place)
+            if not count:
+                return values, place
+            start = place
+            for _ in range(count):
+                value, place = item(data, place)
+                values.append(value)
+            if place == start:
+                raise Malformed("it claims values that have no bytes")
+
+    return read
+
+
+def _pairs(key: Decoder, value: Decoder) -> Decoder:
+    def read(data: bytes, place: int) -> tuple[dict[Any, Any], int]:
+        pairs: dict[Any, Any] = {}
+        while True:
+            count, place = _count(data, place)
+            if not count:
+                return pairs, place
+            start = place
+            for _ in range(count):
+                name, place = key(data, place)
+                pairs[name], place = value(data, place)
+            if place == start:
+                raise Malformed("it claims values that have no bytes")
+
+    return read

@@ -1,0 +1,332 @@
+"""Records of manifests and manifest lists, checked once by their schema and then by value.
+
+A file's own Avro schema says what its fields hold. It is held against what Iceberg's
+ids must hold before any record is read, so that records need few checks of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from havasu_vc.errors import CorruptDatasetError, UnsupportedError
+from havasu_vc.formats.iceberg.avro import Container, Malformed, UnknownCodec, parse_container
+from havasu_vc.formats.iceberg.single_values import from_plain
+from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
+from havasu_vc.model.types import Decimal, Primitive, Type
+
+__all__ = [
+    "PartitionReader",
+    "data_file_of",
+    "integer",
+    "partition_reader",
+    "read_container",
+    "read_records",
+]
+
+Record: TypeAlias = dict[int | str, Any]
+
+_NAMES: dict[str, int] = {
+    "status": 0,
+    "snapshot_id": 1,
+    "data_file": 2,
+    "sequence_number": 3,
+    "file_sequence_number": 4,
+    "content": 134,
+    "file_path": 100,
+    "file_format": 101,
+    "partition": 102,
+    "record_count": 103,
+    "file_size_in_bytes": 104,
+    "column_sizes": 108,
+    "value_counts": 109,
+    "null_value_counts": 110,
+    "nan_value_counts": 137,
+    "lower_bounds": 125,
+    "upper_bounds": 128,
+    "key_metadata": 131,
+    "split_offsets": 132,
+    "equality_ids": 135,
+    "sort_order_id": 140,
+    "referenced_data_file": 143,
+    "geom_lower_bounds": 1250,
+    "geom_upper_bounds": 1280,
+}
+_LIST_NAMES: dict[str, int] = {
+    "manifest_path": 500,
+    "manifest_length": 501,
+    "partition_spec_id": 502,
+    "content": 517,
+    "sequence_number": 515,
+    "min_sequence_number": 516,
+    "added_snapshot_id": 503,
+    "added_files_count": 504,
+    "added_data_files_count": 504,
+    "existing_files_count": 505,
+    "existing_data_files_count": 505,
+    "deleted_files_count": 506,
+    "deleted_data_files_count": 506,
+    "added_rows_count": 512,
+    "existing_rows_count": 513,
+    "deleted_rows_count": 514,
+    "partitions": 507,
+    "contains_null": 509,
+    "contains_nan": 518,
+    "lower_bound": 510,
+    "upper_bound": 511,
+    "key_metadata": 519,
+}
+_COUNTS, _BOUNDS = "map of long to long", "map of long to bytes"
+_SHAPES: dict[int, str] = {
+    **dict.fromkeys((0, 1, 3, 4, 103, 104, 134, 140), "long"),
+    **dict.fromkeys((100, 101, 143), "text"),
+    **dict.fromkeys((2, 102), "record"),
+    **dict.fromkeys((108, 109, 110, 137), _COUNTS),
+    **dict.fromkeys((125, 128, 1250, 1280), _BOUNDS),
+    **dict.fromkeys((132, 135), "list of long"),
+    **dict.fromkeys((131, 510, 511, 519), "bytes"),
+    **dict.fromkeys((501, 502, 503, 504, 505, 506, 512, 513, 514, 515, 516, 517), "long"),
+    **dict.fromkeys((509, 518), "boolean"),
+    500: "text",
+    507: "list of record",
+}
+_SIMPLE = {
+    "int": "long",
+    "long": "long",
+    "string": "text",
+    "bytes": "bytes",
+    "boolean": "boolean",
+    "float": "float",
+    "double": "float",
+}
+
+
+def read_container(data: bytes, where: str) -> Container:
+    """Return the container of Avro bytes, its fields known by Iceberg's ids."""
+    try:
+        container = parse_container(data)
+    except UnknownCodec as error:
+        raise UnsupportedError(
+            f"{where}: {error}", hints=("deflate, snappy and zstandard can be read",)
+        ) from error
+    except Malformed as error:
+        raise CorruptDatasetError(where, str(error)) from error
+    names = _LIST_NAMES if _is_manifest_list(container.schema) else _NAMES
+    try:
+        return replace(container, schema=_identified(container.schema, names, 0))
+    except Malformed as error:
+        raise CorruptDatasetError(where, str(error)) from error
+
+
+def _is_manifest_list(schema: Any) -> bool:
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    if not isinstance(fields, list):
+        return False
+    return any(
+        isinstance(field, dict)
+        and (field.get("field-id") == 500 or field.get("name") == "manifest_path")
+        for field in fields
+    )
+
+
+def _identified(schema: Any, names: Mapping[str, int], depth: int) -> Any:
+    """Return a schema whose known fields have their ids, after checking what they hold."""
+    if not isinstance(schema, dict) or schema.get("type") != "record" or depth > 2:
+        return schema
+    fields = schema.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise Malformed("a record of its schema has no fields")
+    made = [_identified_field(field, names, depth) for field in fields]
+    numbers = [field["field-id"] for field in made if isinstance(field.get("field-id"), int)]
+    if len(set(numbers)) != len(numbers):
+        raise Malformed("its schema has two fields of one id")
+    return {**schema, "fields": made}
+
+
+def _identified_field(
+    field: dict[str, Any], names: Mapping[str, int], depth: int
+) -> dict[str, Any]:
+    number = field.get("field-id", names.get(str(field.get("name"))))
+    if not isinstance(number, int) or isinstance(number, bool):
+        return field
+    type_ = field.get("type")
+    wanted = _SHAPES.get(number)
+    if wanted is not None and _shape(type_) != wanted:
+        raise Malformed(f"field {number} of its schema is no {wanted}")
+    if number in (2, 507):
+        type_ = _inside(type_, names, depth)
+    return {**field, "field-id": number, "type": type_}
+
+
+def _inside(type_: Any, names: Mapping[str, int], depth: int) -> Any:
+    if isinstance(type_, list):
+        return [_inside(branch, names, depth) for branch in type_]
+    if isinstance(type_, dict) and type_.get("type") == "array":
+        return {**type_, "items": _identified(type_.get("items"), names, depth + 1)}
+    return _identified(type_, names, depth + 1)
+
+
+def _shape(type_: Any) -> str:
+    """Return what values of an Avro type are, whether or not they may be null."""
+    if isinstance(type_, list):
+        branches = [branch for branch in type_ if branch != "null"]
+        return _shape(branches[0]) if len(branches) == 1 else "union"
+    if isinstance(type_, str):
+        return _SIMPLE.get(type_, "other")
+    if not isinstance(type_, dict):
+        return "other"
+    match type_.get("type"):
+        case "record":
+            return "record"
+        case "fixed":
+            return "bytes"
+        case "array":
+            items = type_.get("items")
+            if type_.get("logicalType") == "map" and isinstance(items, dict):
+                fields = items.get("fields")
+                if isinstance(fields, list) and all(isinstance(part, dict) for part in fields):
+                    return "map of " + " to ".join(_shape(part.get("type")) for part in fields)
+            return f"list of {_shape(items)}"
+        case str(inner):
+            return _SIMPLE.get(inner, "other")
+        case _:
+            return "other"
+
+
+def read_records(container: Container, where: str) -> Iterator[Record]:
+    """Yield the records of a container."""
+    try:
+        for record in container.records():
+            if not isinstance(record, dict):
+                raise CorruptDatasetError(where, "it holds no records")
+            yield record
+    except Malformed as error:
+        raise CorruptDatasetError(where, str(error)) from error
+
+
+def integer(text: str, name: str, where: str) -> int:
+    """Return a number that stands as text in a header."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise CorruptDatasetError(where, f"{name} is not a number")
+    return int(text)
+
+
+PartitionReader: TypeAlias = Callable[[Record], dict[int, Any]]
+"""Returns partition values as Python values by field id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PartitionField:
+    key: int | str
+    number: int
+    type: Type | None
+    scale: int | None = None
+
+
+def partition_reader(schema: Any, ids: tuple[int, ...]) -> PartitionReader:
+    """Return what turns partition records into Python values; `ids` are the spec's."""
+    fields = [
+        _partition_field(field, ids[index] if index < len(ids) else None)
+        for index, field in enumerate(_partition_fields(schema))
+    ]
+    known = [field for field in fields if field is not None]
+
+    def read(record: Record) -> dict[int, Any]:
+        values: dict[int, Any] = {}
+        for field in known:
+            value = record.get(field.key)
+            if value is not None and field.type is not None:
+                if field.scale is not None:
+                    value = int.from_bytes(value, "big", signed=True)
+                value = from_plain(value, field.type)
+            values[field.number] = value
+        return values
+
+    return read
+
+
+def _partition_fields(schema: Any) -> list[dict[str, Any]]:
+    """Return the fields of the partition record of an entry's schema."""
+    for number in (2, 102):
+        fields = schema.get("fields", []) if isinstance(schema, dict) else []
+        found = [field for field in fields if field.get("field-id") == number]
+        if not found:
+            return []
+        schema = found[0].get("type")
+        if isinstance(schema, list):
+            schema = next((branch for branch in schema if isinstance(branch, dict)), {})
+    return [field for field in schema.get("fields", []) if isinstance(field, dict)]
+
+
+def _partition_field(field: dict[str, Any], spec_id: int | None) -> _PartitionField | None:
+    given = field.get("field-id")
+    key: int | str = given if isinstance(given, int) else str(field.get("name"))
+    number = given if isinstance(given, int) else spec_id
+    if number is None:
+        return None
+    type_ = field.get("type")
+    if isinstance(type_, list):
+        type_ = next((branch for branch in type_ if branch != "null"), None)
+    if not isinstance(type_, dict):
+        return _PartitionField(key, number, None)
+    base = type_.get("type")
+    match type_.get("logicalType"):
+        case "date" if base == "int":
+            return _PartitionField(key, number, Primitive.DATE)
+        case "time-micros" if base == "long":
+            return _PartitionField(key, number, Primitive.TIME)
+        case "timestamp-micros" if base == "long":
+            zoned = type_.get("adjust-to-utc") is True
+            instant = Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP
+            return _PartitionField(key, number, instant)
+        case "local-timestamp-micros" if base == "long":
+            return _PartitionField(key, number, Primitive.TIMESTAMP)
+        case "uuid" if base == "fixed" and type_.get("size") == 16:
+            return _PartitionField(key, number, Primitive.UUID)
+        case "decimal" if base in ("fixed", "bytes"):
+            precision, scale = type_.get("precision"), type_.get("scale", 0)
+            if not isinstance(precision, int) or not isinstance(scale, int):
+                raise Malformed("a decimal of its schema has no precision")
+            try:
+                return _PartitionField(key, number, Decimal(precision, scale), scale)
+            except ValueError as error:
+                raise Malformed(str(error)) from error
+        case _:
+            return _PartitionField(key, number, None)
+
+
+def data_file_of(record: Record, partition: PartitionReader, where: str) -> DataFile:
+    """Return the file that a record describes."""
+    get = record.get
+    path, rows, size = get(100), get(103), get(104)
+    if path is None or rows is None or size is None:
+        raise CorruptDatasetError(where, "an entry has no path, no rows or no size")
+    if rows < 0 or size < 0:
+        raise CorruptDatasetError(where, f"{path} has a negative size")
+    shared = get(102)
+    content = get(134) or 0
+    if content not in (0, 1, 2):
+        raise CorruptDatasetError(where, f"{path} has content {content}, which is nothing known")
+    splits, equality = get(132), get(135)
+    return DataFile(
+        path,
+        rows,
+        size,
+        DataFileContent(content),
+        (get(101) or "PARQUET").upper(),
+        partition(shared) if shared else {},
+        get(108),
+        get(109),
+        get(110),
+        get(137),
+        get(125),
+        get(128),
+        get(131),
+        None if splits is None else tuple(splits),
+        None if equality is None else tuple(equality),
+        get(140),
+        get(143),
+        get(1250),
+        get(1280),
+    )
