@@ -7,7 +7,7 @@ that nobody above has to think of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.datasets.havasu.projection import Projection, plan_projection, rows_only
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import distinct
@@ -59,20 +59,20 @@ def read_row_groups(
     groups: Sequence[int] | None = None,
     deleted: Positions | None = None,
     positions: bool = False,
+    planned: Callable[[pa.Schema], Projection] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live rows of a file, or of some row groups, in the columns of a schema.
 
-    With `positions`, a last column `_pos` says where in the file each row is.
+    With `positions`, a last column `_pos` says where in the file each row is. `planned`
+    says how columns are found where that is not by the field ids in the file alone.
     """
     with open_parquet(path) as file:
-        plan = plan_projection(file.schema_arrow, schema, Path(path).name)
+        found = file.schema_arrow
+        plan = planned(found) if planned else plan_projection(found, schema, Path(path).name)
         starts = row_group_starts(file)
         for group in range(file.num_row_groups) if groups is None else groups:
             at = int(starts[group])
-            batches = file.iter_batches(
-                BATCH_ROWS, row_groups=[group], columns=list(plan.names), use_threads=False
-            )
-            for batch in batches:
+            for batch in _batches(file, group, plan.names):
                 count = batch.num_rows
                 rows = plan.apply(batch)
                 keep = _live(at, count, deleted)
@@ -81,6 +81,19 @@ def read_row_groups(
                     rows = rows.append_column("_pos", pa.array(where))
                 at += count
                 yield rows if keep is None else rows.filter(keep)
+
+
+def _batches(file: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if names:
+        yield from file.iter_batches(
+            BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False
+        )
+        return
+    # Of no columns pyarrow gives no rows either.
+    left = file.metadata.row_group(group).num_rows
+    while left > 0:
+        yield rows_only(min(left, BATCH_ROWS))
+        left -= BATCH_ROWS
 
 
 def _live(start: int, count: int, deleted: Positions | None) -> pa.BooleanArray | None:

@@ -1,13 +1,16 @@
 """Rows of a file in the columns of a schema: matched by field id, never by name.
 
 A file keeps the columns it was written with. Reading it under a later schema leaves
-out dropped columns, fills added ones with nulls, and widens values, at any depth.
+out dropped columns, fills added ones with nulls or a value that is given for them, and
+widens values, at any depth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +20,10 @@ from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_typ
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct, descendants
 
-__all__ = ["Projection", "lacks", "plan_projection"]
+__all__ = ["Projection", "lacks", "plan_projection", "rows_only"]
 
 Convert = Callable[[pa.Array], pa.Array]
+_NO_VALUES: Mapping[int, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +35,41 @@ class Projection:
     names: tuple[str, ...]
     """The columns to read from the file."""
     steps: tuple[tuple[str, Convert | None] | None, ...]
-    """For each column that comes out: the file's column and what to do to it; None for nulls."""
+    """For each column that comes out: the file's column and what to do to it; None for none."""
+    values: Mapping[int, Any]
+    """What columns that the file lacks hold, by field id; null when not named."""
+    schema: Schema
+    """The columns of `target`."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of the file in the columns of the schema."""
         arrays = []
-        for field, step in zip(self.target, self.steps, strict=True):
+        for field, step in zip(self.schema.fields, self.steps, strict=True):
             if step is None:
-                arrays.append(pa.nulls(batch.num_rows, field.type))
+                arrays.append(_lacking(field, self.values, batch.num_rows))
                 continue
             name, convert = step
             column = batch.column(name)
             arrays.append(column if convert is None else convert(column))
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+            return rows_only(batch.num_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self.target)
 
 
-def plan_projection(file_schema: pa.Schema, schema: Schema, where: str) -> Projection:
-    """Return how to read a file under a schema; `where` names the file in errors."""
+def rows_only(count: int) -> pa.RecordBatch:
+    """Return rows without columns."""
+    rows = pa.StructArray.from_buffers(pa.struct([]), count, [None])
+    return pa.RecordBatch.from_struct_array(rows)
+
+
+def plan_projection(
+    file_schema: pa.Schema, schema: Schema, where: str, values: Mapping[int, Any] = _NO_VALUES
+) -> Projection:
+    """Return how to read a file under a schema; `where` names the file in errors.
+
+    `values` are what columns hold that the file lacks, by field id at any depth, as
+    Python values of the column's stored Arrow type.
+    """
     by_id = {_id_of(field): field for field in file_schema}
     steps: list[tuple[str, Convert | None] | None] = []
     names = []
@@ -59,8 +79,15 @@ def plan_projection(file_schema: pa.Schema, schema: Schema, where: str) -> Proje
             steps.append(None)
             continue
         names.append(found.name)
-        steps.append((found.name, _conversion(found, field, where)))
-    return Projection(arrow_schema(schema), tuple(names), tuple(steps))
+        steps.append((found.name, _conversion(found, field, where, values)))
+    return Projection(arrow_schema(schema), tuple(names), tuple(steps), values, schema)
+
+
+def _lacking(field: Field, values: Mapping[int, Any], count: int) -> pa.Array:
+    """Return what a column holds that a file lacks."""
+    type_ = arrow_type(field.type)
+    value = values.get(field.id)
+    return pa.nulls(count, type_) if value is None else pa.repeat(pa.scalar(value, type_), count)
 
 
 def lacks(file_schema: pa.Schema, schema: Schema, other: pa.Schema | None = None) -> bool:
@@ -86,21 +113,24 @@ def _id_of(field: pa.Field) -> int | None:
     return int(text) if text is not None else None
 
 
-def _conversion(found: pa.Field, field: Field, where: str) -> Convert | None:
+def _conversion(
+    found: pa.Field, field: Field, where: str, values: Mapping[int, Any]
+) -> Convert | None:
     """Return what makes the file's values the schema's, None when they are already."""
     if _same(found, field):
         return None
+    if isinstance(found.type, pa.BaseExtensionType):
+        inner = _conversion(found.with_type(found.type.storage_type), field, where, values)
+        return lambda column: column.storage if inner is None else inner(column.storage)
     match field.type:
         case Struct(fields) if pa.types.is_struct(found.type):
-            return _struct_conversion(found, fields, where)
-        case List(element) if pa.types.is_list(found.type):
-            inner = _conversion(found.type.value_field, element, where)
-            type_ = arrow_type(field.type)
-            return lambda column: _list(column, type_, inner)
+            return _struct_conversion(found, fields, where, values)
+        case List(element) if _is_list(found.type):
+            return _list_conversion(found, element, arrow_type(field.type), where, values)
         case Map(key, value) if pa.types.is_map(found.type):
             parts = (
-                _conversion(found.type.key_field, key, where),
-                _conversion(found.type.item_field, value, where),
+                _conversion(found.type.key_field, key, where, values),
+                _conversion(found.type.item_field, value, where, values),
             )
             type_ = arrow_type(field.type)
             return lambda column: _map(column, type_, parts)
@@ -109,6 +139,23 @@ def _conversion(found: pa.Field, field: Field, where: str) -> Convert | None:
         case _:
             target = arrow_type(field.type)
             return lambda column: _cast(column, target, field, where)
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    # Arrow's own schema in the footer may say that a list is one of its other kinds.
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+    )
+
+
+def _list_conversion(
+    found: pa.Field, element: Field, type_: pa.DataType, where: str, values: Mapping[int, Any]
+) -> Convert:
+    inner = _conversion(found.type.value_field, element, where, values)
+    plain = None if pa.types.is_list(found.type) else pa.list_(found.type.value_field)
+    return lambda column: _list(column if plain is None else column.cast(plain), type_, inner)
 
 
 def _same(found: pa.Field, field: Field) -> bool:
@@ -142,13 +189,15 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field, where: str) -> pa
         ) from error
 
 
-def _struct_conversion(found: pa.Field, fields: tuple[Field, ...], where: str) -> Convert:
+def _struct_conversion(
+    found: pa.Field, fields: tuple[Field, ...], where: str, values: Mapping[int, Any]
+) -> Convert:
     inner = [found.type.field(index) for index in range(found.type.num_fields)]
     by_id = {_id_of(part): index for index, part in enumerate(inner)}
     plan: list[tuple[Field, int | None, Convert | None]] = []
     for child in fields:
         index = by_id.get(child.id)
-        convert = None if index is None else _conversion(inner[index], child, where)
+        convert = None if index is None else _conversion(inner[index], child, where, values)
         plan.append((child, index, convert))
     target = [arrow_field(child) for child in fields]
 
@@ -157,7 +206,7 @@ def _struct_conversion(found: pa.Field, fields: tuple[Field, ...], where: str) -
         arrays = []
         for child, index, convert in plan:
             if index is None:
-                arrays.append(pa.nulls(len(column), arrow_type(child.type)))
+                arrays.append(_lacking(child, values, len(column)))
             else:
                 arrays.append(parts[index] if convert is None else convert(parts[index]))
         mask = pc.is_null(column) if column.null_count else None
