@@ -1,0 +1,1 @@
+"""Iceberg tables on a file system: read, compared, planned with their deletes, published."""

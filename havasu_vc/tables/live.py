@@ -1,0 +1,97 @@
+"""The files of a snapshot as values, and how two sets of them compare."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
+from havasu_vc.tables.partitions import partition_key
+
+__all__ = ["FileDifference", "LiveFile", "compare_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data or delete file that a snapshot holds."""
+
+    file: DataFile
+    """The file."""
+    spec_id: int
+    """The partition spec that its partition values are of."""
+    sequence_number: int
+    """Its data sequence number: which deletes apply to it, or to what it applies."""
+    file_sequence_number: int = 0
+    """When the file was added to the table."""
+    snapshot_id: int | None = None
+    """The snapshot that added it, as far as its manifest tells."""
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it holds rows rather than deletes."""
+        return self.file.content is DataFileContent.DATA
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """The files that one snapshot has and another has not."""
+
+    removed: tuple[LiveFile, ...] = ()
+    """Only in the old snapshot."""
+    added: tuple[LiveFile, ...] = ()
+    """Only in the new snapshot."""
+    renumbered: tuple[tuple[LiveFile, LiveFile], ...] = ()
+    """In both, old and new, but other deletes may apply: sequence number or partition differ."""
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.added or self.renumbered)
+
+    @property
+    def removed_data(self) -> tuple[LiveFile, ...]:
+        """The data files among the removed."""
+        return tuple(each for each in self.removed if each.is_data)
+
+    @property
+    def added_data(self) -> tuple[LiveFile, ...]:
+        """The data files among the added."""
+        return tuple(each for each in self.added if each.is_data)
+
+    @property
+    def removed_deletes(self) -> tuple[LiveFile, ...]:
+        """The delete files among the removed."""
+        return tuple(each for each in self.removed if not each.is_data)
+
+    @property
+    def added_deletes(self) -> tuple[LiveFile, ...]:
+        """The delete files among the added."""
+        return tuple(each for each in self.added if not each.is_data)
+
+
+def compare_files(old: Iterable[LiveFile], new: Iterable[LiveFile]) -> FileDifference:
+    """Return what only one of two snapshots has; a file that is named twice counts twice."""
+    before: dict[Hashable, list[LiveFile]] = {}
+    for each in old:
+        before.setdefault((each.file.content, each.file.path), []).append(each)
+    added, renumbered = [], []
+    for each in new:
+        same = before.get((each.file.content, each.file.path))
+        if not same:
+            added.append(each)
+            continue
+        partner = next((one for one in same if _reach(one) == _reach(each)), same[0])
+        same.remove(partner)
+        if _reach(partner) != _reach(each):
+            renumbered.append((partner, each))
+    removed = [each for left in before.values() for each in left]
+    return FileDifference(tuple(removed), tuple(added), tuple(renumbered))
+
+
+def _reach(live: LiveFile) -> Hashable:
+    """Return what decides which deletes meet which data."""
+    return (
+        live.sequence_number,
+        live.spec_id,
+        partition_key(live.file),
+        live.file.referenced_data_file,
+        live.file.equality_ids,
+    )

@@ -1,0 +1,103 @@
+"""Where a table says that its files are, as paths of this machine that may be opened.
+
+Iceberg names files by whole locations: `/x` and `file:/x` (Spark) and `file:///x` are
+the same file, and nothing in them is ever decoded. A table may come from a stranger, so
+a location leads only to a regular file inside the table's own folder, or a folder that
+the caller allows besides; symbolic links are followed before that is decided.
+Other file systems are refused for now.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
+
+__all__ = ["Places", "local_path"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
+_LONGEST = 4096
+
+
+def local_path(location: str) -> str:
+    """Return the path of this machine that a location names; nothing is looked up.
+
+    >>> local_path("file:/data/a%20b.parquet"), local_path("file:///data/c")
+    ('/data/a%20b.parquet', '/data/c')
+    """
+    if len(location) > _LONGEST or "\0" in location:
+        raise InvalidArgumentError(f"{location[:80]!r}… is not the location of a file")
+    if location.startswith("/") and not location.startswith("//"):
+        return location
+    if match := _FILE.fullmatch(location):
+        return match[1]
+    if (match := _SCHEME.match(location)) and match[1].lower() != "file":
+        raise NotYetSupportedError(
+            f"{location!r} is on another file system, {match[1]}",
+            hints=("copy the table to a folder of this machine",),
+        )
+    raise InvalidArgumentError(
+        f"{location!r} is not the location of a file",
+        hints=("a location is an absolute path or begins with file:/",),
+    )
+
+
+class Places:
+    """The folders that the files of a table may be in.
+
+    Folders are looked up once and remembered, so a check costs one look at the file.
+    """
+
+    __slots__ = ("_folders", "roots")
+
+    def __init__(self, roots: Iterable[Path]) -> None:
+        """Allow what is inside some folders."""
+        self.roots = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
+        """Their real paths."""
+        self._folders: dict[str, str | None] = {}
+
+    def file(self, location: str) -> Path:
+        """Return where a file is that may be opened; that it is not there is no error yet."""
+        path = local_path(location)
+        folder, name = os.path.split(path)
+        real = self._folder(folder)
+        if real is None or name in ("", ".", ".."):
+            raise self._refused(location)
+        found = Path(real, name)
+        try:
+            mode = os.lstat(found).st_mode
+        except OSError:
+            return found  # whoever opens it says that it is missing
+        if stat.S_ISLNK(mode):
+            target = os.path.realpath(found)
+            if not self._inside(target):
+                raise self._refused(location)
+            found = Path(target)
+            mode = found.stat().st_mode if found.exists() else stat.S_IFREG
+        if not stat.S_ISREG(mode):
+            raise CorruptionError(f"{location} is not a file")
+        return found
+
+    def _folder(self, folder: str) -> str | None:
+        """Return the real path of a folder, None when it is outside."""
+        if folder not in self._folders:
+            real = os.path.realpath(folder)
+            self._folders[folder] = real if self._inside(real) else None
+        return self._folders[folder]
+
+    def _inside(self, path: str) -> bool:
+        return any(path == root or path.startswith(root.rstrip("/") + "/") for root in self.roots)
+
+    def _refused(self, location: str) -> CorruptionError:
+        return CorruptionError(
+            f"the table names {location}, which is outside of {self.roots[0]}",
+            hints=(
+                "a table that was moved or copied still names its old place:"
+                " read it there, or rewrite it",
+            ),
+        )
