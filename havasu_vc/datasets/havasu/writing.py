@@ -34,7 +34,14 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["WrittenFile", "distinct_files", "write_data_files"]
+__all__ = [
+    "WrittenFile",
+    "distinct_files",
+    "measure_rows",
+    "split_offsets",
+    "united_bounds",
+    "write_data_files",
+]
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
@@ -149,7 +156,7 @@ class _FileWriter:
 
     def write(self, group: pa.RecordBatch) -> None:
         """Write one row group, hashing it on the side."""
-        self._hashing.append(self._pool.submit(_measure, group, self._layout.schema))
+        self._hashing.append(self._pool.submit(measure_rows, group, self._layout.schema))
         try:
             if self._writer is None:
                 self._sink = pa.OSFile(str(self._temporary), "wb")
@@ -201,7 +208,7 @@ class _FileWriter:
             self._layout.sort_hash,
             origin,
             statistics=column_statistics(metadata, self._layout.schema.fields, nans),
-            bounds=_united([bounds for _, bounds, _ in hashed]),
+            bounds=united_bounds([bounds for _, bounds, _ in hashed]),
             splits=split_offsets(metadata),
         )
         return WrittenFile(entry, digests.sums)
@@ -218,9 +225,10 @@ class _FileWriter:
         self._temporary.unlink(missing_ok=True)
 
 
-def _measure(
+def measure_rows(
     group: pa.RecordBatch, schema: Schema
 ) -> tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]:
+    """Return the hashes of rows, the bounds of geometry columns and how many NaNs there are."""
     bounds = {
         column.id: bounds_of(group.column(column.name), column.geometry.encoding)
         for column in schema.fields
@@ -234,7 +242,8 @@ def _measure(
     return hash_rows(group, schema), bounds, nans
 
 
-def _united(parts: list[dict[int, Bounds | None]]) -> dict[int, Bounds]:
+def united_bounds(parts: list[dict[int, Bounds | None]]) -> dict[int, Bounds]:
+    """Return the bounds of each geometry column over all parts, where they can be written."""
     united = {}
     for number in parts[0] if parts else ():
         bounds = Bounds.of(part[number] for part in parts)
