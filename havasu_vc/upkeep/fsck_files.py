@@ -22,12 +22,12 @@ from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDataFileError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, parse_entry
+from havasu_vc.history.summing import format_digests, parse_digests
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.upkeep.finding import Finding, Findings
 from havasu_vc.upkeep.fsck_keys import duplicate_keys
 from havasu_vc.upkeep.fsck_values import ValueCheck
-from havasu_vc.upkeep.summing import format_digests, parse_digests
 
 __all__ = ["check_data_file", "check_files"]
 

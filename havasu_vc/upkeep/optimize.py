@@ -26,9 +26,9 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError, KeyViolationError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.snapshot import Digest, Snapshot
+from havasu_vc.history.summing import add_up
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.task import Task, task_of
-from havasu_vc.upkeep.summing import add_up
 
 __all__ = ["files_to_optimize", "optimize_dataset"]
 

@@ -22,8 +22,8 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NoChangesError, NotYetSupportedError, UnfinishedMergeError
 from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.history.summing import add_up
 from havasu_vc.upkeep.fsck import check_contents
-from havasu_vc.upkeep.summing import add_up
 
 __all__ = ["has_files_of", "repair_dataset"]
 
