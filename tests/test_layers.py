@@ -73,7 +73,9 @@ LATE: dict[str, str] = {
 
 ASK, LIMIT = 500, 700
 # Modules of more than ASK lines, each with its reason.
-LONG: dict[str, str] = {}
+LONG: dict[str, str] = {
+    "repo/repository.py": "the one object that a library user holds, a few lines an operation",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "log": ("log", "Show the commits that lead to a revision"),
         "show": ("show", "Show a commit and what it changed"),
         "diff": ("diff", "Show what differs between two revisions"),
+        "review": ("review", "Sum up what changed, for people who decide on it"),
         "create-patch": ("create_patch", "Write a commit as a patch"),
         "apply": ("apply", "Commit the changes of a patch"),
         "branch": ("branch", "List, create or delete branches"),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from havasu_vc.repo.merging import MergeResult
     from havasu_vc.repo.tables import Table
     from havasu_vc.repo.transaction import Transaction
+    from havasu_vc.review.report import Review
     from havasu_vc.store.configuration import GitConfig
 
 __all__ = ["Repo"]
@@ -188,6 +189,12 @@ class Repo:
         return show(self.opened, revision, filters)
 
     create_patch = show
+
+    def review(self, revisions: str, filters: Sequence[str] = (), *, samples: int = 40) -> Review:
+        """Return what changed between two revisions, summed up for people."""
+        from havasu_vc.repo.reviewing import review
+
+        return review(self.opened, revisions, filters, samples=samples)
 
     def blame(self, dataset: str, **options: Any) -> Blame:
         """Return who last changed rows; options: keys, columns (for cells), revision."""

@@ -1,0 +1,71 @@
+"""`havasu-vc review`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import RevisionCommand, engine_option, output_option
+from havasu_vc.cli.output import opened_output
+from havasu_vc.cli.revisions import revisions_and_filters
+
+__all__ = ["command"]
+
+
+@click.command("review", cls=RevisionCommand)
+@click.argument(
+    "arguments", metavar="BASE...HEAD [FILTER...]", nargs=-1, shell_complete=complete_revisions
+)
+@click.option(
+    "-o",
+    "--output-format",
+    "output_format",
+    type=click.Choice(("markdown", "json")),
+    default="markdown",
+    show_default=True,
+    help="What to write.",
+)
+@output_option
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(2_000),
+    help="With markdown: write no more than this.  [default: 65536, a comment on GitHub]",
+)
+@click.option("--samples", type=click.IntRange(0, 1000), default=40, help="Rows of each dataset.")
+@engine_option
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    arguments: tuple[str, ...],
+    output_format: str,
+    output: Path | None,
+    max_bytes: int | None,
+    samples: int,
+) -> None:
+    """Sum up what changed between two revisions, for people who decide on it.
+
+    The summary comes first: schema and other meta items in words, then for each dataset
+    how many rows changed, which columns, where, and what is odd; then rows worth seeing.
+    """
+    from havasu_vc.review.json import format_json
+    from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown
+
+    invocation: Invocation = context.obj
+    repo = invocation.open_repo()
+    revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
+    if not revisions:
+        raise click.UsageError("name what to review, such as main...HEAD")
+    review = repo.review("..".join(revisions), filters, samples=samples)
+    if output_format == "json":
+        text = format_json(review)
+    else:
+        text = format_markdown(review, limit=max_bytes or COMMENT_LIMIT)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        with opened_output(output) as out:
+            out.write(text)

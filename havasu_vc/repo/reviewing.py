@@ -1,0 +1,85 @@
+"""What changed between two revisions, summed up for people who decide on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from havasu_vc.errors import CrsError
+from havasu_vc.formats.havasu.entry import Content
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.distances import Measure, measure_of
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.crs import Crs
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.types import Field
+from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.reproject import reprojection
+from havasu_vc.review.report import DatasetFacts, Review
+from havasu_vc.review.summarising import Means, summarise
+from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.trees import DatasetFolder
+
+__all__ = ["review"]
+
+MAP_CRS = "OGC:CRS84"
+
+
+def review(
+    repo: OpenRepo, revisions: str, filters: Sequence[str] = (), *, samples: int = 40
+) -> Review:
+    """Return what happened between two revisions, dataset by dataset."""
+    ends = resolve_range(repo.git, revisions)
+    notes: list[str] = []
+    before, after = repo.folders(ends.old), repo.folders(ends.new)
+
+    found = []
+    for diff in diff_revisions(repo, ends.old, ends.new, filters):
+        means = Means(
+            _facts(repo, before.get(diff.path), ends.old),
+            _facts(repo, after.get(diff.path), ends.new),
+            _measure,
+            reprojection(MAP_CRS)[1] if diff.header.schema.geometries else None,
+            samples,
+        )
+        found.append(summarise(diff, means))
+    return Review(ends.old.name, ends.new.name, tuple(found), tuple(notes))
+
+
+def _measure(field: Field, header: DatasetHeader) -> Measure:
+    name = None if field.geometry is None else field.geometry.crs
+    if name is None:
+        return Measure()
+    try:
+        parsed = parse_crs(header.crs.get(name, name))
+    except CrsError:
+        return Measure()
+    return measure_of(Crs(name, parsed.wkt, parsed.srid))
+
+
+def _facts(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> DatasetFacts | None:
+    """Return what entries tell of a dataset; deleted rows still count in nulls and ranges."""
+    if folder is None:
+        return None
+    view = repo.view(folder, revision.name)
+    entries = [entry for entry in view.entries.values() if entry.content is Content.DATA]
+    nulls: dict[int, int] = {}
+    ranges: dict[int, tuple[float, float]] = {}
+    bounds: dict[int, Bounds] = {}
+    for field in view.schema.fields:
+        known = [entry.statistics.get(field.id) for entry in entries]
+        if all(each is not None for each in known):
+            nulls[field.id] = sum(each.nulls for each in known if each is not None)
+        corners = [
+            (each.lower, each.upper)
+            for each in known
+            if each is not None
+            and isinstance(each.lower, int | float)
+            and isinstance(each.upper, int | float)
+        ]
+        if corners:
+            ranges[field.id] = (min(low for low, _ in corners), max(high for _, high in corners))
+        area = Bounds.of(entry.bounds.get(field.id) for entry in entries)
+        if area is not None:
+            bounds[field.id] = area
+    return DatasetFacts(view.rows, nulls, ranges, bounds)

@@ -1,0 +1,189 @@
+"""What is odd about a change, in words and in numbers.
+
+Row by row: nulls where there never was one, numbers outside of what the column held,
+inserted rows that are alike but for their key. As a whole: many deletes, columns and
+datasets that go, coordinates that stay while their system changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.hashing import hash_values
+from havasu_vc.model.types import Field, Primitive, Struct
+from havasu_vc.review.column_tally import ColumnTally
+from havasu_vc.review.report import DatasetFacts, Flag, FlagKind
+from havasu_vc.review.words import quoted
+
+__all__ = ["Flagger"]
+
+MASS_SHARE = 0.1
+"""Deleting this share of a dataset is much."""
+MASS_ROWS = 10
+"""Deleting fewer rows than this never is."""
+_NUMBERS = (Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE)
+_Bools = npt.NDArray[np.bool_]
+_Hashes = npt.NDArray[np.uint64]
+
+
+class Flagger:
+    """Collects what is odd about one dataset's changes."""
+
+    def __init__(self, diff: DatasetDiff, before: DatasetFacts | None) -> None:
+        self._diff = diff
+        self._before = before
+        self._rows: dict[FlagKind, int] = {}
+        self._nulled: dict[str, int] = {}
+        self._beyond: dict[str, int] = {}
+        self._seen: list[_Hashes] = []
+        fields = () if diff.old is None or diff.new is None else diff.new.schema.fields
+        facts = before or DatasetFacts(0)
+        self._never_null = [f for f in fields if facts.rows and facts.nulls.get(f.id) == 0]
+        self._ranged = [
+            (f, facts.ranges[f.id]) for f in fields if f.id in facts.ranges and f.type in _NUMBERS
+        ]
+        keys = set(diff.header.schema.identifier_ids)
+        self._plain = tuple(f for f in diff.header.schema.fields if f.id not in keys)
+
+    def look(self, batch: ChangeBatch) -> Iterator[tuple[FlagKind, _Bools]]:
+        """Yield which rows of a batch are odd, by kind."""
+        if self._diff.new is None or batch.new.null_count == len(batch):
+            return
+        here = batch.new.is_valid()
+        yield FlagKind.NEW_NULLS, self._new_nulls(batch, here)
+        yield FlagKind.OUT_OF_RANGE, self._out_of_range(batch, here)
+        if batch.old.null_count:
+            yield FlagKind.DUPLICATES, self._duplicates(batch)
+
+    def _new_nulls(self, batch: ChangeBatch, here: pa.BooleanArray) -> _Bools:
+        flags = np.zeros(len(batch), np.bool_)
+        for field in self._never_null:
+            column = pc.struct_field(batch.new, field.name)
+            empty = pc.and_(here, column.is_null())
+            if empty.true_count:
+                self._nulled[field.name] = self._nulled.get(field.name, 0) + empty.true_count
+                flags |= empty.to_numpy(zero_copy_only=False)
+        return flags
+
+    def _out_of_range(self, batch: ChangeBatch, here: pa.BooleanArray) -> _Bools:
+        """Return which rows hold a number far outside of what the column held before."""
+        flags = np.zeros(len(batch), np.bool_)
+        for field, (least, greatest) in self._ranged:
+            column = pc.struct_field(batch.new, field.name)
+            width = greatest - least
+            outside = pc.or_(
+                pc.less(column, pa.scalar(least - width, pa.float64())),
+                pc.greater(column, pa.scalar(greatest + width, pa.float64())),
+            )
+            beyond = pc.and_(here, pc.fill_null(outside, False))
+            if width > 0 and beyond.true_count and not self._is_key(field):
+                self._beyond[field.name] = self._beyond.get(field.name, 0) + beyond.true_count
+                flags |= beyond.to_numpy(zero_copy_only=False)
+        return flags
+
+    def _is_key(self, field: Field) -> bool:
+        return field.id in self._diff.header.schema.identifier_ids
+
+    def _duplicates(self, batch: ChangeBatch) -> _Bools:
+        """Return which inserted rows were inserted before with another key."""
+        flags = np.zeros(len(batch), np.bool_)
+        if not self._plain or not self._diff.header.schema.key:
+            return flags
+        rows = np.flatnonzero(batch.old.is_null().to_numpy(zero_copy_only=False))
+        come = batch.new.take(pa.array(rows))
+        values = [pc.struct_field(come, field.name) for field in self._plain]
+        struct = pa.StructArray.from_arrays(values, [field.name for field in self._plain])
+        found = hash_values(struct, Field(1, "row", Struct(self._plain)))
+        again = np.ones(len(found), np.bool_)
+        again[np.unique(found, return_index=True)[1]] = False
+        for seen in self._seen:
+            again |= np.isin(found, seen, assume_unique=False)
+        self._seen.append(np.unique(found))
+        flags[rows] = again
+        return flags
+
+    def count(self, kind: FlagKind, rows: int) -> None:
+        """Add rows to those of a kind."""
+        self._rows[kind] = self._rows.get(kind, 0) + rows
+
+    def flags(
+        self, counts: ChangeCounts, rows_before: int, changed: Sequence[ColumnTally]
+    ) -> list[Flag]:
+        """Return everything odd, the gravest first."""
+        return [
+            *self._about_the_whole(counts, rows_before, changed),
+            *(
+                Flag(kind, self._words(kind, count), count)
+                for kind in FlagKind
+                if (count := self._rows.get(kind, 0))
+            ),
+        ]
+
+    def _about_the_whole(
+        self, counts: ChangeCounts, rows_before: int, changed: Sequence[ColumnTally]
+    ) -> Iterator[Flag]:
+        old, new = self._diff.old, self._diff.new
+        if new is None:
+            yield Flag(
+                FlagKind.DATASET_REMOVED, f"the dataset is removed with {rows_before:,} rows"
+            )
+            return
+        if counts.deletes >= max(MASS_SHARE * rows_before, MASS_ROWS):
+            share = f" ({counts.deletes / rows_before:.0%} of all)" if rows_before else ""
+            yield Flag(
+                FlagKind.MASS_DELETE, f"{counts.deletes:,} rows are deleted{share}", counts.deletes
+            )
+        if old is None:
+            return
+        if old.schema.key.names != new.schema.key.names:
+            yield Flag(FlagKind.KEY_CHANGED, "the key is another one: rows cannot be told apart")
+        for field in old.schema.fields:
+            if field.id not in new.schema.by_id:
+                yield Flag(FlagKind.COLUMN_REMOVED, f"column {quoted(field.name)} is removed")
+        touched = {tally.new.id for tally in changed}
+        for field in new.schema.geometries:
+            before = old.schema.by_id.get(field.id)
+            if before is None or before.geometry is None or field.geometry is None:
+                continue
+            names = before.geometry.crs, field.geometry.crs
+            other = names[0] != names[1] or old.crs.get(names[0] or "") != new.crs.get(
+                names[1] or ""
+            )
+            if other and field.id not in touched:
+                yield Flag(
+                    FlagKind.CRS_CHANGED,
+                    f"the coordinate reference system of {quoted(field.name)} changes "
+                    f"({names[0]} → {names[1]}) and no coordinate does",
+                )
+
+    def _words(self, kind: FlagKind, count: int) -> str:
+        rows = f"{count:,} row" + ("" if count == 1 else "s")
+        match kind:
+            case FlagKind.EMPTIED_GEOMETRY:
+                return f"{rows} had a geometry and now have an empty one"
+            case FlagKind.INVALID_GEOMETRY:
+                return f"{rows} with a geometry that is not valid"
+            case FlagKind.FAR_FROM_THE_REST:
+                return f"{rows} far from all that the dataset held"
+            case FlagKind.MOVED_FAR:
+                return f"{rows} moved by more than a tenth of the dataset's extent"
+            case FlagKind.NEW_NULLS:
+                return f"{rows} with nulls where there was none before: {_listed(self._nulled)}"
+            case FlagKind.OUT_OF_RANGE:
+                return f"{rows} with numbers far from those before: {_listed(self._beyond)}"
+            case FlagKind.DUPLICATES:
+                return f"{rows} inserted that equal another inserted row but for the key"
+            case _:
+                return rows
+
+
+def _listed(columns: dict[str, int]) -> str:
+    return ", ".join(f"{quoted(name)} in {count:,}" for name, count in columns.items())

@@ -1,0 +1,163 @@
+"""Where the changed geometries of a dataset are, how far they moved, and which are odd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.errors import GeometryError
+from havasu_vc.geo.bounds import row_bounds
+from havasu_vc.geo.distances import Measure
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.types import Field
+from havasu_vc.review.report import FlagKind
+from havasu_vc.writers.values import canonical_wkb
+
+__all__ = ["GeometryTally", "Oddities"]
+
+FAR_MOVE = 0.1
+"""A geometry moved far when it moved by this share of the dataset's diagonal."""
+_POINTS = (1, 4, 1001, 1004, 2001, 2004, 3001, 3004)
+
+_Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Oddities:
+    """What is odd in one batch, by row, and how far each row moved."""
+
+    rows: Mapping[FlagKind, _Bools]
+    """For each kind, which rows have it."""
+    distances: _Floats
+    """How far a row moved; NaN where it did not, or where one side has no place."""
+
+
+class GeometryTally:
+    """Looks at one geometry column of a change stream."""
+
+    def __init__(
+        self, old: Field | None, new: Field | None, measure: Measure, before: Bounds | None
+    ) -> None:
+        self._old, self._new, self._measure, self._before = old, new, measure, before
+        self._least = np.full(2, np.inf)
+        self._most = np.full(2, -np.inf)
+        self.moved = 0
+        self.farthest = 0.0
+
+    @property
+    def unit(self) -> str:
+        """What distances are in."""
+        return self._measure.unit
+
+    @property
+    def touched(self) -> Bounds | None:
+        """The area of all changed geometries so far."""
+        if not np.isfinite(self._least).all():
+            return None
+        return Bounds(*self._least.tolist(), *self._most.tolist())
+
+    def add(self, batch: ChangeBatch, changed: _Bools) -> Oddities:
+        """Look at the rows of a batch whose geometry came, went or changed."""
+        count = len(batch)
+        old, new = (
+            self._bounds(side, field, changed)
+            for side, field in ((batch.old, self._old), (batch.new, self._new))
+        )
+        for corners in (old, new):
+            there = corners[~np.isnan(corners[:, 0])]
+            if len(there):
+                self._least = np.minimum(self._least, there[:, :2].min(axis=0))
+                self._most = np.maximum(self._most, there[:, 2:].max(axis=0))
+        both = ~np.isnan(old[:, 0]) & ~np.isnan(new[:, 0])
+        distances = np.full(count, np.nan)
+        if both.any():
+            centres = [(side[both, :2] + side[both, 2:]) / 2 for side in (old, new)]
+            distances[both] = self._measure.distances(centres[0], centres[1])
+            self.moved += int(both.sum())
+            self.farthest = max(self.farthest, float(np.nanmax(distances)))
+        here = np.isnan(new[:, 0]) & changed & _valid(batch.new)
+        return Oddities(
+            {
+                FlagKind.EMPTIED_GEOMETRY: here & ~np.isnan(old[:, 0]),
+                FlagKind.INVALID_GEOMETRY: self._invalid(batch.new, changed),
+                FlagKind.FAR_FROM_THE_REST: self._far(new),
+                FlagKind.MOVED_FAR: self._moved_far(distances),
+            },
+            distances,
+        )
+
+    def _bounds(self, side: pa.StructArray, field: Field | None, wanted: _Bools) -> _Floats:
+        """Return the bounds of each row, NaN for those not wanted."""
+        found = np.full((len(side), 4), np.nan)
+        if field is None or field.geometry is None or side.null_count == len(side):
+            return found
+        column = side.flatten()[side.type.get_field_index(field.name)]
+        rows = np.flatnonzero(wanted)
+        if len(rows) < len(side):
+            column = column.take(pa.array(rows))
+        try:
+            found[rows] = row_bounds(column, field.geometry.encoding.value)
+        except GeometryError:
+            return found  # said by `_invalid`
+        return found
+
+    def _invalid(self, side: pa.StructArray, changed: _Bools) -> _Bools:
+        import shapely
+
+        flags = np.zeros(len(side), np.bool_)
+        field = self._new
+        rows = np.flatnonzero(changed & _valid(side))
+        if field is None or field.geometry is None or not len(rows):
+            return flags
+        column = side.flatten()[side.type.get_field_index(field.name)].take(pa.array(rows))
+        try:
+            wkb = canonical_wkb(column, field)
+        except GeometryError:
+            flags[rows] = True
+            return flags
+        values = wkb.to_numpy(zero_copy_only=False)
+        # A point cannot be wrong, and most tables are of points.
+        areal = np.array([value is not None and value[1] not in _POINTS for value in values])
+        if areal.any():
+            shapes = shapely.from_wkb(values[areal], on_invalid="ignore")
+            flags[rows[areal]] = ~shapely.is_valid(shapes)
+        return flags
+
+    def _far(self, new: _Floats) -> _Bools:
+        """Return which rows lie farther from the dataset than it is wide."""
+        flags = np.zeros(len(new), np.bool_)
+        bounds = self._before
+        if bounds is None or not bounds.finite:
+            return flags
+        margin = max(bounds.xmax - bounds.xmin, bounds.ymax - bounds.ymin)
+        if margin <= 0:
+            return flags
+        with np.errstate(invalid="ignore"):
+            outside: _Bools = (
+                (new[:, 0] > bounds.xmax + margin)
+                | (new[:, 2] < bounds.xmin - margin)
+                | (new[:, 1] > bounds.ymax + margin)
+                | (new[:, 3] < bounds.ymin - margin)
+            )
+        return outside
+
+    def _moved_far(self, distances: _Floats) -> _Bools:
+        bounds = self._before
+        if bounds is None or not bounds.finite:
+            return np.zeros(len(distances), np.bool_)
+        corners = np.array([[bounds.xmin, bounds.ymin], [bounds.xmax, bounds.ymax]])
+        diagonal = float(self._measure.distances(corners[:1], corners[1:])[0])
+        with np.errstate(invalid="ignore"):
+            far: _Bools = distances > FAR_MOVE * diagonal
+        return far if diagonal > 0 else np.zeros(len(distances), np.bool_)
+
+
+def _valid(side: pa.StructArray) -> _Bools:
+    found: _Bools = side.is_valid().to_numpy(zero_copy_only=False)
+    return found

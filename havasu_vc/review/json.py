@@ -1,0 +1,42 @@
+"""A review as JSON: the report as it is, geometries as GeoJSON in longitude and latitude.
+
+{"havasu.review/v1": {"base": …, "head": …, "datasets": [{"path": "parcels", …}]}}
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from havasu_vc.review.report import Review
+
+__all__ = ["format_json"]
+
+
+def format_json(review: Review) -> str:
+    """Return the document, a newline at its end."""
+    return json.dumps({"havasu.review/v1": _value(review)}, indent=2, allow_nan=False) + "\n"
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case bytes():
+            return _geometry(value)
+        case float():
+            return value if abs(value) != float("inf") and value == value else None
+        case tuple() | list():
+            return [_value(part) for part in value]
+        case dict():
+            return {str(name): _value(part) for name, part in value.items()}
+        case _ if is_dataclass(value):
+            return {each.name: _value(getattr(value, each.name)) for each in fields(value)}
+        case _:
+            return value
+
+
+def _geometry(wkb: bytes) -> Any:
+    import shapely
+
+    shape = shapely.from_wkb(wkb, on_invalid="ignore")
+    return None if shape is None else json.loads(shapely.to_geojson(shape))

@@ -1,0 +1,214 @@
+"""What a review says: small values, whatever the size of the change.
+
+A `Review` is made in one pass over the change streams and printed by the writers beside
+this module. Texts in it are as they are in the data; writers make them safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.changes import ChangeKind
+from havasu_vc.model.counts import ChangeCounts
+
+__all__ = [
+    "Area",
+    "Cell",
+    "ColumnReview",
+    "DatasetFacts",
+    "DatasetReview",
+    "Flag",
+    "FlagKind",
+    "NumberShift",
+    "Review",
+    "Sample",
+    "Transition",
+]
+
+
+class FlagKind(StrEnum):
+    """What is odd about a change."""
+
+    DATASET_REMOVED = "dataset-removed"
+    MASS_DELETE = "mass-delete"
+    CRS_CHANGED = "crs-changed"
+    KEY_CHANGED = "key-changed"
+    COLUMN_REMOVED = "column-removed"
+    EMPTIED_GEOMETRY = "emptied-geometry"
+    INVALID_GEOMETRY = "invalid-geometry"
+    FAR_FROM_THE_REST = "far-from-the-rest"
+    MOVED_FAR = "moved-far"
+    NEW_NULLS = "new-nulls"
+    OUT_OF_RANGE = "out-of-range"
+    DUPLICATES = "duplicates"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """What one version of a dataset is known to hold without reading its rows."""
+
+    rows: int
+    """How many rows it has."""
+    nulls: Mapping[int, int] = field(default_factory=dict)
+    """By field id, how many nulls at most; a column that is not named is not known."""
+    ranges: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """By field id of numbers, the least and greatest value."""
+    bounds: Mapping[int, Bounds] = field(default_factory=dict)
+    """By field id of geometries, the area they cover."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Something that a person should look at."""
+
+    kind: FlagKind
+    """What is odd."""
+    message: str
+    """It in words, without the dataset's name."""
+    count: int = 0
+    """Rows that it is about; 0 where it is about the whole."""
+    rows: tuple[str, ...] = ()
+    """Some of them, by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberShift:
+    """How the numbers of a column moved, over the updates that touched them."""
+
+    old_mean: float | None
+    """Before."""
+    new_mean: float | None
+    """After."""
+    least: float | None
+    """The least new value."""
+    greatest: float | None
+    """The greatest new value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One value that became another in several rows."""
+
+    old: str | None
+    """Before; None for null."""
+    new: str | None
+    """After; None for null."""
+    count: int
+    """In how many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReview:
+    """What happened to one column in the rows that were updated."""
+
+    name: str
+    """As it is called now."""
+    changed: int
+    """Rows whose value changed."""
+    filled: int = 0
+    """Of these, how many were null before."""
+    emptied: int = 0
+    """Of these, how many are null now."""
+    numbers: NumberShift | None = None
+    """For columns of numbers."""
+    transitions: tuple[Transition, ...] = ()
+    """For columns of few values: the commonest changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Where changes are, in the dataset's own coordinates."""
+
+    touched: Bounds | None
+    """All changed geometries, before and after."""
+    before: Bounds | None
+    """The whole dataset before."""
+    after: Bounds | None
+    """The whole dataset after."""
+    crs: str | None
+    """What the coordinates are in."""
+    moved: int = 0
+    """Geometries that changed."""
+    farthest: float = 0.0
+    """The greatest distance that one moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a changed row."""
+
+    column: str
+    """The column's name."""
+    old: str | None
+    """Before; None for null, or where the row or the column was not there."""
+    new: str | None
+    """After; None for null, or where the row or the column is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A changed row worth seeing."""
+
+    kind: ChangeKind
+    """Insert, update or delete."""
+    key: str
+    """What the row is called."""
+    reason: str
+    """Why it is shown."""
+    cells: tuple[Cell, ...]
+    """For an update the cells that changed, else all that are not null."""
+    old_geometry: bytes | None = None
+    """WKB in longitude and latitude; None where there is none or its place is not known."""
+    new_geometry: bytes | None = None
+    """WKB in longitude and latitude; None where there is none or its place is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetReview:
+    """What happened to one dataset."""
+
+    path: str
+    """Where it is in the repository."""
+    title: str | None
+    """What it is called."""
+    state: str
+    """`added`, `removed` or `changed`."""
+    rows_before: int
+    """Rows before."""
+    rows_after: int
+    """Rows after."""
+    counts: ChangeCounts
+    """Rows that changed."""
+    words: tuple[str, ...] = ()
+    """Changes of schema, CRS and other meta items, a sentence each."""
+    columns: tuple[ColumnReview, ...] = ()
+    """Columns that updates touched, the most touched first."""
+    area: Area | None = None
+    """None without geometries."""
+    flags: tuple[Flag, ...] = ()
+    """What is odd, the gravest first."""
+    samples: tuple[Sample, ...] = ()
+    """Rows worth seeing, the most telling first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What happened between two revisions."""
+
+    base: str
+    """The revision before, as people call it."""
+    head: str
+    """The revision after."""
+    datasets: tuple[DatasetReview, ...]
+    """Datasets that differ, by path."""
+    notes: tuple[str, ...] = ()
+    """What could not be looked at, a sentence each."""
+
+    @property
+    def counts(self) -> ChangeCounts:
+        """Rows that changed, in all datasets."""
+        return sum((each.counts for each in self.datasets), ChangeCounts())

@@ -1,0 +1,199 @@
+"""One pass over the change stream of a dataset, and all that a review says of it.
+
+The stream may hold millions of changes; what is kept are counts, and a few rows of each
+kind. Work is done a batch and a column at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.geo.distances import Measure
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.model.types import Field
+from havasu_vc.review.column_tally import ColumnTally
+from havasu_vc.review.flagging import Flagger
+from havasu_vc.review.geometry_tally import GeometryTally
+from havasu_vc.review.report import (
+    Area,
+    DatasetFacts,
+    DatasetReview,
+    FlagKind,
+    Sample,
+)
+from havasu_vc.review.samples import SampleMaker
+from havasu_vc.review.sampling import Sampler
+from havasu_vc.review.words import meta_words
+from havasu_vc.writers.cells import equal_cells
+from havasu_vc.writers.protocol import Reproject
+from havasu_vc.writers.rows import nonempty
+
+__all__ = ["Means", "summarise"]
+
+ROOM = 12
+"""Rows that are kept for each reason."""
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a review works with besides the changes."""
+
+    before: DatasetFacts | None = None
+    """What the version before holds; None when it is not known."""
+    after: DatasetFacts | None = None
+    """What the version after holds; None when it is not known."""
+    measure: Callable[[Field, DatasetHeader], Measure] = lambda field, header: Measure()
+    """How to measure in a geometry column."""
+    reproject: Reproject | None = None
+    """Brings geometries to longitude and latitude; None where they cannot be."""
+    samples: int = 40
+    """How many rows to show."""
+
+
+def summarise(diff: DatasetDiff, means: Means) -> DatasetReview:
+    """Return what happened to one dataset; its change stream is read."""
+    observer = _Observer(diff, means)
+    for batch in nonempty(diff):
+        observer.add(batch)
+    return observer.review()
+
+
+class _Observer:
+    def __init__(self, diff: DatasetDiff, means: Means) -> None:
+        self._diff, self._means = diff, means
+        old = {} if diff.old is None else diff.old.schema.by_id
+        new = {} if diff.new is None else diff.new.schema.by_id
+        self._tallies = [ColumnTally(old[number], new[number]) for number in old if number in new]
+        self._counts = ChangeCounts()
+        self._sampler = Sampler(ROOM)
+        self._flagger = Flagger(diff, means.before)
+        self._geometry = self._geometry_of(diff)
+
+    def _geometry_of(self, diff: DatasetDiff) -> GeometryTally | None:
+        """Return the tally of the first geometry column, which maps show."""
+        old = None if diff.old is None else next(iter(diff.old.schema.geometries), None)
+        new = None if diff.new is None else next(iter(diff.new.schema.geometries), None)
+        field = new or old
+        if field is None:
+            return None
+        before = self._means.before
+        bounds = None if before is None or old is None else before.bounds.get(old.id)
+        return GeometryTally(old, new, self._means.measure(field, diff.header), bounds)
+
+    def add(self, batch: ChangeBatch) -> None:
+        """Look at some changes."""
+        start = self._counts.total
+        gone, come = (
+            side.is_null().to_numpy(zero_copy_only=False) for side in (batch.new, batch.old)
+        )
+        both = ~(gone | come)
+        self._counts += batch.counts
+        sampler = self._sampler
+        sampler.offer("deleted", batch, np.flatnonzero(gone), start=start)
+        sampler.offer("inserted", batch, np.flatnonzero(come), start=start)
+        moved = self._add_columns(batch, both, start)
+        if self._geometry is not None:
+            found = self._geometry.add(batch, moved | gone | come)
+            rows = np.flatnonzero(found.distances > 0)
+            sampler.offer("moved", batch, rows, start=start, scores=found.distances[rows])
+            for kind, flags in found.rows.items():
+                self._offer(kind, batch, flags, start)
+        for kind, flags in self._flagger.look(batch):
+            self._offer(kind, batch, flags, start)
+
+    def _add_columns(self, batch: ChangeBatch, both: _Bools, start: int) -> _Bools:
+        """Compare updated rows column by column; return which geometries changed."""
+        moved = np.zeros(len(batch), np.bool_)
+        if not both.any():
+            return moved
+        rows = np.flatnonzero(both)
+        data = batch.data if both.all() else batch.data.take(pa.array(rows))
+        updates = ChangeBatch(data)
+        for tally in self._tallies:
+            old = pc.struct_field(updates.old, tally.old.name)
+            new = pc.struct_field(updates.new, tally.new.name)
+            differ = pc.invert(equal_cells((tally.old, old), (tally.new, new)))
+            if not differ.true_count:
+                continue
+            tally.add(old.filter(differ), new.filter(differ))
+            places = rows[differ.to_numpy(zero_copy_only=False)]
+            if tally.geometry:
+                moved[places] = True
+            else:
+                self._sampler.offer(f"column {tally.new.id}", batch, places, start=start)
+        return moved
+
+    def _offer(self, kind: FlagKind, batch: ChangeBatch, flags: _Bools, start: int) -> None:
+        if flags.any():
+            rows = np.flatnonzero(flags)
+            self._flagger.count(kind, len(rows))
+            self._sampler.offer(kind.value, batch, rows, start=start)
+
+    def review(self) -> DatasetReview:
+        """Return what was seen."""
+        diff, counts = self._diff, self._counts
+        state = "added" if diff.old is None else "removed" if diff.new is None else "changed"
+        before = self._means.before.rows if self._means.before else 0
+        after = self._means.after.rows if self._means.after else before
+        changed = sorted(
+            (tally for tally in self._tallies if tally.changed), key=lambda tally: -tally.changed
+        )
+        title = diff.header.meta.get("title")
+        maker = SampleMaker(diff, self._means.reproject)
+        flags = self._flagger.flags(counts, before, changed)
+        labelled = tuple(
+            replace(flag, rows=tuple(maker.key(kept) for kept in self._sampler.of(flag.kind)[:5]))
+            for flag in flags
+        )
+        return DatasetReview(
+            diff.path,
+            title if isinstance(title, str) else None,
+            state,
+            before,
+            after,
+            counts,
+            tuple(meta_words(diff)),
+            tuple(tally.review() for tally in changed),
+            self._area(),
+            labelled,
+            self._samples(changed, maker),
+        )
+
+    def _area(self) -> Area | None:
+        tally, diff = self._geometry, self._diff
+        if tally is None:
+            return None
+        field = diff.header.schema.geometries[0]
+        return Area(
+            tally.touched,
+            _bounds(self._means.before, field),
+            _bounds(self._means.after, field),
+            None if field.geometry is None else field.geometry.crs,
+            tally.moved,
+            tally.farthest,
+        )
+
+    def _samples(self, changed: list[ColumnTally], maker: SampleMaker) -> tuple[Sample, ...]:
+        """Return rows to show: what is odd, deletes, long moves, rare columns, inserts."""
+        words = {kind.value: kind.value.replace("-", " ") for kind in FlagKind}
+        rare = sorted(changed, key=lambda tally: tally.changed)
+        words |= {"deleted": "deleted", "moved": "moved"}
+        words |= {f"column {tally.new.id}": f"{tally.new.name} changed" for tally in rare}
+        words["inserted"] = "inserted"
+        chosen = self._sampler.chosen(words, self._means.samples)
+        unit = self._geometry.unit if self._geometry is not None else ""
+        return tuple(maker.sample(kept, words[reason], unit) for reason, kept in chosen)
+
+
+def _bounds(facts: DatasetFacts | None, field: Field) -> Bounds | None:
+    return None if facts is None else facts.bounds.get(field.id)
