@@ -28,9 +28,14 @@ def shared_lock(path: Path, *, patience: float = 60.0) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def exclusive_lock(path: Path, *, patience: float = 10.0) -> Iterator[None]:
-    """Hold the lock alone; wait as many seconds for commits to end."""
-    with _held(path, fcntl.LOCK_EX, patience, "another process is committing to this repository"):
+def exclusive_lock(
+    path: Path,
+    *,
+    patience: float = 10.0,
+    reason: str = "another process is committing to this repository",
+) -> Iterator[None]:
+    """Hold the lock alone; wait as many seconds for others, by default commits, to end."""
+    with _held(path, fcntl.LOCK_EX, patience, reason):
         yield
 
 

@@ -26,7 +26,7 @@ from havasu_vc.store.trees import read_blob
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["ATTRIBUTES_FILE", "attributes_edit", "is_prepared", "prepare"]
+__all__ = ["ATTRIBUTES_FILE", "attributes_edit", "ignore", "is_prepared", "prepare"]
 
 ATTRIBUTES_FILE = ".gitattributes"
 _ATTRIBUTES = b"**/.havasu-dataset/** -text diff=havasu"
@@ -58,7 +58,7 @@ def prepare(repository: GitRepository) -> None:
     if config.boolean("merge.directoryRenames", True):
         config.set("merge.directoryRenames", False)
     if not repository.is_bare:
-        _ignore_checkouts(repository)
+        ignore(repository, _IGNORED)
         if not is_prepared(repository):
             _hide_internals(repository)
 
@@ -75,11 +75,12 @@ def attributes_edit(source: ObjectSource, tree: ObjectId | None) -> bytes | None
     return before + _ATTRIBUTES + b"\n"
 
 
-def _ignore_checkouts(repository: GitRepository) -> None:
+def ignore(repository: GitRepository, pattern: str) -> None:
+    """Have git pass over what a pattern matches, in all work trees of this repository."""
     path = repository.common_directory / "info" / "exclude"
     text = path.read_text("utf-8", "surrogateescape") if path.exists() else ""
-    if _IGNORED not in _lines(text):
-        added = ("" if not text or text.endswith("\n") else "\n") + _IGNORED + "\n"
+    if pattern not in _lines(text):
+        added = ("" if not text or text.endswith("\n") else "\n") + pattern + "\n"
         replace_file(path, (text + added).encode("utf-8", "surrogateescape"))
 
 

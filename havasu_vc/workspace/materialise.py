@@ -1,15 +1,58 @@
-"""A dataset as an Iceberg table: one snapshot per checkout, and only changed files move."""
+"""A dataset as an Iceberg table: one snapshot per checkout, and only changed files move.
+
+    <location>/data/<sha256>.parquet            linked from the store
+    <location>/data/<sha256>-deletes.parquet    position deletes, made of the dataset's
+    <location>/metadata/…                       as Iceberg has it
+
+Everything that a snapshot names is complete and durable before the metadata file that
+names it appears; the version before is good until then. A snapshot of the same tree
+that is still there is made the current one again. `havasu-vc.metadata-version` in a
+table's properties says which metadata file is ours: after a write by others it is not
+the newest one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.workspace.state import TableState
+from havasu_vc.errors import StateError
+from havasu_vc.formats.iceberg.values import (
+    MAIN,
+    Flavour,
+    LogEntry,
+    Reference,
+    Snapshot,
+    TableMetadata,
+)
+from havasu_vc.model.types import descendants
+from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
+from havasu_vc.tables.publishing import publish
+from havasu_vc.tables.table import Table, read_table, table_exists
+from havasu_vc.workspace.draft import TableDraft
+from havasu_vc.workspace.expiry import expired, remove_unneeded
+from havasu_vc.workspace.properties import BASE, checked_out_properties
+from havasu_vc.workspace.state import RefState, TableState
 
-__all__ = ["Checkout", "materialise"]
+__all__ = ["Checkout", "OtherRef", "flavour_for", "materialise"]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRef:
+    """A branch or tag of git to show in the table beside what is checked out."""
+
+    view: HavasuDataset
+    """The dataset there."""
+    commit: str
+    """Where it is."""
+    tree: str
+    """The dataset's internals there."""
+    is_tag: bool = False
+    """Whether it is a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +69,16 @@ class Checkout:
     """Whether files are copied rather than linked."""
     keep: int = 10
     """How many snapshots stay."""
+    refs: Mapping[str, OtherRef] = field(default_factory=dict)
+    """Other branches and tags, by name."""
+
+
+def flavour_for(view: HavasuDataset, wanted: Flavour | None) -> Flavour:
+    """Return what a dataset's table is written for."""
+    if wanted is not None:
+        return wanted
+    rasters = any(column.raster is not None for column in descendants(view.schema.fields))
+    return Flavour.SPARK if rasters else Flavour.HAVASU
 
 
 def materialise(
@@ -34,6 +87,101 @@ def materialise(
     """Make the table at a folder show a dataset, and return what is there now.
 
     Whatever the table's current snapshot is, even one with edits, a snapshot of the
-    dataset comes after it: the caller has asked whether edits may go.
+    dataset comes after it: the caller has asked whether edits may go. If others write to
+    the table meanwhile, `ConcurrentChangeError` is raised and their version stands.
     """
-    raise NotImplementedError
+    location = Path(os.path.realpath(location))
+    table = read_table(location) if table_exists(location) else None
+    if table is not None:
+        _require_same(table, view)
+    flavour = flavour_for(view, checkout.flavour)
+    draft = TableDraft(
+        location,
+        None if table is None else table.metadata,
+        flavour,
+        copy=checkout.copy,
+        batches=() if previous is None else previous.deletes,
+    )
+    refs: dict[str, RefState] = {}
+    for name, ref in checkout.refs.items():
+        draft.link(ref.view)
+        shown = draft.show(ref.view, commit=ref.commit, tree=ref.tree)
+        refs[name] = RefState(ref.commit, ref.tree, shown.snapshot_id)
+    files = draft.link(view)
+    snapshot = draft.show(view, commit=checkout.commit, tree=checkout.tree)
+    with reporting_storage_errors(location):
+        fsync_folder(location / "data")
+    version = 1 if table is None else table.version + 1
+    metadata = replace(
+        draft.made,
+        last_updated_ms=draft.now,
+        current_snapshot_id=snapshot.snapshot_id,
+        references=_references(draft.made, snapshot, refs, checkout.refs, previous),
+        snapshot_log=(*draft.made.snapshot_log, LogEntry(draft.now, snapshot.snapshot_id)),
+        properties={
+            **draft.made.properties,
+            **checked_out_properties(view, flavour, version),
+        },
+    )
+    metadata = expired(metadata, checkout.keep)
+    published = publish(table, location, metadata, flavour=flavour)
+    if table is not None:
+        remove_unneeded(table, published)
+        _forget_metadata(table, published)
+    return TableState(
+        view.path,
+        checkout.commit,
+        checkout.tree,
+        snapshot.snapshot_id,
+        published.version,
+        flavour,
+        files,
+        draft.batches,
+        refs,
+    )
+
+
+def _require_same(table: Table, view: HavasuDataset) -> None:
+    """Raise when the table is not one of this dataset at this place."""
+    if table.metadata.table_uuid != view.properties.table_uuid:
+        raise StateError(
+            f"{table.location} holds a table that is not {view.path}",
+            hints=("move it away, then check out again",),
+        )
+    if table.moved_from is not None:
+        raise StateError(
+            f"the table at {table.location} was made at {table.moved_from}",
+            hints=("`havasu-vc checkout --relocate` makes it at home here",),
+        )
+
+
+def _references(
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    refs: Mapping[str, RefState],
+    asked: Mapping[str, OtherRef],
+    previous: TableState | None,
+) -> dict[str, Reference]:
+    """Return the table's branches and tags: those of others stay, ours are as they are now."""
+    ours = set() if previous is None else set(previous.refs)
+    found = {
+        name: reference
+        for name, reference in metadata.references.items()
+        if name not in ours and reference.snapshot_id in metadata.snapshots
+    }
+    for name, ref in refs.items():
+        found[name] = Reference(ref.snapshot_id, "tag" if asked[name].is_tag else "branch")
+    found[MAIN] = Reference(snapshot.snapshot_id)
+    found[BASE] = Reference(snapshot.snapshot_id, "tag")
+    return found
+
+
+def _forget_metadata(old: Table, new: Table) -> None:
+    """Remove metadata files that have left the log."""
+    logged = {entry.metadata_file for entry in new.metadata.metadata_log}
+    for entry in old.metadata.metadata_log:
+        if entry.metadata_file not in logged:
+            with suppress(OSError, ValueError):
+                path = Path(entry.metadata_file.removeprefix("file:"))
+                if path.parent == new.location / "metadata":
+                    path.unlink()

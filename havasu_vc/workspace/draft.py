@@ -1,0 +1,166 @@
+"""The next version of a table, built up beside the one that is there.
+
+A draft adds snapshots of datasets, or finds those that are still there. Data files are
+linked and documents written as it goes; nobody sees them until the metadata that the
+draft ends in is published, and a draft that is given up leaves files that the next
+one takes over or that expire.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.iceberg.rasters import raster_ids, with_raster_ids
+from havasu_vc.formats.iceberg.values import (
+    Flavour,
+    Snapshot,
+    TableMetadata,
+)
+from havasu_vc.model.types import descendants
+from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.tables.locations import Places
+from havasu_vc.tables.table import Table
+from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
+from havasu_vc.workspace.linking import link_file
+from havasu_vc.workspace.properties import FLAVOUR, TREE
+from havasu_vc.workspace.snapshots import SnapshotParts, data_path
+from havasu_vc.workspace.state import DeleteBatch, FileIdentity
+
+__all__ = ["TableDraft"]
+
+
+class TableDraft:
+    """A table's next version in the making."""
+
+    def __init__(
+        self,
+        location: Path,
+        metadata: TableMetadata | None,
+        flavour: Flavour,
+        *,
+        copy: bool = False,
+        batches: tuple[DeleteBatch, ...] = (),
+    ) -> None:
+        self.location = location
+        """The table's folder."""
+        self.metadata = metadata
+        """What the metadata is to say; None before the first snapshot of a new table."""
+        self.flavour = flavour
+        """What it is written for."""
+        self.batches = batches
+        """The delete files that were written so far, as far as they are known."""
+        self._copy = copy
+        self._now = max(
+            int(time.time() * 1000), 0 if metadata is None else metadata.last_updated_ms + 1
+        )
+
+    @property
+    def made(self) -> TableMetadata:
+        """The metadata, once there is some."""
+        if self.metadata is None:
+            raise ValueError("a draft without a snapshot has no metadata")
+        return self.metadata
+
+    def link(self, view: HavasuDataset) -> dict[str, FileIdentity]:
+        """Put the data files of a dataset into the table; those that are there stay."""
+        with reporting_storage_errors(self.location):
+            (self.location / "data").mkdir(parents=True, exist_ok=True)
+        return {
+            entry.file: link_file(
+                Path(view.file_path(entry)),
+                data_path(self.location, entry.file),
+                entry.size,
+                copy=self._copy,
+            )
+            for entry in view.data_entries
+        }
+
+    def show(self, view: HavasuDataset, *, commit: str, tree: str) -> Snapshot:
+        """Return a snapshot of a dataset: one that is there, or a new one. Its files are linked."""
+        numbered = number_layouts(view, self.metadata)
+        self._describe(view, numbered)
+        found = self._there(tree)
+        if found is not None:
+            return found
+        made = self.made
+        parts = SnapshotParts(
+            self.as_table(),
+            self.numbered,
+            self.flavour,
+            self._now,
+            complete=made.properties.get(FLAVOUR) == self.flavour.value,
+        )
+        snapshot, self.batches = parts.write(view, commit, tree, self.batches)
+        self.metadata = replace(
+            made,
+            last_sequence_number=snapshot.sequence_number,
+            snapshots={**made.snapshots, snapshot.snapshot_id: snapshot},
+        )
+        return snapshot
+
+    @property
+    def now(self) -> int:
+        """When this draft was begun, in milliseconds; later than the version before it."""
+        return self._now
+
+    def _describe(self, view: HavasuDataset, numbered: Numbered) -> None:
+        """Bring schemas, specs and orders up to a dataset."""
+        known = self.metadata
+        inside = _highest_inside(numbered)
+        last = last_column_id(view, known, inside)
+        fields = [field.field_id for spec in numbered.specs.values() for field in spec.fields]
+        layouts = {
+            "schemas": numbered.schemas,
+            "current_schema_id": numbered.schema_id,
+            "partition_specs": numbered.specs,
+            "default_spec_id": numbered.spec_id,
+            "sort_orders": numbered.orders,
+            "default_sort_order_id": numbered.order_id,
+            "last_column_id": last,
+            "last_partition_id": max([999, *fields]),
+        }
+        if known is None:
+            made = TableMetadata(
+                view.properties.table_uuid,
+                str(self.location),
+                self._now,
+                **layouts,  # type: ignore[arg-type]
+            )
+        else:
+            layouts["last_partition_id"] = max([known.last_partition_id, *fields])
+            made = replace(known, **layouts)  # type: ignore[arg-type]
+        self.metadata = with_raster_ids(made)
+        self.numbered = replace(numbered, schemas=self.metadata.schemas)
+
+    def _there(self, tree: str) -> Snapshot | None:
+        """Return the newest snapshot of a tree whose manifest list is still there."""
+        for snapshot in reversed(list(self.made.snapshots.values())):
+            summary = snapshot.summary
+            if summary.get(TREE) == tree and summary.get(FLAVOUR) == self.flavour.value:
+                listed = snapshot.manifest_list
+                if listed is not None and Path(listed).is_file():
+                    return snapshot
+        return None
+
+    @cached_property
+    def places(self) -> Places:
+        """Where files of the table may be."""
+        return Places([self.location])
+
+    def as_table(self) -> Table:
+        """Return the draft as if it were published, to read its snapshots."""
+        return Table(self.location, 0, self.made, self.location, self.places)
+
+
+def _highest_inside(numbered: Numbered) -> int:
+    """Return the highest id that is reserved within raster columns, 0 when there is none."""
+    highest = 0
+    for schema in numbered.schemas.values():
+        for field in descendants(schema.fields):
+            if field.raster is not None:
+                highest = max(highest, *(raster_ids(field) or (0,)))
+    return highest

@@ -1,0 +1,79 @@
+"""What a checked-out table says of itself in its properties and snapshots.
+
+Table properties survive every write of Spark, so they tell whose table this is and
+which metadata file is ours, also where the workspace's own state is lost. How Spark is
+to write stands here too: deletes beside the data files, one delete file per data file,
+rows where they are rather than sorted anew.
+"""
+
+from __future__ import annotations
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.iceberg.values import Flavour, Snapshot
+from havasu_vc.tables.table import Table
+
+__all__ = [
+    "BASE",
+    "COMMIT",
+    "DATASET",
+    "FLAVOUR",
+    "TREE",
+    "VERSION",
+    "checked_out_properties",
+    "checked_out_tree",
+    "is_checkout",
+    "is_untouched",
+]
+
+BASE = "havasu-base"
+"""The tag that keeps the snapshot that was checked out."""
+VERSION = "havasu-vc.metadata-version"
+"""The number of the metadata file that we wrote last."""
+DATASET = "havasu-vc.dataset"
+"""The path of the dataset."""
+FLAVOUR = "havasu-vc.flavour"
+"""What the table, or a snapshot, was written for."""
+COMMIT = "havasu-vc.commit"
+"""Of a snapshot: the git commit it was made of."""
+TREE = "havasu-vc.tree"
+"""Of a snapshot: the tree of the dataset's internals."""
+
+_WRITING = {
+    "write.format.default": "parquet",
+    "write.parquet.compression-codec": "zstd",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.delete.granularity": "file",
+}
+
+
+def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) -> dict[str, str]:
+    """Return the properties that the table of a dataset gets with a checkout."""
+    found = dict(view.properties.others)
+    title = view.header.meta.get("title")
+    if isinstance(title, str):
+        found["comment"] = title
+    found |= _WRITING
+    if not view.partition.fields:
+        # Sorting anew for every insert costs more than it saves; folds sort.
+        found["write.distribution-mode"] = "none"
+    found[DATASET] = view.path
+    found[FLAVOUR] = flavour.value
+    found[VERSION] = str(version)
+    return found
+
+
+def is_checkout(table: Table) -> bool:
+    """Whether a table was made by a checkout."""
+    return VERSION in table.metadata.properties
+
+
+def is_untouched(table: Table) -> bool:
+    """Whether nobody else wrote to a table since it was checked out."""
+    return table.metadata.properties.get(VERSION) == str(table.version)
+
+
+def checked_out_tree(snapshot: Snapshot) -> str | None:
+    """Return the tree of internals that a snapshot shows, None when it is not one of ours."""
+    return snapshot.summary.get(TREE)

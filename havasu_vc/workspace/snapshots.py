@@ -1,0 +1,194 @@
+"""One snapshot of a dataset in a table: its delete files, manifests and manifest list.
+
+What the table's current snapshot has and the dataset still wants stays in the manifests
+that hold it. Only entries of files that come are read from git and described anew.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.iceberg.entries import data_file_of
+from havasu_vc.formats.iceberg.values import (
+    DataFile,
+    DataFileContent,
+    Flavour,
+    ManifestEntry,
+    ManifestFile,
+    Snapshot,
+    Status,
+)
+from havasu_vc.tables.publishing import write_manifest, write_manifest_list
+from havasu_vc.tables.snapshots import manifests_of, read_manifest
+from havasu_vc.tables.table import Table
+from havasu_vc.workspace.layouts import Numbered
+from havasu_vc.workspace.manifests import ManifestPlan, Read, plan_manifests
+from havasu_vc.workspace.position_deletes import delete_sources, reusable, write_batch
+from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE
+from havasu_vc.workspace.state import DeleteBatch
+
+__all__ = ["SnapshotParts", "data_path"]
+
+
+def data_path(location: Path, file: str) -> Path:
+    """Return where a data file of the dataset is in a table."""
+    return location / "data" / f"{file}.parquet"
+
+
+@dataclass
+class SnapshotParts:
+    """What a new snapshot is made with."""
+
+    table: Table
+    """The table that gets it, with the dataset's layouts as the current ones."""
+    numbered: Numbered
+    """The dataset's layouts in it."""
+    flavour: Flavour
+    """What it is written for."""
+    timestamp_ms: int
+    """When it is made."""
+    complete: bool = True
+    """Whether manifests that are there say all that the flavour wants."""
+    snapshot_id: int = field(default_factory=lambda: secrets.randbits(62) + 1)
+    """Its id."""
+
+    def write(
+        self,
+        view: HavasuDataset,
+        commit: str,
+        tree: str,
+        batches: Sequence[DeleteBatch],
+    ) -> tuple[Snapshot, tuple[DeleteBatch, ...]]:
+        """Write all that a snapshot of a dataset names; return it, and its deletes' batches."""
+        current = self.table.metadata.snapshot
+        number = self.table.metadata.last_sequence_number + 1
+        old = self._read(current)
+        specs = {
+            entry.file.path: manifest.spec_id
+            for manifest, entries in old
+            for entry in entries
+            if entry.status is not Status.DELETED
+        }
+        described = {str(data_path(self.table.location, e.file)): e for e in view.data_entries}
+        wanted = {path: self._spec_id(entry) for path, entry in described.items()}
+        kept, new, deletes = self._deletes(view, batches, specs)
+        wanted |= {path: specs[path] for batch in kept for path in batch.files}
+        wanted |= {file.path: spec_id for spec_id, file in deletes}
+        plan = plan_manifests(old, wanted, self.snapshot_id, complete=self.complete)
+        written = {file.path: file for _, file in deletes}
+        for path in plan.wanting:
+            file = written.get(path) or (
+                self.describe(described[path])[1] if path in described else plan.known[path].file
+            )
+            plan.come(wanted[path], file, self.snapshot_id, number)
+        snapshot = Snapshot(
+            self.snapshot_id,
+            number,
+            self.timestamp_ms,
+            None,
+            {},
+            None if current is None else current.snapshot_id,
+            self.numbered.schema_id,
+        )
+        manifests = [*plan.kept, *self._write_manifests(plan, snapshot)]
+        listed = write_manifest_list(self.table.location, manifests, snapshot)
+        summary = {**_summary(plan, manifests), **self._names(view, commit, tree)}
+        snapshot = replace(snapshot, manifest_list=str(listed), summary=summary)
+        return snapshot, (*kept, *new)
+
+    def describe(self, entry: Entry) -> tuple[int, DataFile]:
+        """Return a data file as manifests describe it, and its spec."""
+        spec = self.numbered.spec_of(entry)
+        path = str(data_path(self.table.location, entry.file))
+        return spec.spec_id, data_file_of(
+            entry,
+            path,
+            schema=self.numbered.schema,
+            spec=spec,
+            flavour=self.flavour,
+            sort_order_id=self.numbered.order_ids.get(entry.sort_order),
+        )
+
+    def _read(self, current: Snapshot | None) -> list[Read]:
+        if current is None:
+            return []
+        return [
+            (manifest, tuple(read_manifest(self.table, manifest)))
+            for manifest in manifests_of(self.table, current)
+        ]
+
+    def _spec_id(self, entry: Entry) -> int:
+        return self.numbered.spec_ids[entry.partition_spec]
+
+    def _deletes(
+        self, view: HavasuDataset, batches: Sequence[DeleteBatch], live: dict[str, int]
+    ) -> tuple[tuple[DeleteBatch, ...], tuple[DeleteBatch, ...], list[tuple[int, DataFile]]]:
+        """Return the batches that stay, the one that comes, and the files of that."""
+        sources = {entry.file: entry for entry in delete_sources(view)}
+        kept = reusable(batches, sources, live)
+        done = {source for batch in kept for source in batch.sources}
+        remaining = [entry for file, entry in sources.items() if file not in done]
+        if not remaining:
+            return kept, (), []
+        folder = self.table.location / "data"
+        batch, files = write_batch(view, remaining, folder, self.describe)
+        return kept, (batch,), files
+
+    def _write_manifests(self, plan: ManifestPlan, snapshot: Snapshot) -> list[ManifestFile]:
+        return [
+            write_manifest(
+                self.table.location,
+                entries,
+                self.table.metadata,
+                spec_id=spec_id,
+                snapshot=snapshot,
+                flavour=self.flavour,
+            )
+            for (_, spec_id), entries in sorted(plan.entries.items())
+        ]
+
+    def _names(self, view: HavasuDataset, commit: str, tree: str) -> dict[str, str]:
+        return {
+            COMMIT: commit,
+            TREE: tree,
+            DATASET: view.path,
+            FLAVOUR: self.flavour.value,
+            "total-records": str(sum(entry.rows for entry in view.data_entries)),
+            "total-data-files": str(len(view.data_entries)),
+            "total-files-size": str(sum(entry.size for entry in view.data_entries)),
+            "total-equality-deletes": "0",
+        }
+
+
+def _summary(plan: ManifestPlan, manifests: Sequence[ManifestFile]) -> dict[str, str]:
+    """Return what Iceberg's readers look for in a snapshot's summary."""
+    entries = [entry for group in plan.entries.values() for entry in group]
+    added = [entry for entry in entries if entry.status is Status.ADDED]
+    gone = [entry for entry in entries if entry.status is Status.DELETED]
+    deletes = [m for m in manifests if m.content.value]
+    counts = {
+        "added-data-files": len(_data(added)),
+        "deleted-data-files": len(_data(gone)),
+        "added-delete-files": len(added) - len(_data(added)),
+        "removed-delete-files": len(gone) - len(_data(gone)),
+        "added-records": sum(entry.file.record_count for entry in _data(added)),
+        "deleted-records": sum(entry.file.record_count for entry in _data(gone)),
+    }
+    totals = {
+        "total-delete-files": sum((m.added_files or 0) + (m.existing_files or 0) for m in deletes),
+        "total-position-deletes": sum(
+            (m.added_rows or 0) + (m.existing_rows or 0) for m in deletes
+        ),
+    }
+    operation = "overwrite" if gone or len(added) > len(_data(added)) else "append"
+    found = {name: str(count) for name, count in counts.items() if count}
+    return {"operation": operation, **found, **{name: str(n) for name, n in totals.items()}}
+
+
+def _data(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    return [entry for entry in entries if entry.file.content is DataFileContent.DATA]
