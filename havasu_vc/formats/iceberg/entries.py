@@ -1,0 +1,301 @@
+"""Our entries as Iceberg's data files, and back.
+
+What an entry says in typed JSON becomes single values under the column's type, exactly:
+text and bytes are cut to 16 characters or bytes, upper bounds rounded up, NaN is never a
+bound, and a zero is -0.0 below and 0.0 above. Columns that repeat (in lists and maps) and
+geometries have no ordinary bounds. Geometry bounds become two points, as little-endian
+WKB without SRID.
+
+Back, what another writer recorded becomes typed JSON. A bound that cannot be read, or that
+Python has no value for, is no bound: nothing is lost but speed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import struct
+from collections.abc import Iterator
+from decimal import Decimal as Number
+from decimal import InvalidOperation
+from typing import Any
+from uuid import UUID
+
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Scalar
+from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.iceberg.manifests import partition_types
+from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
+from havasu_vc.formats.iceberg.values import DataFile, Flavour
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Type, children
+
+__all__ = ["bounds_of", "corner", "data_file_of", "partition_of", "point_of", "statistics_of"]
+
+LONGEST = 16
+"""Bounds of text and bytes are cut to so many characters or bytes."""
+
+_POINT = struct.Struct("<BIdd")
+_SRID = 0x2000_0000
+_FLOATS = (Primitive.FLOAT, Primitive.DOUBLE)
+
+
+def data_file_of(
+    entry: Entry,
+    path: str,
+    *,
+    schema: Schema,
+    spec: PartitionSpec = PartitionSpec(),  # noqa: B008 - a frozen value
+    flavour: Flavour = Flavour.HAVASU,
+    sort_order_id: int | None = None,
+) -> DataFile:
+    """Return a data file as a manifest describes it; `path` is where the table has it."""
+    if entry.content is not Content.DATA:
+        raise ValueError(f"{entry.path} is no data file")
+    sizes, values, nulls, nans = {}, {}, {}, {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    for leaf, repeated in _leaves(schema.fields, False):
+        statistics = entry.statistics.get(leaf.id)
+        if statistics is None:
+            continue
+        sizes[leaf.id] = statistics.size
+        values[leaf.id] = statistics.values
+        nulls[leaf.id] = statistics.nulls
+        if statistics.nans is not None:
+            nans[leaf.id] = statistics.nans
+        if repeated or leaf.geometry is not None:
+            continue
+        if (least := _bound(statistics.lower, leaf.type, entry, least=True)) is not None:
+            lower[leaf.id] = least
+        if (most := _bound(statistics.upper, leaf.type, entry, least=False)) is not None:
+            upper[leaf.id] = most
+    corners = {} if flavour is Flavour.ICEBERG else _finite(entry, schema)
+    return DataFile(
+        path,
+        entry.rows,
+        entry.size,
+        partition=_partition(entry, spec, schema),
+        column_sizes=sizes,
+        value_counts=values,
+        null_value_counts=nulls,
+        nan_value_counts=nans,
+        lower_bounds=lower,
+        upper_bounds=upper,
+        split_offsets=entry.splits or None,
+        sort_order_id=sort_order_id,
+        geometry_lower={i: corner(b.xmin, b.ymin) for i, b in corners.items()} or None,
+        geometry_upper={i: corner(b.xmax, b.ymax) for i, b in corners.items()} or None,
+    )
+
+
+def _finite(entry: Entry, schema: Schema) -> dict[int, Bounds]:
+    spatial = {
+        field.id
+        for field in schema.fields
+        if field.geometry is not None or field.raster is not None
+    }
+    return {
+        number: bounds
+        for number, bounds in sorted(entry.bounds.items())
+        if number in spatial and bounds.finite
+    }
+
+
+def _leaves(fields: tuple[Field, ...], repeated: bool) -> Iterator[tuple[Field, bool]]:
+    """Yield the fields that hold values, and whether they are in a list or map."""
+    for field in fields:
+        inside = children(field.type)
+        if inside:
+            yield from _leaves(inside, repeated or isinstance(field.type, List | Map))
+        elif field.raster is None:
+            yield field, repeated
+
+
+def corner(x: float, y: float) -> bytes:
+    """Return a point as Havasu's geometry bounds hold it.
+
+    >>> corner(170, 10).hex()
+    '010100000000000000004065400000000000002440'
+    """
+    return _POINT.pack(1, 1, x, y)
+
+
+def point_of(data: bytes) -> tuple[float, float] | None:
+    """Return x and y of a bound: a point of any byte order, with an SRID, Z and M or without."""
+    if len(data) < 21 or data[0] > 1:
+        return None
+    order = "<" if data[0] else ">"
+    kind = struct.unpack_from(f"{order}I", data, 1)[0]
+    start = 9 if kind & _SRID else 5
+    if (kind & 0x0FFF_FFFF) % 1000 != 1 or len(data) < start + 16:
+        return None
+    x, y = struct.unpack_from(f"{order}dd", data, start)
+    return (x, y) if math.isfinite(x) and math.isfinite(y) else None
+
+
+def _partition(entry: Entry, spec: PartitionSpec, schema: Schema) -> dict[int, Any]:
+    values: dict[int, Any] = {}
+    for number, name, type_ in partition_types(spec, schema):
+        given = entry.partition.get(str(number))
+        try:
+            values[number] = None if given is None else _value(given, type_)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise CorruptDatasetError(
+                entry.path, f"the value of partition field {name!r} is no {type_}"
+            ) from error
+    return values
+
+
+def _bound(given: Scalar | None, type_: Type, entry: Entry, *, least: bool) -> bytes | None:
+    if given is None:
+        return None
+    try:
+        value = _cut(_value(given, type_), least=least)
+        return None if value is None else to_single_value(value, type_)
+    except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
+        raise CorruptDatasetError(entry.path, f"bound {given!r} is no {type_}") from error
+
+
+def _value(given: Scalar, type_: Type) -> Any:
+    """Return the Python value of a typed JSON value."""
+    match type_:
+        case Primitive.BOOLEAN:
+            return _checked(given, bool)
+        case Primitive.INT | Primitive.LONG:
+            return _checked(given, int)
+        case Primitive.FLOAT | Primitive.DOUBLE:
+            return float(_checked(given, (int, float)))
+    text = _checked(given, str)
+    match type_:
+        case Primitive.DATE:
+            return datetime.date.fromisoformat(text)
+        case Primitive.TIME:
+            return datetime.time.fromisoformat(text)
+        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            return datetime.datetime.fromisoformat(text)
+        case Decimal():
+            return Number(text)
+        case Primitive.UUID:
+            return UUID(text)
+        case Primitive.BINARY | Fixed():
+            return bytes.fromhex(text)
+        case _:
+            return text
+
+
+def _checked(given: Any, kinds: type | tuple[type, ...]) -> Any:
+    if not isinstance(given, kinds) or (isinstance(given, bool) and kinds is not bool):
+        raise TypeError(f"{given!r} is of another type")
+    return given
+
+
+def _cut(value: Any, *, least: bool) -> Any:
+    """Return a bound as Iceberg keeps it; None when there is none above what was cut off."""
+    match value:
+        case float():
+            if math.isnan(value):
+                return None
+            return (-0.0 if least else 0.0) if value == 0 else value
+        case str() | bytes() if len(value) > LONGEST:
+            return value[:LONGEST] if least else _next(value[:LONGEST])
+        case _:
+            return value
+
+
+def _next(value: str | bytes) -> str | bytes | None:
+    """Return the least text or bytes that is more than all that begin so."""
+    if isinstance(value, bytes):
+        kept = value.rstrip(b"\xff")
+        return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    for index in range(len(value) - 1, -1, -1):
+        code = ord(value[index]) + 1
+        if code == 0xD800:
+            code = 0xE000  # surrogates are no characters
+        if code <= 0x10FFFF:
+            return value[:index] + chr(code)
+    return None
+
+
+def statistics_of(file: DataFile, schema: Schema) -> dict[int, ColumnStatistics]:
+    """Return the statistics of each column whose values and nulls a data file counts."""
+    found: dict[int, ColumnStatistics] = {}
+    values, nulls = file.value_counts or {}, file.null_value_counts or {}
+    sizes, nans = file.column_sizes or {}, file.nan_value_counts or {}
+    for leaf, repeated in _leaves(schema.fields, False):
+        count, missing = values.get(leaf.id), nulls.get(leaf.id)
+        size = sizes.get(leaf.id, 0)
+        if count is None or missing is None or min(count, missing, size) < 0:
+            continue
+        known = not repeated and leaf.geometry is None
+        lower = (file.lower_bounds or {}).get(leaf.id) if known else None
+        upper = (file.upper_bounds or {}).get(leaf.id) if known else None
+        nan = nans.get(leaf.id) if leaf.type in _FLOATS else None
+        found[leaf.id] = ColumnStatistics(
+            count,
+            missing,
+            size,
+            nan,
+            _scalar(lower, leaf.type, least=True),
+            _scalar(upper, leaf.type, least=False),
+        )
+    return found
+
+
+def _scalar(data: bytes | None, type_: Type, *, least: bool) -> Scalar | None:
+    if data is None:
+        return None
+    try:
+        return to_scalar(_cut(from_single_value(data, type_), least=least), type_)
+    except (ValueError, InvalidOperation):
+        return None
+
+
+def to_scalar(value: Any, type_: Type) -> Scalar | None:
+    """Return a Python value as an entry keeps it; None for what is not finite."""
+    match value:
+        case bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case bytes():
+            return value.hex()
+        case UUID():
+            return value.hex
+        case datetime.datetime():
+            text = value.replace(tzinfo=None).isoformat()
+            return text + "Z" if type_ is Primitive.TIMESTAMPTZ else text
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case Number():
+            return format(value, "f")
+        case _:
+            return None
+
+
+def bounds_of(file: DataFile, schema: Schema) -> dict[int, Bounds]:
+    """Return the geometry bounds of a data file that can be read, by field id."""
+    found: dict[int, Bounds] = {}
+    lower, upper = file.geometry_lower or {}, file.geometry_upper or {}
+    for field in schema.fields:
+        if field.geometry is None and field.raster is None:
+            continue
+        least = point_of(lower.get(field.id, b""))
+        most = point_of(upper.get(field.id, b""))
+        if least is None or most is None or least[1] > most[1]:
+            continue
+        if least[0] <= most[0]:
+            found[field.id] = Bounds(*least, *most)
+        elif field.raster is not None:
+            # Bounds of rasters may cross the antimeridian; ours do not, so they span it all.
+            found[field.id] = Bounds(-180.0, least[1], 180.0, most[1])
+    return found
+
+
+def partition_of(file: DataFile, spec: PartitionSpec, schema: Schema) -> dict[str, Scalar | None]:
+    """Return the partition values of a data file as an entry keeps them."""
+    return {
+        str(number): to_scalar(file.partition.get(number), type_)
+        for number, _, type_ in partition_types(spec, schema)
+    }
