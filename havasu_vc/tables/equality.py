@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.parquet import read_row_groups
+from havasu_vc.datasets.havasu.projection import Projection, plan_projection
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct
@@ -139,7 +140,16 @@ def _remembered(
     path: str, schema: Schema, ways: tuple[Way, ...], identity: tuple[int, int]
 ) -> EqualRows:
     with reading_table_file(path):
-        pieces = [columns_at(batch, ways) for batch in read_row_groups(path, schema)]
+        batches = read_row_groups(path, schema, planned=lambda found: _whole(found, schema, path))
+        pieces = [columns_at(batch, ways) for batch in batches]
     if not pieces:
         return EqualRows([])
     return EqualRows([pa.concat_arrays(parts) for parts in zip(*pieces, strict=True)])
+
+
+def _whole(found: pa.Schema, schema: Schema, path: str) -> Projection:
+    """Return how to read a delete file, which must have the columns that it compares."""
+    plan = plan_projection(found, schema, path)
+    if any(step is None for step in plan.steps):
+        raise damaged(path, "it lacks a column that it deletes by")
+    return plan

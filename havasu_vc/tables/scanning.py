@@ -1,0 +1,228 @@
+"""The rows of a snapshot: which files hold them, and tasks that yield them.
+
+A task reads one data file, or a part of it, in the columns of our schema: by field id,
+by the table's name mapping in files that have none. A column that a file lacks is the
+value that its partition shares, else null. Rows that
+delete files take away are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.parquet import (
+    Positions,
+    open_parquet,
+    read_row_groups,
+)
+from havasu_vc.datasets.havasu.projection import Projection, plan_projection
+from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.iceberg.name_mapping import NameMapping
+from havasu_vc.formats.iceberg.values import DataFile
+from havasu_vc.model.distinct import distinct
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.tables.damage import reading_table_file
+from havasu_vc.tables.deletes import DeleteIndex
+from havasu_vc.tables.equality import Way, columns_at, equality_columns, read_equality_deletes
+from havasu_vc.tables.live import LiveFile
+from havasu_vc.tables.naming import identified, name_mapping_of
+from havasu_vc.tables.positions import positions_of
+from havasu_vc.tables.snapshots import live_files, snapshot_of
+from havasu_vc.tables.table import Table
+
+__all__ = [
+    "EqualityDelete",
+    "RowSource",
+    "SourcePlanner",
+    "deleted_rows",
+    "read_source",
+    "row_sources",
+    "scan_tasks",
+    "schema_of",
+]
+
+GROUPS_A_TASK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityDelete:
+    """An equality delete file that applies to a data file."""
+
+    path: str
+    """Where it is on this machine."""
+    schema: Schema
+    """The columns to read of it and of the data file."""
+    ways: tuple[Way, ...]
+    """Where in these the columns are that it compares."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """A data file and all that it takes to read its live rows: plain values for a task."""
+
+    location: str
+    """The file as its manifest spells it, and so as position deletes name it."""
+    path: str
+    """Where it is on this machine."""
+    position_deletes: tuple[str, ...] = ()
+    """Where the position delete files are that apply to it."""
+    equality_deletes: tuple[EqualityDelete, ...] = ()
+    """The equality delete files that apply to it."""
+    naming: NameMapping | None = None
+    """The table's name mapping, for a file without field ids."""
+    values: tuple[tuple[int, Any], ...] = ()
+    """What columns hold that the file lacks, by field id."""
+
+
+def schema_of(table: Table, snapshot_id: int | None = None) -> Schema:
+    """Return the schema that a snapshot is read with: its own, the table's when not named."""
+    snapshot = snapshot_of(table, snapshot_id) if snapshot_id is not None else None
+    known = table.metadata.schemas
+    if snapshot is None or snapshot.schema_id is None:
+        return table.metadata.schema
+    return known.get(snapshot.schema_id, table.metadata.schema)
+
+
+def row_sources(
+    table: Table, files: Iterable[LiveFile] | None = None, *, snapshot_id: int | None = None
+) -> list[tuple[LiveFile, RowSource]]:
+    """Return how to read each data file of a snapshot, in the order of its manifests.
+
+    `files` are the snapshot's live files where the caller has them already.
+    """
+    live = tuple(live_files(table, snapshot_id) if files is None else files)
+    index = DeleteIndex((each for each in live if not each.is_data), table.metadata.partition_specs)
+    planner = SourcePlanner(table)
+    return [(each, planner.source(each, index)) for each in live if each.is_data]
+
+
+class SourcePlanner:
+    """How to read the data files of a table: what its sources have in common, once."""
+
+    __slots__ = ("_equal", "_naming", "_schemas", "_table")
+
+    def __init__(self, table: Table) -> None:
+        """Read what the table's metadata says of all its files."""
+        self._table = table
+        self._naming = name_mapping_of(table.metadata.properties, str(table.metadata_file))
+        schemas = table.metadata.schemas
+        newest = sorted(schemas, reverse=True)
+        self._schemas = (table.metadata.schema, *(schemas[number] for number in newest))
+        self._equal: dict[str, EqualityDelete] = {}
+
+    def source(self, data: LiveFile, index: DeleteIndex) -> RowSource:
+        """Return how to read a data file with the deletes of a snapshot."""
+        places = self._table.places
+        return RowSource(
+            data.file.path,
+            str(places.file(data.file.path)),
+            tuple(str(places.file(each.file.path)) for each in index.position_deletes(data)),
+            tuple(self._equality(each.file) for each in index.equality_deletes(data)),
+            self._naming,
+            self._values(data),
+        )
+
+    def _equality(self, file: DataFile) -> EqualityDelete:
+        if file.path not in self._equal:
+            path = str(self._table.places.file(file.path))
+            schema, ways = equality_columns(file.equality_ids or (), self._schemas, path)
+            self._equal[file.path] = EqualityDelete(path, schema, ways)
+        return self._equal[file.path]
+
+    def _values(self, data: LiveFile) -> tuple[tuple[int, Any], ...]:
+        spec = self._table.metadata.partition_specs.get(data.spec_id, PartitionSpec())
+        found = {
+            field.source_id: _plain(data.file.partition[field.field_id])
+            for field in spec.fields
+            if field.transform == "identity" and field.field_id in data.file.partition
+        }
+        return tuple(found.items())
+
+
+def _plain(value: Any) -> Any:
+    return value.bytes if isinstance(value, UUID) else value
+
+
+def scan_tasks(
+    table: Table,
+    *,
+    snapshot_id: int | None = None,
+    schema: Schema | None = None,
+    files: Iterable[LiveFile] | None = None,
+) -> list[Task]:
+    """Return tasks that yield the live rows of a snapshot, in the columns of a schema."""
+    wanted = schema_of(table, snapshot_id) if schema is None else schema
+    tasks: list[Task] = []
+    for live, source in row_sources(table, files, snapshot_id=snapshot_id):
+        parts = -(-len(live.file.split_offsets or ()) // GROUPS_A_TASK) or 1
+        tasks.extend(task_of(read_source, source, wanted, part, parts) for part in range(parts))
+    return tasks
+
+
+@kernel
+def read_source(
+    source: RowSource, schema: Schema, part: int = 0, parts: int = 1
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of a data file, or of one of several equal parts of it."""
+    with reading_table_file(source.path):
+        groups = None if parts == 1 else _groups(source.path, part, parts)
+        yield from read_row_groups(
+            source.path,
+            schema,
+            groups=groups,
+            deleted=deleted_rows(source, groups=groups),
+            planned=lambda found: _projection(source, found, schema),
+        )
+
+
+def _groups(path: str, part: int, parts: int) -> range:
+    # By what the file says: what manifests say of row groups may be wrong.
+    with open_parquet(path) as file:
+        count = file.num_row_groups
+    return range(part * count // parts, (part + 1) * count // parts)
+
+
+def _projection(source: RowSource, found: pa.Schema, schema: Schema) -> Projection:
+    values = dict(source.values)
+    return plan_projection(
+        identified(found, source.naming, source.path), schema, source.path, values
+    )
+
+
+def deleted_rows(source: RowSource, *, groups: Sequence[int] | None = None) -> Positions:
+    """Return the rows of a data file that are gone; of equality deletes only in some groups."""
+    found = []
+    for path in source.position_deletes:
+        positions = positions_of(path, source.location)
+        if positions is not None:
+            found.append(positions)
+    found.extend(_equal_rows(source, delete, groups) for delete in source.equality_deletes)
+    if not found:
+        return np.empty(0, np.int64)
+    return found[0] if len(found) == 1 else distinct(np.concatenate(found))
+
+
+def _equal_rows(
+    source: RowSource, delete: EqualityDelete, groups: Sequence[int] | None
+) -> Positions:
+    gone = read_equality_deletes(delete.path, delete.schema, delete.ways)
+    pieces = []
+    with reading_table_file(source.path):
+        batches = read_row_groups(
+            source.path,
+            delete.schema,
+            groups=groups,
+            positions=True,
+            planned=lambda found: _projection(source, found, delete.schema),
+        )
+        for batch in batches:
+            matches = gone.matches(columns_at(batch, delete.ways))
+            pieces.append(batch.column("_pos").to_numpy()[matches])
+    return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
