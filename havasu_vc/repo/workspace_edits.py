@@ -1,0 +1,385 @@
+"""What was edited in checked-out tables: looking at it, comparing it, committing it.
+
+A table that nobody wrote to costs a look at two names. One that was written to is
+compared with the snapshot that was checked out (`workspace.taking_in`), and what differs
+is a version of the dataset that no commit has yet. Nothing here writes into a table; a
+commit is followed by a checkout, which is `repo.checkouts`' to do.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import (
+    ConflictError,
+    CorruptionError,
+    DatasetNotFoundError,
+    HavasuError,
+    NoChangesError,
+    RevisionNotFoundError,
+    StateError,
+)
+from havasu_vc.history.diff import diff_datasets, meta_changes, row_changes
+from havasu_vc.model.changes import count_changes
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.merging import require_calm
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import rebase_edits
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.revisions import Revision
+from havasu_vc.workspace.condition import Condition, condition_of
+from havasu_vc.workspace.counting import can_count, count_edits
+from havasu_vc.workspace.damage import check_linked, open_checked_out
+from havasu_vc.workspace.edited_dataset import edited_dataset
+from havasu_vc.workspace.incoming import edit_of
+from havasu_vc.workspace.state import TableState, WorkspaceState, read_state
+from havasu_vc.workspace.taking_in import TableEdits, read_edits
+
+__all__ = [
+    "EditedTable",
+    "TableChanges",
+    "WorkspaceChanges",
+    "commit_edits_of",
+    "diff_workspace",
+    "edited_tables",
+    "require_workspace",
+    "workspace_changes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EditedTable:
+    """A table that others wrote to since it was checked out."""
+
+    state: TableState
+    """What was checked out."""
+    version: int
+    """The table's version that was read."""
+    edits: TableEdits
+    """What differs."""
+
+    @property
+    def path(self) -> str:
+        """The dataset's path."""
+        return self.state.path
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """How much of one table differs from what was checked out."""
+
+    meta: ChangeCounts
+    """Meta items."""
+    rows: ChangeCounts
+    """Rows."""
+    commit: str
+    """The commit that was checked out."""
+
+    @property
+    def total(self) -> int:
+        """All changes."""
+        return self.meta.total + self.rows.total
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceChanges:
+    """What is edited in a workspace."""
+
+    root: Path
+    """The folder of its tables."""
+    tables: dict[str, TableChanges] = field(default_factory=dict)
+    """Tables that differ, by the dataset's path."""
+    problems: tuple[str, ...] = ()
+    """Tables that cannot be looked at, and why, one line each."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, one line each."""
+
+
+def require_workspace(repo: OpenRepo) -> WorkspaceState:
+    """Return what is checked out; raise when nothing is."""
+    state = read_state(repo.git.git_directory)
+    if state is None:
+        raise StateError(
+            "there is no workspace, so there are no edits in it",
+            hints=("`havasu-vc checkout` makes one, with a table for each dataset",),
+        )
+    return state
+
+
+def base_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
+    """Return the dataset that a table was made from."""
+    folder = TreeFolder(repo.git.objects, table.tree)
+    return HavasuDataset(table.path, folder, repo.storage, table.commit[:10])
+
+
+def read_table_edits(
+    repo: OpenRepo, state: WorkspaceState, table: TableState, storage: Storage | None = None
+) -> EditedTable | None:
+    """Return what was edited in a table; None when nobody wrote to it."""
+    location = state.location(table.path)
+    base = base_view(repo, table)
+    condition, known = condition_of(location, table)
+    check_linked(location, table.files, base.entries)
+    if condition is Condition.CLEAN and known is not None and known.tree == table.tree:
+        return None
+    found = open_checked_out(location, table, base.properties.table_uuid)
+    if storage is not None:
+        base = replace(base, storage=storage)
+    with repo.settings.open_engine(0) as engine:
+        edits = read_edits(base, found, table.snapshot_id, engine)
+    return EditedTable(table, found.version, edits)
+
+
+def edited_tables(
+    repo: OpenRepo, state: WorkspaceState, paths: Sequence[str] = ()
+) -> Iterator[EditedTable]:
+    """Yield the tables that were written to, all or those of some datasets."""
+    for path in _chosen(state, paths):
+        found = read_table_edits(repo, state, state.tables[path])
+        if found is not None:
+            yield found
+
+
+def _chosen(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
+    for path in paths:
+        if path.strip("/") not in state.tables:
+            raise DatasetNotFoundError(path, "the workspace")
+    return sorted({path.strip("/") for path in paths} or state.tables)
+
+
+def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
+    edits = table.edits
+    meta = meta_changes(edits.base.header, edits.frame.header)
+    inserts = sum(change.old is None for change in meta)
+    deletes = sum(change.new is None for change in meta)
+    counts = ChangeCounts(inserts, len(meta) - inserts - deletes, deletes)
+    if not edits.touches_rows:
+        rows = ChangeCounts()
+    elif can_count(edits):
+        rows = count_edits(edits)
+    else:
+        draft = draft_view(repo, table)
+        with repo.settings.open_engine(draft.size) as engine:
+            rows = count_changes(row_changes(edits.base, draft, engine))
+    return TableChanges(counts, rows, table.state.commit)
+
+
+def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
+    """Return what is edited; None where there is no workspace. No damage stops it."""
+    state = read_state(repo.git.git_directory)
+    if state is None:
+        return None
+    head = repo.head().commit
+    tables: dict[str, TableChanges] = {}
+    problems: list[str] = []
+    notes: list[str] = []
+    for path, known in state.tables.items():
+        try:
+            found = read_table_edits(repo, state, known)
+            changes = None if found is None else _count(repo, found)
+        except HavasuError as error:
+            problems.append("; ".join((error.message, *error.hints)))
+            continue
+        if changes is None:
+            continue
+        if not changes.total:
+            notes.append(f"{path}: its files were rewritten and no row changed")
+            continue
+        tables[path] = changes
+        if known.commit != head and _moved(repo, known):
+            notes.append(
+                f"{path}: the edits were made on {known.commit[:10]}; "
+                "a commit brings them onto HEAD row by row"
+            )
+    return WorkspaceChanges(state.root, tables, tuple(problems), tuple(notes))
+
+
+def _moved(repo: OpenRepo, table: TableState) -> bool:
+    """Whether HEAD has another version of the dataset than was checked out."""
+    now = repo.folders(repo.head()).get(table.path)
+    return now is None or now.internals != table.tree
+
+
+def draft_view(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
+    """Return the dataset that a table holds; its new files go when nobody holds it any more."""
+    folder = _scratch(repo)
+    storage = replace(repo.storage, staging=DataFileStore(folder))
+    try:
+        view = edited_dataset(table.edits, storage)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(view, shutil.rmtree, folder, ignore_errors=True)
+    return view
+
+
+def _scratch(repo: OpenRepo) -> Path:
+    """Return a folder for files of a draft, in the repository where that can be written."""
+    folder = repo.git.data_folder / "staging" / secrets.token_hex(8)
+    try:
+        folder.mkdir(parents=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="havasu-vc-"))
+    return folder
+
+
+def diff_workspace(
+    repo: OpenRepo, revision: str | None = None, filters: Sequence[str] = ()
+) -> Iterator[DatasetDiff]:
+    """Yield how each dataset in the workspace differs from what was checked out.
+
+    With a revision, how it differs from that: datasets that are not edited count as they
+    were checked out, and those that are not checked out as they are at HEAD.
+    """
+    state = require_workspace(repo)
+    wanted = parse_filters(filters)
+    old = None if revision is None else repo.revision(revision)
+    before = {} if old is None else repo.folders(old)
+    now = {} if old is None else repo.folders(repo.head())
+    paths = sorted(state.tables.keys() | before.keys() | now.keys())
+    wanted.check(paths)
+
+    def differing() -> Iterator[DatasetDiff]:
+        for path in paths:
+            if wanted.of(path) is None:
+                continue
+            known = state.tables.get(path)
+            found = None if known is None else read_table_edits(repo, state, known)
+            if old is None:
+                if found is not None and not found.edits.is_empty:
+                    yield _diff(repo, path, found.edits.base, draft_view(repo, found))
+                continue
+            folder = before.get(path)
+            first = None if folder is None else repo.view(folder, old.name)
+            if found is not None:
+                second: HavasuDataset | None = draft_view(repo, found)
+            elif known is not None:
+                second = base_view(repo, known)
+            else:
+                second = repo.view(now[path], "HEAD") if path in now else None
+            if first is not None and second is not None and _same(first, second):
+                continue
+            yield _diff(repo, path, first, second)
+
+    def filtered() -> Iterator[DatasetDiff]:
+        for each in differing():
+            chosen = wanted.apply(each)
+            if chosen is not None:
+                yield chosen
+
+    return filtered()
+
+
+def _same(first: HavasuDataset, second: HavasuDataset) -> bool:
+    one, other = first.folder, second.folder
+    return isinstance(one, TreeFolder) and isinstance(other, TreeFolder) and one.tree == other.tree
+
+
+def _diff(
+    repo: OpenRepo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
+) -> DatasetDiff:
+    size = sum(view.size for view in (old, new) if view is not None)
+    return diff_datasets(
+        path, old, new, lambda: repo.settings.open_engine(size), note=repo.settings.note
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedEdits:
+    """A commit of edits, and the tables that it took them from."""
+
+    result: CommitResult
+    """The commit."""
+    tables: tuple[EditedTable, ...] = ()
+    """Tables whose edits are committed."""
+
+
+def commit_edits_of(
+    repo: OpenRepo,
+    paths: Sequence[str] = (),
+    *,
+    message: str | None = None,
+    dry_run: bool = False,
+    allow_empty: bool = False,
+) -> CommittedEdits:
+    """Commit what was edited in the tables of all datasets, or of some."""
+    require_calm(repo)
+    state = require_workspace(repo)
+    with Transaction(repo) as transaction:
+        tables: list[EditedTable] = []
+        edits: list[TreeEdit] = []
+        for path in _chosen(state, paths):
+            found = read_table_edits(repo, state, state.tables[path], transaction.storage)
+            if found is None:
+                continue
+            edit = onto_head(repo, transaction, found)
+            if edit.blobs:
+                tables.append(found)
+                edits.append(edit)
+        if not edits and not allow_empty and not dry_run:
+            raise NoChangesError("there is nothing to commit: no row and no column was edited")
+        counts = {edit.path: edit.counts for edit in edits}
+        commit = None
+        if not dry_run and (edits or allow_empty):
+            commit = transaction.commit(edits, message or _message(edits))
+    return CommittedEdits(CommitResult(commit, repo.head_branch, counts), tuple(tables))
+
+
+def _message(edits: Sequence[TreeEdit]) -> str:
+    return f"Edit {', '.join(edit.path for edit in edits)}" if edits else "Empty commit"
+
+
+def onto_head(repo: OpenRepo, transaction: Transaction, table: EditedTable) -> TreeEdit:
+    """Return the edit of HEAD's dataset that a table's edits make."""
+    base = table.edits.base
+    with repo.settings.open_engine(base.size) as engine:
+        edit = edit_of(table.edits, transaction.storage, engine)
+    now = transaction.folders.get(table.path)
+    if not edit.blobs or (now is not None and now.internals == table.state.tree):
+        return edit
+    if now is None:
+        raise ConflictError(
+            f"{table.path} was edited in the workspace, and HEAD does not have it any more",
+            hints=(
+                f"`havasu-vc switch -c edits {table.state.commit[:10]}`, commit there and merge",
+                f"or drop the edits with `havasu-vc restore {table.path}`",
+            ),
+        )
+    head = transaction.head.commit
+    revisions = (_revision(repo, table), repo.resolve(head or "[EMPTY]"))
+    try:
+        (rebased,) = rebase_edits(repo, transaction.storage, [edit], *revisions)
+    except ConflictError as error:
+        raise ConflictError(
+            f"{table.path}: the edits were made on {table.state.commit[:10]}, and HEAD has "
+            "changed the same cells since; nothing is committed",
+            hints=(
+                f"`havasu-vc switch -c edits {table.state.commit[:10]}`, commit there, then "
+                "switch back and `havasu-vc merge edits`, which lets you decide",
+            ),
+        ) from error
+    return rebased
+
+
+def _revision(repo: OpenRepo, table: EditedTable) -> Revision:
+    try:
+        return repo.resolve(table.state.commit)
+    except RevisionNotFoundError as error:
+        raise CorruptionError(
+            f"{table.path}: the commit {table.state.commit[:10]}, which its table was made from, "
+            "is not in the repository any more",
+            hints=("fetch it again, from where it was pushed to",),
+        ) from error

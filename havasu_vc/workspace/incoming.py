@@ -1,0 +1,114 @@
+"""The commit that an engine's edits make: its files as they are, or the changed rows.
+
+Many rows in large files come in as they are: nothing is copied, nothing is written but
+the deletes. A few rows come in like any small edit, also where the engine rewrote
+whole files for them, so that history grows with what changed. Edits that change no row
+and no column, as a compaction, make no commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import Digests, hash_rows
+from havasu_vc.datasets.havasu.apply import collect_changes
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.folding import SMALL_FILE
+from havasu_vc.datasets.havasu.parquet import Positions, read_rows
+from havasu_vc.datasets.havasu.view import Storage
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.history.diff import row_changes
+from havasu_vc.history.summing import add_up
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.workspace.counting import count_edits
+from havasu_vc.workspace.edited_dataset import edited_dataset, foreign_documents, stage_added
+from havasu_vc.workspace.key_check import check_keys
+from havasu_vc.workspace.taking_in import TableEdits
+
+__all__ = ["edit_of", "fits_as_files"]
+
+
+def edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
+    """Return the edit of the base that makes it what the table holds; it may be none.
+
+    Raises `KeyViolationError` when keys would not be unique. New files are in `storage`'s
+    staging.
+    """
+    if edits.is_empty:
+        return TreeEdit(edits.path, {})
+    check_keys(edits)
+    counts = count_edits(edits)
+    if not counts.total:
+        return _columns_alone(edits, storage)
+    if fits_as_files(edits, counts):
+        return _as_files(edits, storage, engine, counts)
+    return _as_rows(edits, storage, engine)
+
+
+def fits_as_files(edits: TableEdits, counts: ChangeCounts) -> bool:
+    """Whether files come in as they are: they are large, and most of their rows are new."""
+    size = sum(each.entry.size for each in edits.added)
+    live = sum(each.entry.rows - len(each.deleted) for each in edits.added)
+    changed = counts.inserts + counts.updates
+    return size >= SMALL_FILE and 2 * changed >= live and not edits.restored
+
+
+def _columns_alone(edits: TableEdits, storage: Storage) -> TreeEdit:
+    documents = dict(edits.documents)
+    if edits.schema == edits.base.schema:
+        return TreeEdit(edits.path, {})
+    view = replace(edits.base, storage=storage)
+    with Edit(view, layout=edits.layout, documents=documents) as edit:
+        return edit.finish(fold=False)
+
+
+def _as_rows(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
+    view = replace(edits.base, storage=storage)
+    new = edited_dataset(edits, storage)
+    with Edit(view, layout=edits.layout, documents=dict(edits.documents)) as edit:
+        collect_changes(edit, row_changes(view, new, engine))
+        if not edit.counts.total and not edits.documents:
+            return TreeEdit(edits.path, {})
+        return edit.finish()
+
+
+def _as_files(
+    edits: TableEdits, storage: Storage, engine: Engine, counts: ChangeCounts
+) -> TreeEdit:
+    view = replace(edits.base, storage=storage)
+    gone, come = Digests(), Digests()
+    with Edit(view, layout=edits.layout, documents=foreign_documents(edits)) as edit:
+        tasks = [task for e in edits.removed for task in view.scan_file(e, edits.schema)]
+        rows, sums = add_up(tasks, edits.schema, engine, description=f"Reading {edits.path}")
+        if rows != sum(edits.live_before(entry) for entry in edits.removed):
+            raise CorruptDatasetError(edits.path, "its files do not hold the rows that they did")
+        gone.add(sums)
+        for entry in edits.removed:
+            edit.remove(entry)
+        for each, entry in stage_added(edits, storage):
+            edit.adopt(entry)
+            come.add(each.measured.digests)
+            for rows_gone, positions in _rows_at(str(each.path), edits, each.deleted):
+                come.subtract(hash_rows(rows_gone, edits.schema).digests)
+                edit.delete(entry, positions, rows_gone)
+        for file, positions in edits.deleted.items():
+            entry = view.entries[file]
+            for rows_gone, where in _rows_at(view.file_path(entry), edits, positions):
+                gone.add(hash_rows(rows_gone, edits.schema).digests)
+                edit.delete(entry, where, rows_gone)
+        edit.count_digests(counts, gone.sums, come.sums)
+        return edit.finish()
+
+
+def _rows_at(
+    path: str, edits: TableEdits, positions: Positions
+) -> Iterable[tuple[pa.RecordBatch, Positions]]:
+    """Yield the rows at some positions of a file, piece by piece."""
+    for start in range(0, len(positions), 1 << 16):
+        piece = positions[start : start + (1 << 16)]
+        yield read_rows(path, edits.schema, piece, threads=True), piece

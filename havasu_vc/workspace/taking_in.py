@@ -1,0 +1,318 @@
+"""What an engine changed in a checked-out table, in terms of the dataset it was made from.
+
+A table is compared with the snapshot that was checked out: data files that left, data
+files that came, rows that are deleted now and were not, rows that live again. It does
+not matter how an engine did that: files are told apart by what and where they are, and
+deletes of every kind are positions in data files. Nothing is written here but what is
+derived, beside the key caches; the cost follows what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.parquet import Positions
+from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import (
+    PartitionSpec,
+    SortOrder,
+    format_partition,
+    format_sort_order,
+)
+from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import task_of
+from havasu_vc.store.drafts import Draft
+from havasu_vc.store.edits import edit_tree
+from havasu_vc.tables.damage import damaged
+from havasu_vc.tables.live import FileDifference, LiveFile
+from havasu_vc.tables.positions import read_position_deletes
+from havasu_vc.tables.scanning import RowSource, deleted_rows, row_sources, schema_of
+from havasu_vc.tables.snapshots import difference, live_files_of, manifests_of, snapshot_of
+from havasu_vc.tables.table import Table
+from havasu_vc.workspace.file_schemas import FileSchema, known_fields, read_file_schema
+from havasu_vc.workspace.foreign import Measured, measure, parse_measured, recall
+from havasu_vc.workspace.schemas import altered_schema
+
+__all__ = ["AddedFile", "TableEdits", "read_edits"]
+
+_NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A data file that came."""
+
+    path: Path
+    """Where it is."""
+    schema: FileSchema
+    """The columns that it has."""
+    measured: Measured
+    """What is in it."""
+    deleted: Positions
+    """Which of its rows are deleted again."""
+
+    @property
+    def entry(self) -> Entry:
+        """Its entry."""
+        return self.measured.entry
+
+
+@dataclass(frozen=True)
+class TableEdits:
+    """How a table differs from the dataset that was checked out."""
+
+    base: HavasuDataset
+    """The dataset as it was checked out."""
+    schema: Schema
+    """The columns now."""
+    layout: Layout
+    """What an edit of the dataset would write new files with."""
+    documents: Mapping[str, bytes] = field(default_factory=dict)
+    """Documents of the dataset that change, by path."""
+    removed: tuple[Entry, ...] = ()
+    """Data files of the dataset that left."""
+    added: tuple[AddedFile, ...] = ()
+    """Data files that came."""
+    deleted: Mapping[str, Positions] = field(default_factory=dict)
+    """Rows that are gone, by data file of the dataset; never all rows of one."""
+    restored: Mapping[str, Positions] = field(default_factory=dict)
+    """Rows that live again, by data file of the dataset."""
+
+    @property
+    def path(self) -> str:
+        """The dataset's path."""
+        return self.base.path
+
+    @property
+    def touches_rows(self) -> bool:
+        """Whether any file differs, even if no row does in the end."""
+        return bool(self.removed or self.added or self.deleted or self.restored)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs at all."""
+        return not self.touches_rows and not self.documents
+
+    @cached_property
+    def frame(self) -> HavasuDataset:
+        """The dataset with the documents that it has now, and the files it had."""
+        documents = dict(self.documents)
+        for each in self.added:
+            documents[f"meta/past/{each.schema.name}.json"] = each.schema.document
+        return _with_documents(self.base, documents)
+
+    def live_before(self, entry: Entry) -> int:
+        """Return how many rows of a data file were live when it was checked out."""
+        return entry.rows - len(_deleted_before(self.base, entry))
+
+    def deleted_before(self, entry: Entry) -> Positions:
+        """Return which rows of a data file were deleted when it was checked out."""
+        return _deleted_before(self.base, entry)
+
+
+def _deleted_before(base: HavasuDataset, entry: Entry) -> Positions:
+    found = deleted_positions(entry.file, base.delete_paths(entry))
+    return _NOTHING if found is None else found
+
+
+def _with_documents(view: HavasuDataset, documents: Mapping[str, bytes]) -> HavasuDataset:
+    folder = view.folder
+    if not isinstance(folder, TreeFolder):
+        raise TypeError("what is checked out is in git")
+    draft = Draft(folder.source)
+    tree = edit_tree(draft, folder.tree, dict(documents))
+    return HavasuDataset(view.path, TreeFolder(draft, tree), view.storage, "the workspace")
+
+
+def read_edits(base: HavasuDataset, table: Table, base_snapshot: int, engine: Engine) -> TableEdits:
+    """Return how a table differs from its snapshot of `base`."""
+    current = snapshot_of(table)
+    schema = altered_schema(
+        base.schema, schema_of(table, base_snapshot), table.metadata.schema, base.path
+    )
+    files = FileDifference()
+    if current is None or current.snapshot_id != base_snapshot:
+        changed = None if current is None else current.snapshot_id
+        files = difference(table, base_snapshot, changed)
+    sources = _Sources(table, files, base)
+    removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
+    added = _added(base, table, files, schema, engine)
+    documents = _documents(base, schema, [schema_ for _, schema_, _ in added])
+    layout = _layout(base, schema, documents)
+    deleted, restored = {}, {}
+    for entry, after in sources.positions():
+        before = _deleted_before(base, entry)
+        gone = np.setdiff1d(after, before, assume_unique=True)
+        back = np.setdiff1d(before, after, assume_unique=True)
+        if len(after) == entry.rows:
+            removed[entry.file] = entry
+            continue
+        if len(gone):
+            deleted[entry.file] = gone
+        if len(back):
+            restored[entry.file] = back
+    return TableEdits(
+        base,
+        schema,
+        layout,
+        documents,
+        tuple(removed[file] for file in sorted(removed)),
+        tuple(
+            AddedFile(path, file_schema, measured, sources.of(live.file.path))
+            for (live, file_schema, path), measured in zip(
+                added, _measured(base, layout, added, engine), strict=True
+            )
+        ),
+        deleted,
+        restored,
+    )
+
+
+def _file_of(live: LiveFile, base: HavasuDataset) -> Entry:
+    """Return the entry of a data file that was checked out."""
+    found = _known_file(live.file.path, base)
+    if found is None:
+        raise damaged(live.file.path, f"it is no file of {base.path} as it was checked out")
+    return found
+
+
+def _known_file(location: str, base: HavasuDataset) -> Entry | None:
+    name = location.rpartition("/")[2].partition(".")[0]
+    return base.entries.get(name)
+
+
+_Added = tuple[LiveFile, FileSchema, Path]
+
+
+def _added(
+    base: HavasuDataset, table: Table, files: FileDifference, schema: Schema, engine: Engine
+) -> list[_Added]:
+    if not files.added_data:
+        return []
+    metadata = table.metadata
+    older = [metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True)]
+    known = known_fields(schema, base.schema, *older)
+    found = []
+    for live in files.added_data:
+        path = table.places.file(live.file.path)
+        found.append((live, read_file_schema(path, known, schema), path))
+    return found
+
+
+def _measured(
+    base: HavasuDataset, layout: Layout, added: Iterable[_Added], engine: Engine
+) -> list[Measured]:
+    """Return what is in each file that came; those that were looked at before are recalled."""
+    keys = base.storage.keys
+    unsorted = _unsorted(layout)
+    files = [(path, schema) for _, schema, path in added]
+    found = [recall(path, schema, unsorted, keys) for path, schema in files]
+    new = [index for index, measured in enumerate(found) if measured is None]
+    tasks = [
+        task_of(measure, str(files[i][0]), files[i][1], unsorted, str(keys), base.path) for i in new
+    ]
+    batches = engine.run_each(tasks, description=f"Looking at {base.path}")
+    for number, batch in batches:
+        found[new[number]] = parse_measured(batch)
+    return [measured for measured in found if measured is not None]
+
+
+def _unsorted(layout: Layout) -> Layout:
+    """Return what entries of foreign files say of partition and order: none of either."""
+    return Layout(
+        layout.schema,
+        layout.schema_hash,
+        document_hash(format_partition(PartitionSpec())),
+        document_hash(format_sort_order(SortOrder())),
+    )
+
+
+def _documents(
+    base: HavasuDataset, schema: Schema, files: Iterable[FileSchema]
+) -> dict[str, bytes]:
+    """Return the documents that other columns make."""
+    highest = max((number for file in files for number in file.known), default=0)
+    documents: dict[str, bytes] = {}
+    if schema != base.schema:
+        documents = layout_documents(schema, base.partition, base.order)
+        documents = {
+            name: data for name, data in documents.items() if base.folder.read(name) != data
+        }
+    properties = base.properties.raised(max(schema.last_id, highest))
+    if properties != base.properties:
+        documents["meta/properties.json"] = format_properties(properties)
+    return documents
+
+
+def _layout(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> Layout:
+    if "meta/schema.json" not in documents:
+        return base.layout
+    whole = {**layout_documents(schema, base.partition, base.order), **documents}
+    return layout_of(schema, whole)
+
+
+class _Sources:
+    """Which rows are deleted now, of every data file whose deletes may have changed."""
+
+    def __init__(self, table: Table, files: FileDifference, base: HavasuDataset) -> None:
+        self._base = base
+        self._table = table
+        self._after: dict[str, Positions] = {}
+        self._affected: set[str] = set()
+        changed = [*files.added_deletes, *files.removed_deletes]
+        changed += [live for pair in files.renumbered for live in pair if not live.is_data]
+        if not changed and not files.added_data and not files.renumbered:
+            return
+        manifests = manifests_of(table, snapshot_of(table))
+        deletes = live_files_of(
+            table, [each for each in manifests if each.content is ManifestContent.DELETES]
+        )
+        data = {live.file.path: live for live in files.added_data}
+        data |= {new.file.path: new for _, new in files.renumbered if new.is_data}
+        equality = any(
+            each.file.content is DataFileContent.EQUALITY_DELETES for each in (*changed, *deletes)
+        )
+        named = self._named(changed) - data.keys() - {r.file.path for r in files.removed_data}
+        for manifest in manifests:
+            if manifest.content is ManifestContent.DATA and (equality or named - data.keys()):
+                for live in live_files_of(table, [manifest]):
+                    if equality or live.file.path in named:
+                        data[live.file.path] = live
+        for live, source in row_sources(table, [*data.values(), *deletes]):
+            self._add(live, source)
+
+    def _named(self, deletes: Iterable[LiveFile]) -> set[str]:
+        """Return the data files that some position deletes name."""
+        named: set[str] = set()
+        for live in deletes:
+            if live.file.content is DataFileContent.POSITION_DELETES:
+                named.update(read_position_deletes(self._table.places.file(live.file.path)))
+        return named
+
+    def _add(self, live: LiveFile, source: RowSource) -> None:
+        self._after[live.file.path] = deleted_rows(source)
+
+    def of(self, location: str) -> Positions:
+        """Return the rows of one data file that are deleted now."""
+        return self._after.get(location, _NOTHING)
+
+    def positions(self) -> Iterable[tuple[Entry, Positions]]:
+        """Return the data files of the dataset that may be affected, and their deleted rows."""
+        for location, after in self._after.items():
+            entry = _known_file(location, self._base)
+            if entry is not None:
+                yield entry, after
