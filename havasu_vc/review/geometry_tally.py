@@ -12,6 +12,7 @@ import pyarrow as pa
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.distances import Measure
+from havasu_vc.geo.sketching import invalid_rows
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field
@@ -22,7 +23,6 @@ __all__ = ["GeometryTally", "Oddities"]
 
 FAR_MOVE = 0.1
 """A geometry moved far when it moved by this share of the dataset's diagonal."""
-_POINTS = (1, 4, 1001, 1004, 2001, 2004, 3001, 3004)
 
 _Bools = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float64]
@@ -108,8 +108,6 @@ class GeometryTally:
         return found
 
     def _invalid(self, side: pa.StructArray, changed: _Bools) -> _Bools:
-        import shapely
-
         flags = np.zeros(len(side), np.bool_)
         field = self._new
         rows = np.flatnonzero(changed & _valid(side))
@@ -121,12 +119,7 @@ class GeometryTally:
         except GeometryError:
             flags[rows] = True
             return flags
-        values = wkb.to_numpy(zero_copy_only=False)
-        # A point cannot be wrong, and most tables are of points.
-        areal = np.array([value is not None and value[1] not in _POINTS for value in values])
-        if areal.any():
-            shapes = shapely.from_wkb(values[areal], on_invalid="ignore")
-            flags[rows[areal]] = ~shapely.is_valid(shapes)
+        flags[rows] = invalid_rows(wkb)
         return flags
 
     def _far(self, new: _Floats) -> _Bools:

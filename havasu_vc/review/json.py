@@ -9,6 +9,7 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from havasu_vc.geo.sketching import sketch
 from havasu_vc.review.report import Review
 
 __all__ = ["format_json"]
@@ -22,7 +23,7 @@ def format_json(review: Review) -> str:
 def _value(value: Any) -> Any:
     match value:
         case bytes():
-            return _geometry(value)
+            return sketch(value, digits=9)
         case float():
             return value if abs(value) != float("inf") and value == value else None
         case tuple() | list():
@@ -33,10 +34,3 @@ def _value(value: Any) -> Any:
             return {each.name: _value(getattr(value, each.name)) for each in fields(value)}
         case _:
             return value
-
-
-def _geometry(wkb: bytes) -> Any:
-    import shapely
-
-    shape = shapely.from_wkb(wkb, on_invalid="ignore")
-    return None if shape is None else json.loads(shapely.to_geojson(shape))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, GeometryError
+from havasu_vc.geo.sketching import geometry_words
 from havasu_vc.model.changes import ChangeBatch, ChangeKind
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
@@ -20,10 +20,7 @@ from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, key_labels, side_columns
 
-if TYPE_CHECKING:
-    from shapely import Geometry
-
-__all__ = ["SampleMaker", "format_distance", "geometry_words"]
+__all__ = ["SampleMaker", "format_distance"]
 
 LONGEST = 1000
 """Texts longer than this are cut."""
@@ -121,21 +118,6 @@ def _text(field: Field, column: pa.Array) -> str | None:
         return str(shown_text(column, field)[0].as_py())
     text = str(spelled(column, field)[0].as_py())
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def geometry_words(wkb: bytes) -> str:
-    """Return a geometry in few words: a point's coordinates, how many vertices of others."""
-    import shapely
-
-    shape: Geometry = shapely.from_wkb(wkb, on_invalid="ignore")
-    if shape is None:
-        return "unreadable geometry"
-    if shape.is_empty:
-        return f"{shape.geom_type.upper()} EMPTY"
-    if shape.geom_type == "Point":
-        return str(shapely.to_wkt(shape, rounding_precision=7, trim=True))
-    count = int(shapely.get_num_coordinates(shape))
-    return f"{shape.geom_type.upper()} of {count:,} vertices"
 
 
 def format_distance(distance: float, unit: str) -> str:
