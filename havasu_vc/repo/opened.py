@@ -32,6 +32,9 @@ class OpenRepo:
         """The git repository."""
         self.settings = settings
         """How to work."""
+        self.taken: dict[str, int] = {}
+        """Tables whose edits the next commit takes in, and which metadata version was read:
+        they follow HEAD as if they had none."""
 
     @property
     def head_branch(self) -> str | None:

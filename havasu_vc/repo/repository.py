@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.repo.following import catch_up, following, moves_head
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store import refs
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from havasu_vc.repo.merging import MergeResult
     from havasu_vc.repo.tables import Table
     from havasu_vc.repo.transaction import Transaction
+    from havasu_vc.repo.workspace import Workspace
     from havasu_vc.review.report import Review
     from havasu_vc.store.configuration import GitConfig
 
@@ -80,7 +82,9 @@ class Repo:
         """Open the repository that a path is in."""
         git = GitRepository.open(path)
         mend(git)
-        return cls(git, settings)
+        repo = cls(git, settings)
+        catch_up(repo.opened)
+        return repo
 
     def with_settings(self, settings: Settings) -> Repo:
         """Return the same repository worked with otherwise."""
@@ -105,6 +109,13 @@ class Repo:
     def storage(self) -> Storage:
         """Where data files are."""
         return self.opened.storage
+
+    @property
+    def workspace(self) -> Workspace:
+        """The tables that are checked out."""
+        from havasu_vc.repo.workspace import Workspace
+
+        return Workspace(self.opened)
 
     def transaction(self) -> Transaction:
         """Return a commit in the making; use it as a context manager."""
@@ -216,6 +227,7 @@ class Repo:
 
         return tuple(list_source_layers(location))
 
+    @moves_head
     def import_(
         self,
         location: str | Path,
@@ -279,6 +291,7 @@ class Repo:
 
     # Committing
 
+    @moves_head
     def commit_from(
         self,
         file: str | Path,
@@ -295,6 +308,7 @@ class Repo:
             self.opened, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
         )
 
+    @moves_head
     def apply_patch(
         self,
         source: Any,
@@ -326,6 +340,7 @@ class Repo:
 
         return get_meta(self.opened, dataset, names, revision)
 
+    @moves_head
     def set_meta(
         self, dataset: str, items: Mapping[str, Any], *, message: str | None = None
     ) -> results.CommitResult:
@@ -334,6 +349,7 @@ class Repo:
 
         return set_meta(self.opened, dataset, items, message)
 
+    @moves_head
     def write(
         self,
         dataset: str,
@@ -349,22 +365,27 @@ class Repo:
 
     # Merging
 
+    @moves_head
     def merge(self, revision: str, **options: Any) -> MergeResult:
         """Merge a commit into HEAD, row by row and cell by cell.
 
         Options: message, fast_forward (`auto`, `only`, `never`), squash, dry_run, policy.
-        What is in conflict waits until it is resolved; nothing moves until then.
+        What is in conflict waits until it is resolved; nothing moves until then. Tables with
+        edits that the merge would pass over make it refuse.
         """
         from havasu_vc.repo.merging import MergeRequest, merge
 
+        self.workspace.require_no_loss(revision, merging=True)
         return merge(self.opened, MergeRequest(revision, **options))
 
+    @moves_head
     def continue_merge(self, *, message: str | None = None) -> MergeResult:
         """Conclude a merge whose conflicts are resolved, or take over what git stopped."""
         from havasu_vc.repo.takeover import continue_merge
 
         return continue_merge(self.opened, message=message)
 
+    @moves_head
     def abort_merge(self) -> None:
         """Drop a merge that waits, also one that git began."""
         from havasu_vc.repo.takeover import abort_merge
@@ -402,29 +423,38 @@ class Repo:
 
     # Undoing and bringing again
 
+    @moves_head
     def revert(self, revision: str, **options: Any) -> MergeResult:
         """Commit the opposite of a commit; options: mainline, message, commit, policy."""
         from havasu_vc.repo.picking import revert
 
         return revert(self.opened, revision, **options)
 
+    @moves_head
     def cherry_pick(self, revision: str, **options: Any) -> MergeResult:
         """Commit again what a commit changed; options: those of `revert`, and record."""
         from havasu_vc.repo.picking import cherry_pick
 
         return cherry_pick(self.opened, revision, **options)
 
+    @moves_head
     def restore(self, filters: Sequence[str] = (), **options: Any) -> results.CommitResult:
         """Commit datasets, rows or meta items as they were; options: source, message, dry_run."""
         from havasu_vc.repo.restoring import restore
 
         return restore(self.opened, filters, **options)
 
-    def reset(self, revision: str = "HEAD", *, mode: str = "mixed") -> str:
-        """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does."""
+    def reset(self, revision: str = "HEAD", *, mode: str = "mixed", discard: bool = False) -> str:
+        """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does.
+
+        `hard` and `keep` refuse where tables have edits, unless these are to be discarded.
+        """
         from havasu_vc.repo.resetting import reset
 
-        return reset(self.opened, revision, mode=mode)
+        if mode in ("hard", "keep"):
+            self.workspace.require_no_loss(revision, discard=discard, any_edit=mode == "hard")
+        with following(self.opened, discard=discard):
+            return reset(self.opened, revision, mode=mode)
 
     # Branches and tags
 
@@ -451,13 +481,15 @@ class Repo:
         """Put HEAD on a branch, or on a commit."""
         known = create or any(branch.name == target for branch in self.branches())
         begin = None if start is None else self._commit(start)
-        switch_worktree(
-            self.git,
-            target if known else self._commit(target),
-            create=create,
-            start=begin,
-            discard=discard,
-        )
+        self.workspace.require_no_loss(begin or ("HEAD" if create else target), discard=discard)
+        with following(self.opened, discard=discard):
+            switch_worktree(
+                self.git,
+                target if known else self._commit(target),
+                create=create,
+                start=begin,
+                discard=discard,
+            )
 
     def tags(self) -> tuple[Tag, ...]:
         """Return the tags."""
@@ -479,6 +511,7 @@ class Repo:
 
     # Upkeep
 
+    @moves_head
     def optimize(
         self, datasets: Sequence[str] = (), *, message: str | None = None, dry_run: bool = False
     ) -> results.CommitResult:
@@ -493,6 +526,7 @@ class Repo:
 
         return fsck(self.opened, full=full)
 
+    @moves_head
     def repair(self, *, message: str | None = None) -> results.CommitResult:
         """Mend datasets whose guard does not match, where that needs no decision."""
         from havasu_vc.repo.repairing import repair

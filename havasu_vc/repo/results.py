@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from havasu_vc.model.conflicts import ConflictCounts, MergeContext
 from havasu_vc.model.counts import ChangeCounts
 
 __all__ = [
+    "CheckoutResult",
     "CommitResult",
     "DatasetInfo",
     "ExportResult",
@@ -124,6 +126,26 @@ class Problem:
     """What is wrong with it."""
     hint: str | None = None
     """What to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutResult:
+    """What became of the tables of a work tree."""
+
+    root: Path
+    """The folder that they are in."""
+    commit: str | None
+    """The commit that they show; None before the first."""
+    tables: tuple[str, ...] = ()
+    """The datasets that are checked out."""
+    changed: tuple[str, ...] = ()
+    """Those whose table changed."""
+    removed: tuple[str, ...] = ()
+    """Those whose table went."""
+    kept: tuple[str, ...] = ()
+    """Those that stay behind, as they have edits."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, one line each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,350 @@
+"""The tables of a work tree: made, brought along with HEAD, kept where they have edits.
+
+Each dataset of HEAD is a table below the workspace's root. Following HEAD looks at the
+recorded tree of each and touches only tables whose dataset differs; a table that others
+wrote to stays as it is, at the commit it is of, until its edits are committed or
+dropped. One process at a time does this, under a lock; what one that died did is
+recognised by the tables themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+    UncommittedChangesError,
+)
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.ref_tables import havasu_view, other_refs
+from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.store.locks import exclusive_lock, shared_lock
+from havasu_vc.store.preparation import ignore
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.workspace.condition import Condition, condition_of, is_newest
+from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
+from havasu_vc.workspace.removal import remove_leftovers, remove_table
+from havasu_vc.workspace.state import TableState, WorkspaceState, read_state, write_state
+
+__all__ = [
+    "Wish",
+    "changed_by",
+    "check_out",
+    "edited_tables",
+    "follow",
+    "open_state",
+    "workspace_root",
+]
+
+DEFAULT_ROOT = "tables"
+KEPT = 10
+"""How many snapshots of a table stay."""
+PATIENCE = 120.0
+"""Seconds to wait for another process that changes the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a workspace is to be; None leaves it as it is."""
+
+    flavour: Flavour | None = None
+    """What its tables are written for."""
+    any_flavour: bool = False
+    """Whether each table is to have the flavour that suits it."""
+    copy: bool | None = None
+    """Whether files are copied rather than linked."""
+    refs: bool | None = None
+    """Whether branches and tags of git are shown in the tables."""
+
+    def applied(self, state: WorkspaceState) -> WorkspaceState:
+        """Return a workspace's state with what is wished for."""
+        flavour = None if self.any_flavour else (self.flavour or state.flavour)
+        return replace(
+            state,
+            flavour=flavour,
+            copy=state.copy if self.copy is None else self.copy,
+            refs=state.refs if self.refs is None else self.refs,
+        )
+
+
+def workspace_root(repo: OpenRepo) -> Path:
+    """Return the folder that the tables of this work tree belong in."""
+    work_tree = repo.git.work_tree
+    configured = repo.git.config.get("havasu.workspace.path")
+    if work_tree is None or repo.git.is_kart:
+        if configured is None or not os.path.isabs(configured):
+            raise StateError(
+                "there is no work tree to put tables in",
+                hints=(
+                    "`havasu-vc checkout --to FOLDER` makes a table elsewhere",
+                    "`git config havasu.workspace.path /FOLDER` names a place for all",
+                ),
+            )
+        return Path(os.path.realpath(configured))
+    base = Path(os.path.realpath(work_tree))
+    if configured is not None and os.path.isabs(configured):
+        return Path(os.path.realpath(configured))
+    root = Path(os.path.normpath(base / (configured or DEFAULT_ROOT)))
+    if base not in root.parents:
+        raise InvalidArgumentError(
+            f"havasu.workspace.path is {configured!r}, which is no folder inside the work tree",
+            hints=("write an absolute path for a folder elsewhere",),
+        )
+    return root
+
+
+def open_state(repo: OpenRepo) -> WorkspaceState | None:
+    """Return what is checked out in this work tree; raises when the tables were moved."""
+    state = read_state(repo.git.git_directory)
+    if state is None:
+        return None
+    root = workspace_root(repo)
+    if root != state.root:
+        raise StateError(
+            f"the tables were checked out at {state.root}, and the workspace is at {root} now",
+            hints=("`havasu-vc checkout --relocate` makes them at home here",),
+        )
+    return state
+
+
+@contextmanager
+def changing_tables(repo: OpenRepo) -> Iterator[None]:
+    """Hold what keeps other checkouts and gc away."""
+    folder = repo.git.git_directory / "havasu"
+    reason = "another process is changing the checked-out tables"
+    with (
+        exclusive_lock(folder / "workspace-lock", patience=PATIENCE, reason=reason),
+        shared_lock(repo.git.data_folder / "lock"),
+    ):
+        yield
+
+
+def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutResult:
+    """Make the workspace of HEAD, or bring the one that is there along."""
+    root = workspace_root(repo)
+    with changing_tables(repo):
+        state = open_state(repo)
+        if state is None:
+            _ignore_root(repo, root)
+            state = WorkspaceState(root)
+        return _Following(repo, wish.applied(state), discard=discard, strict=True).run()
+
+
+def follow(repo: OpenRepo, *, discard: bool = False) -> CheckoutResult:
+    """Bring the tables along with HEAD; those that cannot come are left and told of."""
+    with changing_tables(repo):
+        state = open_state(repo)
+        if state is None:
+            return CheckoutResult(Path(), None)
+        return _Following(repo, state, discard=discard).run()
+
+
+def _ignore_root(repo: OpenRepo, root: Path) -> None:
+    work_tree = repo.git.work_tree
+    if work_tree is None:
+        return
+    base = Path(os.path.realpath(work_tree))
+    if base in root.parents:
+        ignore(repo.git, f"/{root.relative_to(base).as_posix()}/")
+
+
+def edited_tables(repo: OpenRepo) -> dict[str, TableState]:
+    """Return the tables that others wrote to since they were checked out."""
+    state = open_state(repo)
+    if state is None:
+        return {}
+    return {
+        path: table
+        for path, table in state.tables.items()
+        if condition_of(state.location(path), table)[0] is Condition.EDITED
+    }
+
+
+def changed_by(
+    repo: OpenRepo, tables: Mapping[str, TableState], revision: str, merging: bool
+) -> list[str]:
+    """Return which tables' datasets are other ones in a commit, or become so by its merge."""
+    target = repo.revision(revision)
+    there = repo.folders(target)
+    if not merging:
+        return [path for path, table in tables.items() if _tree(there, path) != table.tree]
+    head = repo.head().commit
+    if head is None or target.commit is None:
+        return []
+    base = repo.git.git("merge-base", head, target.commit, check=False).text.split()
+    before = repo.folders(repo.resolve(base[0] if base else "[EMPTY]"))
+    return [path for path in tables if _tree(there, path) != _tree(before, path)]
+
+
+def _tree(folders: Mapping[str, DatasetFolder], path: str) -> str | None:
+    folder = folders.get(path)
+    return None if folder is None else folder.internals
+
+
+@dataclass
+class _Following:
+    """One run over all tables."""
+
+    repo: OpenRepo
+    state: WorkspaceState
+    discard: bool = False
+    strict: bool = False
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> CheckoutResult:
+        head = self.repo.head()
+        folders = self.repo.folders(head)
+        before = self.state
+        remove_leftovers(self.state.root)
+        for path in [path for path in self.state.tables if not _is_havasu(folders.get(path))]:
+            self._gone(path)
+        first: HavasuError | None = None
+        for path, folder in folders.items():
+            if not _is_havasu(folder):
+                self.notes.append(f"{path} is a dataset of a kind that is not checked out yet")
+                continue
+            try:
+                self._one(path, folder, head)
+            except HavasuError as error:
+                if isinstance(error, UncommittedChangesError):
+                    raise
+                first = first or error
+                self.notes.append(f"the table of {path} stays as it is: {error.message}")
+        if self.state != before or self.strict:
+            write_state(self.repo.git.git_directory, self.state)
+        if first is not None and self.strict:
+            raise first
+        return CheckoutResult(
+            self.state.root,
+            head.commit,
+            tuple(self.state.tables),
+            tuple(self.changed),
+            tuple(self.removed),
+            tuple(self.kept),
+            tuple(self.notes),
+        )
+
+    def _gone(self, path: str) -> None:
+        """Deal with the table of a dataset that HEAD has not."""
+        location = self.state.location(path)
+        known = self.state.tables[path]
+        condition, _ = condition_of(location, known)
+        if condition is Condition.EDITED and not self._may_drop(path, location):
+            self.kept.append(path)
+            self.notes.append(
+                f"{path} is not in HEAD, but its table has edits and stays at {location}"
+            )
+            return
+        self._require_inside(location)
+        if condition is not Condition.FOREIGN:
+            remove_table(self.state.root, location)
+        self.state = self.state.with_table(path, None)
+        self.removed.append(path)
+
+    def _one(self, path: str, folder: DatasetFolder, head: Revision) -> None:
+        """Bring one table along."""
+        location = self.state.location(path)
+        self._require_inside(location)
+        known = self.state.tables.get(path)
+        condition, found = condition_of(location, known)
+        commit = head.commit or ""
+        if condition is Condition.FOREIGN:
+            raise StateError(
+                f"something else is at {location}",
+                hints=("move it away, then `havasu-vc checkout`",),
+            )
+        if condition is Condition.EDITED and not self._may_drop(path, location):
+            self._stay(path, known, folder, commit)
+            return
+        if condition is not Condition.CLEAN:
+            found = known if condition is Condition.EDITED else None
+        view = havasu_view(self.repo, folder, "HEAD")
+        flavour = flavour_for(view, self.state.flavour)
+        refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
+        self.notes += notes
+        if (
+            condition is Condition.CLEAN
+            and found is not None
+            and found.tree == folder.internals
+            and found.flavour is flavour
+            and {name: ref.tree for name, ref in refs.items()}
+            == {name: ref.tree for name, ref in found.refs.items()}
+        ):
+            self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
+            return
+        view.check_guard()
+        wanted = Checkout(
+            commit,
+            folder.internals,
+            self.state.flavour,
+            self.state.copy,
+            max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1),
+            refs,
+        )
+        try:
+            made = materialise(view, location, wanted, previous=found)
+        except ConcurrentChangeError:
+            # Someone wrote to the table this very moment: it has edits now.
+            self._stay(path, known, folder, commit)
+            return
+        self.state = self.state.with_table(path, made)
+        self.changed.append(path)
+
+    def _stay(
+        self, path: str, known: TableState | None, folder: DatasetFolder, commit: str
+    ) -> None:
+        """Leave a table with edits as it is."""
+        self.kept.append(path)
+        if known is None:
+            raise UncommittedChangesError(
+                f"the table of {path} has edits, and it is not known of what commit",
+                hints=("`--discard-changes` drops them",),
+            )
+        if known.tree == folder.internals:
+            # The dataset is the same in HEAD, so the edits are edits of HEAD.
+            self.state = self.state.with_table(path, replace(known, commit=commit))
+            return
+        self.notes.append(
+            f"the table of {path} has edits and stays at {known.commit[:7]};"
+            " commit them, or drop them with `havasu-vc checkout --discard-changes`"
+        )
+
+    def _may_drop(self, path: str, location: Path) -> bool:
+        taken = self.repo.taken.get(path)
+        if taken is not None:
+            return is_newest(location, taken)
+        return self.discard
+
+    def _require_inside(self, location: Path) -> None:
+        """Raise when a link leads out of the root: the repository may be a stranger's."""
+        root = self.state.root
+        work_tree = self.repo.git.work_tree
+        top = root
+        if work_tree is not None:
+            base = Path(os.path.realpath(work_tree))
+            top = base if base in root.parents else root
+        for folder in (location, *location.parents):
+            if folder == top:
+                return
+            if folder.is_symlink():
+                raise StateError(
+                    f"{folder} is a link; tables are put into folders alone",
+                    hints=("remove the link",),
+                )
+
+
+def _is_havasu(folder: DatasetFolder | None) -> bool:
+    return folder is not None and folder.marker == HAVASU_MARKER

@@ -1,0 +1,91 @@
+"""The tables of a work tree follow HEAD: after every operation of `Repo` that may move it.
+
+Where nothing is checked out this costs one look for a file. What goes wrong with the
+tables is told and undoes nothing: the commit stands, and `havasu-vc checkout` brings
+them along later. While HEAD may be moving a mark stands beside the state, so that the
+next command finishes what one that died left undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["catch_up", "following", "has_workspace", "moves_head"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _folder(git: GitRepository) -> Path:
+    return git.git_directory / "havasu"
+
+
+def has_workspace(git: GitRepository) -> bool:
+    """Whether tables are checked out in this work tree."""
+    # As `workspace.state` names it, which need not be loaded for this.
+    return (_folder(git) / "workspace.json").exists()
+
+
+def _mark(git: GitRepository) -> Path:
+    return _folder(git) / "workspace-behind"
+
+
+def moves_head(operation: _F) -> _F:
+    """Make a method of `Repo` bring the tables along once it has moved HEAD."""
+
+    @wraps(operation)
+    def moving(self: Any, *arguments: Any, **options: Any) -> Any:
+        with following(self.opened):
+            return operation(self, *arguments, **options)
+
+    return cast(_F, moving)
+
+
+@contextmanager
+def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
+    """Bring the tables, if any are checked out, along with HEAD after a block that moves it.
+
+    `discard` drops edits in tables that the new commit has otherwise.
+    """
+    if not has_workspace(repo.git):
+        yield
+        return
+    mark = _mark(repo.git)
+    with suppress(OSError):
+        mark.touch()
+    try:
+        yield
+    except HavasuError:
+        # Some operations move HEAD more than once, and stop on the way.
+        _follow(repo, mark, discard=False)
+        raise
+    _follow(repo, mark, discard=discard)
+
+
+def catch_up(repo: OpenRepo) -> None:
+    """Do what a command that died left undone."""
+    mark = _mark(repo.git)
+    if mark.exists() and has_workspace(repo.git):
+        _follow(repo, mark, discard=False)
+
+
+def _follow(repo: OpenRepo, mark: Path, *, discard: bool) -> None:
+    from havasu_vc.repo.checkouts import follow
+
+    try:
+        result = follow(repo, discard=discard)
+        mark.unlink(missing_ok=True)
+    except (HavasuError, OSError) as error:
+        repo.settings.note(
+            f"the tables stay as they were ({error}); `havasu-vc checkout` brings them along"
+        )
+        return
+    for note in result.notes:
+        repo.settings.note(note)
