@@ -28,6 +28,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
+from havasu_vc.history.across import changes_across
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -88,6 +89,9 @@ def row_changes(
     """
     if old is None and new is None:
         return
+    if any(each is not None and each.kind != "havasu" for each in (old, new)):
+        yield from changes_across(old, new, engine)
+        return
     before = old if old is not None else _emptied(new)
     after = new if new is not None else _emptied(old)
     if not isinstance(before, HavasuDataset) or not isinstance(after, HavasuDataset):
@@ -117,12 +121,15 @@ def _emptied(dataset: Dataset | None) -> HavasuDataset:
 
 def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
-    old, new = (engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves())
+    old, new, half_paired = (
+        engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()
+    )
     pairs = [
         task_of(
             pair_parts,
-            [old[part]] if old else [],
-            [new[part]] if new else [],
+            old[part : part + 1],
+            new[part : part + 1],
+            half_paired[part : part + 1],
             plan.old_schema,
             plan.new_schema,
         )

@@ -50,9 +50,14 @@ class MemoryDatasets:
         path: str = "parcels",
         hilbert: int | None = None,
     ) -> HavasuDataset:
-        """Return a dataset with these rows, in one file or more of an import."""
+        """Return a dataset with these rows, in one file or more of an import.
+
+        Along a Hilbert curve they stand as they are given.
+        """
         new = NewDataset(path, schema, table_uuid="00000000-test", meta={}, hilbert=hilbert)
-        batch = sort_by_key(batch_of(rows, schema), schema)
+        batch = batch_of(rows, schema)
+        if hilbert is None:
+            batch = sort_by_key(batch, schema)
         files = list(
             write_data_files(
                 [batch] if rows else [],

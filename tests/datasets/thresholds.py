@@ -5,13 +5,26 @@ from contextlib import contextmanager
 
 import pytest
 
-from havasu_vc.datasets.havasu import delete_writing, diff, edit, folding, intervals, writing
+from havasu_vc.datasets.havasu import (
+    aligning,
+    delete_writing,
+    diff,
+    edit,
+    folding,
+    intervals,
+    writing,
+)
 from havasu_vc.history import diff as history_diff
 
 
 @contextmanager
 def tiny_thresholds(
-    *, small_table: int = 0, most_deltas: int = 2, group_rows: int = 3, diffs: bool = False
+    *,
+    small_table: int = 0,
+    most_deltas: int = 2,
+    group_rows: int = 3,
+    diffs: bool = False,
+    task_bytes: int = 1,
 ) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edit, "SMALL_TABLE", small_table)
@@ -24,4 +37,6 @@ def tiny_thresholds(
             patch.setattr(diff, "SMALL_ROWS", 0)
             patch.setattr(diff, "SMALL_BYTES", 0)
             patch.setattr(intervals, "ROWS_A_TASK", 1)
+            patch.setattr(aligning, "SHARE", 1)
+            patch.setattr(aligning, "TASK_BYTES", task_bytes)
         yield

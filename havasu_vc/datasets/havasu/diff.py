@@ -4,19 +4,21 @@ Rows that may differ are those of data files on one side only, and those at posi
 that delete files take away on one side only. Nothing else is opened. A small diff is
 one task. A large one is cut into intervals of keys, each a task that reads the row
 groups whose range meets it, so that no rows are shuffled. Files that are not in key
-order are dealt out by key hash first (`DiffPlan.halves`), which takes an engine.
+order are compared where their row groups match (`aligning`), and the rest is dealt out
+by key hash first, which takes an engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.havasu.aligning import Alignment, align
 from havasu_vc.datasets.havasu.intervals import Interval, cut_intervals
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.locate import locate
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["DiffPlan", "plan_diff", "plan_rows"]
 
 PAIR = "havasu_vc.datasets.havasu.pieces:pair"
+DIFFERING = "havasu_vc.datasets.havasu.pieces:differing"
 ROWS = "havasu_vc.datasets.havasu.pieces:rows"
 ROWS_AT = "havasu_vc.datasets.havasu.kernels:rows_at"
 SMALL_ROWS = 1 << 18
@@ -59,6 +62,8 @@ class DiffPlan:
     """Intervals of keys that are one task each; one None for all in one task."""
     dealt: bool = False
     """Whether rows must be dealt out by key hash before they can be paired."""
+    alignment: Alignment | None = None
+    """How to compare them then."""
     unverified: tuple[str, ...] = ()
     """Delete files whose rows could not be compared with the data they delete."""
 
@@ -71,11 +76,17 @@ class DiffPlan:
             for interval in self.intervals
         ]
 
-    def halves(self) -> tuple[list[Task], list[Task]]:
-        """Return the tasks that yield the rows of each side, to be dealt out by `_key`."""
+    def halves(self) -> tuple[list[Task], list[Task], list[Task]]:
+        """Return tasks whose rows are to be dealt out by `_key`.
+
+        Some yield rows of the old side, some of the new, and some both, half paired.
+        """
+        found = self.alignment or Alignment((), self.old, self.new)
+        schemas = (self.old_schema, self.new_schema)
         return (
-            [Task(ROWS, (piece, self.old_schema, self.new_schema, False)) for piece in self.old],
-            [Task(ROWS, (piece, self.old_schema, self.new_schema, True)) for piece in self.new],
+            [Task(ROWS, (piece, *schemas, False)) for piece in found.old],
+            [Task(ROWS, (piece, *schemas, True)) for piece in found.new],
+            [Task(DIFFERING, (first, second, *schemas)) for first, second in found.matches],
         )
 
 
@@ -100,19 +111,12 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
         return plan
     ordered = all(_in_key_order(view, entries) for view, entries in ((old, gone), (new, come)))
     if not ordered or not same_key(old.schema, new.schema):
-        return DiffPlan(
-            old_pieces, new_pieces, old.schema, new.schema, dealt=True, unverified=plan.unverified
+        return replace(
+            plan, dealt=True, alignment=align(old, new, gone, come, (old_pieces, new_pieces))
         )
     files = [(piece.path, piece.count) for piece in pieces if isinstance(piece, FilePiece)]
     intervals = cut_intervals(files, new.key.fields[0].id)
-    return DiffPlan(
-        old_pieces,
-        new_pieces,
-        old.schema,
-        new.schema,
-        intervals=intervals,
-        unverified=plan.unverified,
-    )
+    return replace(plan, intervals=intervals)
 
 
 def _differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entry], list[Entry]]:

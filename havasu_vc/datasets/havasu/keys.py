@@ -92,6 +92,12 @@ class KeyCache:
         order = np.argsort(positions, kind="stable")
         return Found(which[order], positions[order], self.rows[index[order]])
 
+    def least(self, limit: int) -> tuple[Hashes, npt.NDArray[np.int64]]:
+        """Return the hashes below a limit and the positions of their keys: a fair sample."""
+        count = int(np.searchsorted(self.keys, np.uint64(limit), "left"))
+        self._check(np.arange(-(-min(count + 1, len(self.keys)) // _BLOCK)))
+        return np.array(self.keys[:count]), self.positions[:count].astype(np.int64)
+
     def check_all(self) -> None:
         """Raise `DamagedKeyCache` unless every number is what was written."""
         self._check(np.arange(-(-len(self.keys) // _BLOCK)))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows
@@ -15,11 +17,13 @@ from havasu_vc.datasets.havasu.intervals import Interval, groups_in
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions, one_batch, read_row_groups
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch, present_rows
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 
-__all__ = ["DeletedPiece", "FilePiece", "Piece", "pair", "rows"]
+__all__ = ["DeletedPiece", "FilePiece", "Piece", "differing", "pair", "pair_parts", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,13 @@ class FilePiece:
     """Rows, deleted ones included."""
     size: int
     """Bytes."""
+    groups: tuple[int, ...] | None = None
+    """The row groups that count; None for all."""
 
     def batches(self, schema: Schema, interval: Interval | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the columns of a schema."""
         deleted = deleted_positions(Path(self.path).name, self.deletes)
-        groups = None if interval is None else groups_in(self.path, interval)
+        groups = self.groups if interval is None else groups_in(self.path, interval)
         yield from read_row_groups(self.path, schema, groups=groups, deleted=deleted)
 
 
@@ -87,9 +93,7 @@ def _gathered(pieces: Sequence[Piece], schema: Schema, interval: Interval | None
         for piece in pieces
         for batch in piece.batches(schema, interval)
     ]
-    if not batches:
-        return pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
-    return one_batch(batches)
+    return _as_one(batches, schema) if not batches else one_batch(batches)
 
 
 @kernel
@@ -105,21 +109,62 @@ def rows(
 
 
 @kernel
-def pair_parts(
-    old: Sequence[object], new: Sequence[object], old_schema: Schema, new_schema: Schema
+def differing(
+    old: Sequence[Piece], new: Sequence[Piece], old_schema: Schema, new_schema: Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the changes between two parts that were dealt out by `_key`."""
-    sides: list[pa.RecordBatch] = []
-    for tasks, schema in ((old, old_schema), (new, new_schema)):
-        batches = [
-            batch.drop_columns(["_key"])
-            for task in tasks
-            if isinstance(task, Task)
-            for batch in run_task(task)
-        ]
-        target = arrow_schema(schema)
-        empty = pa.RecordBatch.from_pylist([], schema=target)
-        sides.append(one_batch([b.cast(target) for b in batches]) if batches else empty)
-    before, after = sides
-    for batch in pair_rows(before, after, old_schema, new_schema):
-        yield batch.data
+    """Yield the changes between pieces of two sides, and in a last column `_key` whose they are.
+
+    A row that seems to come or go may have its partner in other pieces.
+    """
+    before, after = _gathered(old, old_schema, None), _gathered(new, new_schema, None)
+    keyed = same_key(old_schema, new_schema)
+    for changes in pair_rows(before, after, old_schema, new_schema):
+        keys = np.empty(len(changes), np.uint64)
+        comes = changes.new.is_valid().to_numpy(zero_copy_only=False)
+        goes = present_rows(changes.old.filter(arrow_array(~comes)))
+        for where, found, schema in (
+            (comes, changes.new_rows(), new_schema),
+            (~comes, goes, old_schema),
+        ):
+            keys[where] = (
+                hash_keys(found, schema) if keyed else row_hashes(found, schema, new_schema)
+            )
+        yield changes.data.append_column("_key", arrow_array(keys))
+
+
+@kernel
+def pair_parts(
+    old: Sequence[object],
+    new: Sequence[object],
+    half_paired: Sequence[object],
+    old_schema: Schema,
+    new_schema: Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes between two parts that were dealt out by `_key`.
+
+    What is `half_paired` comes from `differing`: its updates are done.
+    """
+    befores, afters = list(_dealt(old)), list(_dealt(new))
+    for batch in _dealt(half_paired):
+        changes = ChangeBatch(batch)
+        stays, comes = changes.old.is_valid(), changes.new.is_valid()
+        befores.append(present_rows(changes.old.filter(pc.invert(comes))))
+        afters.append(present_rows(changes.new.filter(pc.invert(stays))))
+        yield batch.filter(pc.and_(stays, comes))
+    before, after = _as_one(befores, old_schema), _as_one(afters, new_schema)
+    for done in pair_rows(before, after, old_schema, new_schema):
+        yield done.data
+
+
+def _dealt(tasks: Sequence[object]) -> Iterator[pa.RecordBatch]:
+    for task in tasks:
+        if isinstance(task, Task):
+            for batch in run_task(task):
+                yield batch.drop_columns(["_key"])
+
+
+def _as_one(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.RecordBatch:
+    target = arrow_schema(schema)
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=target)
+    return one_batch([batch.cast(target) for batch in batches])
