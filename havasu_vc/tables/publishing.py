@@ -21,6 +21,7 @@ from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.formats.iceberg.manifest_lists import format_manifest_list
 from havasu_vc.formats.iceberg.manifests import format_manifest
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
+from havasu_vc.formats.iceberg.summaries import manifest_file_of
 from havasu_vc.formats.iceberg.values import (
     DataFileContent,
     Flavour,
@@ -29,13 +30,11 @@ from havasu_vc.formats.iceberg.values import (
     ManifestFile,
     MetadataLogEntry,
     Snapshot,
-    Status,
     TableMetadata,
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.tables.locations import Places
-from havasu_vc.tables.partitions import summarise
 from havasu_vc.tables.table import HINT, METADATA, Table, metadata_versions
 
 __all__ = ["publish", "write_manifest", "write_manifest_list"]
@@ -73,33 +72,16 @@ def write_manifest(
         format_version=version,
     )
     path = _write(location, f"{_digest(document)}-m.avro", document)
-    live = [each for each in entries if each.status is not Status.DELETED]
-    number = snapshot.sequence_number
-    files, rows = _counts(entries)
-    return ManifestFile(
+    return manifest_file_of(
+        entries,
         str(path),
         len(document),
-        spec_id,
-        content,
-        number,
-        min((number if e.sequence_number is None else e.sequence_number for e in live), default=0),
-        snapshot.snapshot_id,
-        files[Status.ADDED],
-        files[Status.EXISTING],
-        files[Status.DELETED],
-        rows[Status.ADDED],
-        rows[Status.EXISTING],
-        rows[Status.DELETED],
-        summarise((each.file for each in entries), spec, schema),
+        schema=schema,
+        spec=spec,
+        content=content,
+        sequence_number=snapshot.sequence_number,
+        snapshot_id=snapshot.snapshot_id,
     )
-
-
-def _counts(entries: Iterable[ManifestEntry]) -> tuple[dict[Status, int], dict[Status, int]]:
-    files, rows = dict.fromkeys(Status, 0), dict.fromkeys(Status, 0)
-    for each in entries:
-        files[each.status] += 1
-        rows[each.status] += each.file.record_count
-    return files, rows
 
 
 def _schema_for(sources: set[int], metadata: TableMetadata) -> tuple[int, Schema]:
