@@ -6,17 +6,19 @@ repo.workspace.check_out_to("/data/parcels", "v1.2", dataset="parcels")
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from havasu_vc.errors import UncommittedChangesError
-from havasu_vc.repo.following import has_workspace
+from havasu_vc.repo.following import following, has_workspace
 from havasu_vc.repo.opened import OpenRepo
 
 if TYPE_CHECKING:
+    from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.checkouts import Wish
-    from havasu_vc.repo.results import CheckoutResult
+    from havasu_vc.repo.results import CheckoutResult, CommitResult
+    from havasu_vc.repo.workspace_edits import WorkspaceChanges
     from havasu_vc.workspace.state import TableState, WorkspaceState
 
 __all__ = ["Workspace"]
@@ -55,13 +57,32 @@ class Workspace:
 
         return check_out(self._repo, wish or Wish(), discard=discard)
 
+    def check_out_to(
+        self, folder: str | Path, revision: str = "HEAD", **options: Any
+    ) -> CheckoutResult:
+        """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
+
+        Options: dataset (its table is the folder itself), flavour, copy, discard.
+        """
+        from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
+
+        return check_out_to(self._repo, Elsewhere(Path(folder), revision, **options))
+
     def edited(self) -> Mapping[str, TableState]:
-        """Return the tables that others wrote to since they were checked out, at a glance."""
+        """Return the tables with edits: those that others wrote to, if a row or column changed."""
         if not self.exists:
             return {}
         from havasu_vc.repo.checkouts import edited_tables
 
-        return edited_tables(self._repo)
+        found = edited_tables(self._repo)
+        if found:
+            from havasu_vc.repo.workspace_edits import without_changes
+
+            # A compaction is nothing to lose.
+            same = without_changes(self._repo, found)
+            self._repo.taken.update(same)
+            found = {path: table for path, table in found.items() if path not in same}
+        return found
 
     def require_no_loss(
         self,
@@ -94,3 +115,51 @@ class Workspace:
                     "`havasu-vc checkout --discard-changes` drops them",
                 ),
             )
+
+    # Edits
+
+    def changes(self) -> WorkspaceChanges | None:
+        """Return how much is edited in each table; None where there is no workspace."""
+        if not self.exists:
+            return None
+        from havasu_vc.repo.workspace_edits import workspace_changes
+
+        return workspace_changes(self._repo)
+
+    def diff(
+        self, revision: str | None = None, filters: Sequence[str] = ()
+    ) -> Iterator[DatasetDiff]:
+        """Yield how the tables differ from what was checked out, or from a revision."""
+        from havasu_vc.repo.workspace_edits import diff_workspace
+
+        return diff_workspace(self._repo, revision, filters)
+
+    def commit(
+        self,
+        datasets: Sequence[str] = (),
+        *,
+        message: str | None = None,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+    ) -> CommitResult:
+        """Commit the edits of all tables, or of some; the tables are at HEAD then."""
+        from havasu_vc.repo.workspace_edits import commit_edits_of
+
+        options = {"dry_run": dry_run, "allow_empty": allow_empty}
+        if dry_run:
+            return commit_edits_of(self._repo, datasets, message=message, **options)
+        try:
+            with following(self._repo):
+                return commit_edits_of(self._repo, datasets, message=message, **options)
+        finally:
+            self._repo.taken.clear()
+
+    def discard(self, datasets: Sequence[str] = ()) -> tuple[str, ...]:
+        """Drop the edits of all tables, or of some, and return which had any."""
+        from havasu_vc.repo.workspace_edits import discard_edits
+
+        try:
+            with following(self._repo):
+                return discard_edits(self._repo, datasets)
+        finally:
+            self._repo.taken.clear()

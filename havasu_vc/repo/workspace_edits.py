@@ -12,13 +12,14 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
     CorruptionError,
@@ -40,6 +41,7 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.revisions import Revision
+from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.counting import can_count, count_edits
 from havasu_vc.workspace.damage import check_linked, open_checked_out
@@ -54,8 +56,10 @@ __all__ = [
     "WorkspaceChanges",
     "commit_edits_of",
     "diff_workspace",
+    "discard_edits",
     "edited_tables",
     "require_workspace",
+    "without_changes",
     "workspace_changes",
 ]
 
@@ -207,6 +211,18 @@ def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
     return WorkspaceChanges(state.root, tables, tuple(problems), tuple(notes))
 
 
+def without_changes(repo: OpenRepo, tables: Mapping[str, TableState]) -> dict[str, int]:
+    """Return which tables were written to without changing a row, and the version read of each."""
+    state = require_workspace(repo)
+    found: dict[str, int] = {}
+    for path, known in tables.items():
+        with suppress(HavasuError):
+            table = read_table_edits(repo, state, known)
+            if table is not None and not _count(repo, table).total:
+                found[path] = table.version
+    return found
+
+
 def _moved(repo: OpenRepo, table: TableState) -> bool:
     """Whether HEAD has another version of the dataset than was checked out."""
     now = repo.folders(repo.head()).get(table.path)
@@ -265,7 +281,7 @@ def diff_workspace(
             folder = before.get(path)
             first = None if folder is None else repo.view(folder, old.name)
             if found is not None:
-                second: HavasuDataset | None = draft_view(repo, found)
+                second: Dataset | None = draft_view(repo, found)
             elif known is not None:
                 second = base_view(repo, known)
             else:
@@ -283,28 +299,18 @@ def diff_workspace(
     return filtered()
 
 
-def _same(first: HavasuDataset, second: HavasuDataset) -> bool:
+def _same(first: Dataset, second: Dataset) -> bool:
+    if not (isinstance(first, HavasuDataset) and isinstance(second, HavasuDataset)):
+        return False
     one, other = first.folder, second.folder
     return isinstance(one, TreeFolder) and isinstance(other, TreeFolder) and one.tree == other.tree
 
 
-def _diff(
-    repo: OpenRepo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
-) -> DatasetDiff:
+def _diff(repo: OpenRepo, path: str, old: Dataset | None, new: Dataset | None) -> DatasetDiff:
     size = sum(view.size for view in (old, new) if view is not None)
     return diff_datasets(
         path, old, new, lambda: repo.settings.open_engine(size), note=repo.settings.note
     )
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedEdits:
-    """A commit of edits, and the tables that it took them from."""
-
-    result: CommitResult
-    """The commit."""
-    tables: tuple[EditedTable, ...] = ()
-    """Tables whose edits are committed."""
 
 
 def commit_edits_of(
@@ -314,28 +320,33 @@ def commit_edits_of(
     message: str | None = None,
     dry_run: bool = False,
     allow_empty: bool = False,
-) -> CommittedEdits:
-    """Commit what was edited in the tables of all datasets, or of some."""
+) -> CommitResult:
+    """Commit what was edited in the tables of all datasets, or of some.
+
+    Tables whose edits the commit holds are noted in `repo.taken`, so that they may follow.
+    """
     require_calm(repo)
     state = require_workspace(repo)
     with Transaction(repo) as transaction:
-        tables: list[EditedTable] = []
+        looked_at: list[EditedTable] = []
         edits: list[TreeEdit] = []
         for path in _chosen(state, paths):
             found = read_table_edits(repo, state, state.tables[path], transaction.storage)
             if found is None:
                 continue
             edit = onto_head(repo, transaction, found)
-            if edit.blobs:
-                tables.append(found)
-                edits.append(edit)
+            looked_at.append(found)
+            edits += [edit] if edit.blobs else []
         if not edits and not allow_empty and not dry_run:
             raise NoChangesError("there is nothing to commit: no row and no column was edited")
         counts = {edit.path: edit.counts for edit in edits}
         commit = None
         if not dry_run and (edits or allow_empty):
             commit = transaction.commit(edits, message or _message(edits))
-    return CommittedEdits(CommitResult(commit, repo.head_branch, counts), tuple(tables))
+    if commit is not None:
+        # What was read is in HEAD now; what is written to a table meanwhile is not.
+        repo.taken.update((table.path, table.version) for table in looked_at)
+    return CommitResult(commit, repo.head_branch, counts)
 
 
 def _message(edits: Sequence[TreeEdit]) -> str:
@@ -383,3 +394,21 @@ def _revision(repo: OpenRepo, table: EditedTable) -> Revision:
             "is not in the repository any more",
             hints=("fetch it again, from where it was pushed to",),
         ) from error
+
+
+def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:
+    """Note in `repo.taken` that the edits of tables may go, and return which have some.
+
+    A table that cannot be read, or that is gone, is made anew as well.
+    """
+    state = require_workspace(repo)
+    found = []
+    for path in _chosen(state, paths):
+        location, known = state.location(path), state.tables[path]
+        condition, _ = condition_of(location, known)
+        if condition is Condition.CLEAN:
+            continue
+        found.append(path)
+        with suppress(HavasuError):
+            repo.taken[path] = read_table(location).version
+    return tuple(found)
