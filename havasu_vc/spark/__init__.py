@@ -1,1 +1,7 @@
 """What a user of Spark imports: read datasets as data frames, query checkouts with SQL."""
+
+from havasu_vc.spark.changing import changes, history
+from havasu_vc.spark.reading import read, register
+from havasu_vc.spark.session import session
+
+__all__ = ["changes", "history", "read", "register", "session"]

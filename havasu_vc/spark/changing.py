@@ -1,0 +1,228 @@
+"""What changed, as data frames: between two revisions, or commit by commit.
+
+The tasks of a diff run in Spark's Python workers, and their rows stay with Spark: the
+driver plans and holds no row. Rows of both sides are shown in the columns of one version,
+the newer one, matched by field id.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.session import is_local_master
+from havasu_vc.engine.spark import SparkEngine
+from havasu_vc.errors import DatasetNotFoundError
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch, present_rows
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import run_task
+from havasu_vc.repo import Repo
+from havasu_vc.spark.frames import frame_of
+from havasu_vc.spark.physical import spark_schema
+from havasu_vc.spark.pieces import (
+    LARGE_BYTES,
+    Piece,
+    commit_piece,
+    difference_tasks,
+    havasu_view,
+    view_of,
+)
+from havasu_vc.spark.reading import opened
+from havasu_vc.spark.rows import shown_rows
+from havasu_vc.store.commits import Commit, read_commit
+from havasu_vc.store.log import commits
+from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.trees import find_entry
+
+__all__ = ["CHANGE_TYPE", "changes", "history"]
+
+CHANGE_TYPE = "_change_type"
+"""The column that says what happened to a row, as Iceberg calls it."""
+
+_LABELS = T.StructType(
+    [
+        T.StructField("commit", T.StringType()),
+        T.StructField("time", T.TimestampType()),
+        T.StructField("author", T.StringType()),
+    ]
+)
+_ARROW_LABELS = (pa.string(), pa.timestamp("us", "UTC"), pa.string())
+Shape = Callable[[ChangeBatch, Piece, Schema], pa.RecordBatch]
+
+
+def changes(
+    spark: SparkSession,
+    repo: Repo | str | Path,
+    dataset: str,
+    revisions: str = "HEAD^...HEAD",
+) -> DataFrame:
+    """Return the rows that differ between two revisions, as a changelog.
+
+    `_change_type` is INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER, and the other columns
+    are those of the newer revision. An update is two rows.
+    """
+    source = opened(repo)
+    ends = resolve_range(source.git, revisions)
+    old, new = (_view(source, dataset, end) for end in (ends.old, ends.new))
+    shown = new or old
+    if shown is None:
+        raise DatasetNotFoundError(dataset, revisions)
+    tasks = difference_tasks(old, new, _engine(spark, source))
+    schemas = (old or shown).schema, (new or shown).schema
+    pieces = [Piece(task, *schemas) for task in tasks]
+    fields = [T.StructField(CHANGE_TYPE, T.StringType()), *spark_schema(shown.schema)]
+    return _frame(spark, pieces, shown.schema, T.StructType(fields), _as_changelog)
+
+
+def history(
+    spark: SparkSession, repo: Repo | str | Path, dataset: str, ref: str = "HEAD"
+) -> DataFrame:
+    """Return every row change of every commit that a revision reaches.
+
+    Columns are `commit`, `time`, `author`, `_change_type` (INSERT, UPDATE or DELETE), and
+    the row before and after as `old` and `new`. Commits that only rewrote files changed no
+    row. A merge brings in what commits of the other branch did, which are there themselves.
+    """
+    source = opened(repo)
+    view = havasu_view(source.dataset(dataset, ref))
+    start = source.resolve(ref)
+    engine = _engine(spark, source)
+    pieces = [
+        piece
+        for commit in commits(source.git, start.commit or "")
+        if len(commit.parents) < 2
+        for piece in _pieces_of(source, view.path, commit, engine)
+    ]
+    row = spark_schema(view.schema)
+    fields = [*_LABELS, T.StructField(CHANGE_TYPE, T.StringType())]
+    fields += [T.StructField("old", row), T.StructField("new", row)]
+    return _frame(spark, pieces, view.schema, T.StructType(fields), _as_history)
+
+
+def _view(repo: Repo, dataset: str, end: Revision) -> HavasuDataset | None:
+    folder = repo.folders(end).get(dataset.strip("/"))
+    if folder is None:
+        return None
+    view = havasu_view(repo.opened.view(folder, end.name))
+    view.check_guard()
+    return view
+
+
+def _pieces_of(repo: Repo, path: str, commit: Commit, engine: SparkEngine) -> Iterator[Piece]:
+    """Yield what one commit is worked on by: a task for a small one, many for a large one."""
+    objects = repo.git.objects
+    parents = [read_commit(objects, each).tree for each in commit.parents if objects.has(each)]
+    found = [find_entry(objects, tree, f"{path}/{HAVASU_MARKER}") for tree in parents]
+    now = find_entry(objects, commit.tree, f"{path}/{HAVASU_MARKER}")
+    before = found[0].id if found and found[0] is not None else None
+    after = None if now is None else now.id
+    if before == after:
+        return
+    author = f"{commit.author.name} <{commit.author.email}>"
+    moment = datetime.datetime.fromtimestamp(commit.author.time, datetime.UTC)
+    labels = (commit.id, moment, author)
+    old, new = (view_of(repo.opened, path, tree) for tree in (before, after))
+    schemas = [view.schema for view in (old, new) if view is not None]
+    sizes = [0 if view is None else view.size for view in (old, new)]
+    if abs(sizes[1] - sizes[0]) > LARGE_BYTES:
+        tasks = difference_tasks(old, new, engine)
+    else:
+        tasks = [commit_piece(repo.opened, path, (before, after))]
+    for task in tasks:
+        yield Piece(task, schemas[0], schemas[-1], labels)
+
+
+_engines: dict[tuple[str, str], SparkEngine] = {}
+
+
+def _engine(spark: SparkSession, repo: Repo) -> SparkEngine:
+    """Return an engine on a session, whose scratch folder stays as long as frames may need it."""
+    context = spark.sparkContext
+    place = (context.applicationId, str(repo.git.data_folder))
+    if place not in _engines:
+        shared = None
+        if not is_local_master(str(context.master)):
+            # Executors see the repository, so they see this.
+            shared = repo.git.data_folder / "staging" / "spark"
+            shared.mkdir(parents=True, exist_ok=True)
+        _engines[place] = SparkEngine(spark, scratch=shared)
+        atexit.register(_engines[place].close)
+    return _engines[place]
+
+
+def _frame(
+    spark: SparkSession, pieces: Sequence[Piece], schema: Schema, shown: T.StructType, shape: Shape
+) -> DataFrame:
+    def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
+        for batch in run_task(piece.task):
+            if batch.num_rows:
+                yield shape(ChangeBatch(batch), piece, schema)
+
+    return frame_of(spark, pieces, rows_of, shown)
+
+
+def _as_changelog(batch: ChangeBatch, piece: Piece, schema: Schema) -> pa.RecordBatch:
+    """Return changes as rows, each old one right before the new one that takes its place."""
+    old = _rows_of(batch.old, piece.old_schema, schema)
+    new = _rows_of(batch.new, piece.new_schema, schema)
+    leaves = batch.old.is_valid().to_numpy(zero_copy_only=False)
+    comes = batch.new.is_valid().to_numpy(zero_copy_only=False)
+    both = leaves & comes
+    kinds = np.concatenate(
+        [
+            np.where(both, "UPDATE_BEFORE", "DELETE")[leaves],
+            np.where(both, "UPDATE_AFTER", "INSERT")[comes],
+        ]
+    )
+    places = np.concatenate([np.flatnonzero(leaves) * 2, np.flatnonzero(comes) * 2 + 1])
+    order = pa.array(np.argsort(places, kind="stable"))
+    together = pa.Table.from_batches([old, new]).combine_chunks().take(order)
+    columns = [pa.array(kinds, pa.string()).take(order)]
+    columns += [column.combine_chunks() for column in together.columns]
+    return pa.RecordBatch.from_arrays(columns, [CHANGE_TYPE, *schema.names])
+
+
+def _as_history(batch: ChangeBatch, piece: Piece, schema: Schema) -> pa.RecordBatch:
+    kinds = pc.if_else(
+        batch.old.is_null(), "INSERT", pc.if_else(batch.new.is_null(), "DELETE", "UPDATE")
+    )
+    labels = [
+        pa.repeat(pa.scalar(value, type_), len(batch))
+        for value, type_ in zip(piece.labels, _ARROW_LABELS, strict=True)
+    ]
+    sides = [
+        _side_of(batch.old, piece.old_schema, schema),
+        _side_of(batch.new, piece.new_schema, schema),
+    ]
+    names = [*_LABELS.names, CHANGE_TYPE, "old", "new"]
+    return pa.RecordBatch.from_arrays([*labels, kinds, *sides], names)
+
+
+def _rows_of(side: pa.StructArray, given: Schema, schema: Schema) -> pa.RecordBatch:
+    """Return the rows of one side, in the columns of a schema as Spark shows them."""
+    target = arrow_schema(given)
+    rows = present_rows(side)
+    rows = pa.RecordBatch.from_arrays(rows.columns, schema=target)
+    return shown_rows(plan_projection(target, schema, "a change").apply(rows), schema)
+
+
+def _side_of(side: pa.StructArray, given: Schema, schema: Schema) -> pa.StructArray:
+    rows = _rows_of(side, given, schema)
+    packed = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
+    if not side.null_count:
+        return packed
+    there = side.is_valid().to_numpy(zero_copy_only=False)
+    places = np.where(there, np.cumsum(there) - 1, 0)
+    return packed.take(pa.array(places, mask=~there))

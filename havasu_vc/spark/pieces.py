@@ -1,0 +1,127 @@
+"""Pieces of a history that executors work on: tasks, and what their rows are shown as.
+
+A commit's changes are planned where they are read, so that the driver walks commits and
+nothing else. Only what is large is planned in the driver, to be cut into many tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import pyarrow as pa
+
+from havasu_vc.datasets.havasu.diff import plan_diff
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.history.diff import PARTS, row_changes
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch, struct_of
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.settings import Settings
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import DatasetFolder
+
+__all__ = ["Piece", "commit_piece", "difference_tasks", "havasu_view"]
+
+PAIR_PARTS = "havasu_vc.datasets.havasu.pieces:pair_parts"
+LARGE_BYTES = 64 * 1024 * 1024
+"""What one task may read of a commit; more is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A task that yields changes, and whose they are."""
+
+    task: Task
+    """Yields change batches."""
+    old_schema: Schema
+    """Columns of the rows before."""
+    new_schema: Schema
+    """Columns of the rows after."""
+    labels: tuple[object, ...] = field(default=())
+    """Values that stand beside each row: commit, time, author."""
+
+
+def difference_tasks(
+    old: HavasuDataset | None, new: HavasuDataset | None, engine: Engine
+) -> list[Task]:
+    """Return tasks that together yield the changes between two versions, in no order.
+
+    Rows that no order of files pairs are dealt out by the engine first, into its scratch
+    folder; the tasks read them there.
+    """
+    if old is None or new is None:
+        there = old or new
+        scans = [] if there is None else there.scan()
+        return [task_of(one_sided, scan, _schema_of(there), new is not None) for scan in scans]
+    plan = plan_diff(old, new)
+    if not plan.dealt:
+        return plan.tasks()
+    dealt = [engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()]
+    schemas = (plan.old_schema, plan.new_schema)
+    return [
+        Task(PAIR_PARTS, (*(half[part : part + 1] for half in dealt), *schemas))
+        for part in range(PARTS)
+    ]
+
+
+def _schema_of(view: HavasuDataset | None) -> Schema:
+    assert view is not None
+    return view.schema
+
+
+@kernel
+def one_sided(task: Task, schema: Schema, is_new: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task as changes: all inserted, or all deleted."""
+    nothing = pa.struct(list(arrow_schema(schema)))
+    for batch in run_task(task):
+        rows, none = struct_of(batch), pa.nulls(batch.num_rows, nothing)
+        sides = (none, rows) if is_new else (rows, none)
+        yield ChangeBatch.from_structs(*sides).data
+
+
+def commit_piece(repo: OpenRepo, path: str, trees: tuple[str | None, str | None]) -> Task:
+    """Return the task that yields what a commit changed, given the dataset's trees."""
+    return task_of(commit_changes, str(repo.git.git_directory), path, *trees)
+
+
+@kernel
+def commit_changes(
+    directory: str, path: str, old: str | None, new: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes between two trees of a dataset, in a repository by its directory."""
+    repo = _open(directory)
+    before, after = (view_of(repo, path, tree) for tree in (old, new))
+    with LocalEngine(threads=1) as engine:
+        for batch in row_changes(before, after, engine):
+            yield batch.data
+
+
+@lru_cache(maxsize=4)
+def _open(directory: str) -> OpenRepo:
+    return OpenRepo(GitRepository.open(directory), Settings())
+
+
+def view_of(repo: OpenRepo, path: str, tree: str | None) -> HavasuDataset | None:
+    """Return the dataset whose internals are a tree."""
+    if tree is None:
+        return None
+    return havasu_view(repo.view(DatasetFolder(path, HAVASU_MARKER, tree, tree), tree[:10]))
+
+
+def havasu_view(view: object) -> HavasuDataset:
+    """Return a view that is of a Havasu dataset; raises for other kinds."""
+    if isinstance(view, HavasuDataset):
+        return view
+    raise NotYetSupportedError(
+        f"the changes of {getattr(view, 'path', 'this')} are not read by Spark yet: "
+        "it is no Havasu dataset",
+        hints=("`havasu-vc diff` and `Repo.diff` read them",),
+    )

@@ -1,0 +1,287 @@
+"""Datasets as data frames, at any revision, read by Spark itself and without a jar.
+
+The driver plans from entries: files that cannot hold a matching row are left out, the
+others are grouped by how their columns are read, each group is one scan of Spark's own
+Parquet reader, and their union is the dataset. Files with deleted rows are scanned apart
+from the others, and a broadcast join on size and position leaves these rows out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, live_files
+from havasu_vc.datasets.havasu.parquet import open_parquet
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.formats.havasu.entry import Origin
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, run_task
+from havasu_vc.repo import Repo
+from havasu_vc.spark.frames import frame_of
+from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
+from havasu_vc.spark.rows import shown_rows
+from havasu_vc.spark.spatial import exact_filter, spatial_tests
+
+__all__ = ["read", "register", "view_name"]
+
+_POSITION_BITS = 33
+"""Rows of a file number less than 2^33, so a file's size fits beside a position."""
+_SIZES = 1 << 30
+_MOST_BROADCAST = 4_000_000
+"""Deleted rows up to which they are sent to every executor."""
+
+
+def read(
+    spark: SparkSession,
+    repo: Repo | str | Path,
+    dataset: str,
+    ref: str = "HEAD",
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | Column | Mapping[str, Any] | None = None,
+    geometry: str | None = None,
+    **windows: Any,
+) -> DataFrame:
+    """Return the rows of a dataset at a revision.
+
+    `where` is a condition in SQL, a column, or values by column name: one value, or a pair
+    of the least and the greatest, None for no limit. `intersects`, `within` and `contains`
+    each give a window that rows must match: a shapely geometry, WKT, GeoJSON, WKB, or
+    (xmin, ymin, xmax, ymax), in the coordinates of the column `geometry`, by default the
+    first one of the dataset.
+    """
+    view: Dataset = opened(repo).dataset(dataset, ref)
+    names = tuple(columns) if columns is not None else view.schema.names
+    _check_columns(names, view)
+    tests = spatial_tests(view.schema, geometry, windows)
+    wanted = where if isinstance(where, Mapping) else {}
+    ranges = {name: _range(value) for name, value in wanted.items()}
+    _check_columns(tuple(ranges), view)
+    by_id = {view.schema.by_name[name].id: value for name, value in ranges.items()}
+    needed = _needed(view, names, ranges, tests, where)
+    if isinstance(view, HavasuDataset):
+        frame = _union(spark, view, live_files(view, ranges=by_id, tests=tests), needed)
+    else:
+        frame = _scanned(spark, view, needed)
+    for name, each in ranges.items():
+        frame = _within_range(frame, _quoted(name), each)
+    if where is not None and not isinstance(where, Mapping):
+        frame = _where(frame, where)
+    for test in tests:
+        frame = exact_filter(frame, view.schema.by_id[test.column], test)
+    return frame.select(*(_quoted(name) for name in names))
+
+
+def register(
+    spark: SparkSession,
+    repo: Repo | str | Path,
+    ref: str = "HEAD",
+    *,
+    prefix: str = "",
+) -> dict[str, str]:
+    """Make every dataset a temporary view, and return the names of the views by dataset.
+
+    A view is called as its dataset, with `_` for whatever SQL would want quoted: `nz/roads`
+    is `nz_roads`. Two that would be called alike get `_2` and so on.
+    """
+    source = opened(repo)
+    names: dict[str, str] = {}
+    for path in source.datasets(ref):
+        name = view_name(path, prefix, set(names.values()))
+        read(spark, source, path, ref).createOrReplaceTempView(name)
+        names[path] = name
+    return names
+
+
+def view_name(path: str, prefix: str = "", taken: set[str] | None = None) -> str:
+    """Return what the view of a dataset is called.
+
+    >>> view_name("nz/road-sections"), view_name("nz/roads", taken={"nz_roads"})
+    ('nz_road_sections', 'nz_roads_2')
+    """
+    plain = re.sub(r"\W", "_", prefix + path)
+    name = first = plain if not plain[:1].isdigit() else f"_{plain}"
+    number = 2
+    lowered = {each.lower() for each in taken or ()}
+    while name.lower() in lowered:
+        name, number = f"{first}_{number}", number + 1
+    return name
+
+
+def opened(repo: Repo | str | Path) -> Repo:
+    """Return a repository that is given as one or by its path."""
+    return repo if isinstance(repo, Repo) else Repo.open(repo)
+
+
+def _check_columns(names: Sequence[str], view: Dataset) -> None:
+    for name in names:
+        if name not in view.schema.by_name:
+            raise InvalidArgumentError(
+                f"{view.path} has no column {name!r}",
+                hints=(f"its columns are {', '.join(view.schema.names)}",),
+            )
+
+
+def _needed(
+    view: Dataset,
+    names: Sequence[str],
+    ranges: Mapping[str, Range],
+    tests: Sequence[SpatialTest],
+    where: object,
+) -> Schema:
+    """Return the columns to plan for; Spark reads of them what the query uses."""
+    if where is not None and not isinstance(where, Mapping):
+        return view.schema
+    used = {*names, *ranges, *(view.schema.by_id[test.column].name for test in tests)}
+    return view.schema.select(tuple(name for name in view.schema.names if name in used))
+
+
+def _union(
+    spark: SparkSession, view: HavasuDataset, files: Sequence[LiveFile], schema: Schema
+) -> DataFrame:
+    shown = spark_schema(schema)
+    parts = [
+        _scan(spark, columns, [files[number] for number in numbers], schema, deletes=deletes)
+        for columns, numbers in grouped(_file_columns(view, each, schema) for each in files)
+        for deletes, numbers in _apart(files, numbers)
+    ]
+    if not parts:
+        return spark.createDataFrame([], shown)
+    return reduce(DataFrame.union, parts)
+
+
+def _scanned(spark: SparkSession, view: Dataset, schema: Schema) -> DataFrame:
+    """Return the rows of a dataset that is no Parquet, read by our own tasks."""
+
+    def rows_of(task: Task) -> Iterator[pa.RecordBatch]:
+        for batch in run_task(task):
+            yield shown_rows(batch, schema)
+
+    return frame_of(spark, view.scan(schema.names), rows_of, spark_schema(schema))
+
+
+def _apart(files: Sequence[LiveFile], numbers: Sequence[int]) -> Iterator[tuple[bool, list[int]]]:
+    """Yield files without deletes, then those with, so that sizes tell the latter apart."""
+    clean = [number for number in numbers if not files[number].deletes]
+    if clean:
+        yield False, clean
+    rounds: list[dict[int, int]] = []
+    for number in numbers:
+        if files[number].deletes:
+            size = files[number].entry.size % _SIZES
+            free = next((each for each in rounds if size not in each), None)
+            if free is None:
+                rounds.append(free := {})
+            free[size] = number
+    for each in rounds:
+        yield True, list(each.values())
+
+
+def _file_columns(view: HavasuDataset, file: LiveFile, schema: Schema) -> FileColumns:
+    entry = file.entry
+    if entry.origin is Origin.FOREIGN:
+        # What others write they name as they like: the file itself must say.
+        with open_parquet(file.path) as opened_file:
+            return file_columns(opened_file.schema_arrow, schema.fields, entry.file)
+    stored = arrow_schema(view.past_schema(entry.schema), physical=True)
+    return file_columns(stored, schema.fields, entry.file)
+
+
+def _scan(
+    spark: SparkSession,
+    columns: FileColumns,
+    files: Sequence[LiveFile],
+    schema: Schema,
+    *,
+    deletes: bool,
+) -> DataFrame:
+    frame = _parquet(spark, columns.read_schema, [file.path for file in files])
+    if not deletes:
+        return frame.select(*columns.columns(schema.fields))
+    meta = frame.metadataColumn("_metadata")
+    place = F.shiftleft(meta.getField("file_size") % _SIZES, _POSITION_BITS)
+    key = place.bitwiseOR(meta.getField("row_index"))
+    name = "_havasu_place"
+    live = frame.withColumn(name, key).join(_deleted(spark, files, name), name, "left_anti")
+    return live.select(*columns.columns(schema.fields))
+
+
+def _deleted(spark: SparkSession, files: Sequence[LiveFile], name: str) -> DataFrame:
+    """Return where deleted rows are, one number each, read from our delete files."""
+    paths = sorted({path for file in files for path in file.deletes})
+    names = [file.entry.file for file in files]
+    sizes = [file.entry.size % _SIZES for file in files]
+    size = spark.createDataFrame(pa.table({"file": names, "size": sizes}))
+    positions = _parquet(spark, "file string, pos long", paths).join(F.broadcast(size), "file")
+    found = positions.select(
+        F.shiftleft("size", _POSITION_BITS).bitwiseOR(F.col("pos")).alias(name)
+    )
+    few = sum(file.deleted for file in files) <= _MOST_BROADCAST
+    return F.broadcast(found) if few else found
+
+
+def _parquet(spark: SparkSession, schema: Any, paths: Sequence[str]) -> DataFrame:
+    with _listed_here(spark, len(paths)):
+        reader = spark.read.schema(schema).option("__globPaths__", "false")
+        return reader.parquet(*(Path(path).as_uri() for path in paths))
+
+
+@contextmanager
+def _listed_here(spark: SparkSession, count: int) -> Iterator[None]:
+    """Let the driver look at the files: a Spark job to do so takes ten times as long."""
+    name = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = spark.conf.get(name, None)
+    if before is not None and int(before) >= count:
+        yield
+        return
+    spark.conf.set(name, str(count))
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
+
+
+def _range(value: Any) -> Range:
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            raise InvalidArgumentError(
+                f"a range is a pair of the least and the greatest value, not {value!r}"
+            )
+        return Range(*value)
+    return Range(value, value)
+
+
+def _within_range(frame: DataFrame, name: str, wanted: Range) -> DataFrame:
+    if wanted.low is not None:
+        frame = frame.where(F.col(name) >= F.lit(wanted.low))
+    if wanted.high is not None:
+        frame = frame.where(F.col(name) <= F.lit(wanted.high))
+    return frame
+
+
+def _where(frame: DataFrame, condition: str | Column) -> DataFrame:
+    try:
+        return frame.where(condition)
+    except (AnalysisException, ParseException) as error:
+        line = str(error).strip().splitlines()[0]
+        raise InvalidArgumentError(f"the condition cannot be understood: {line}") from error
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
