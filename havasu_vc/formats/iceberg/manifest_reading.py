@@ -226,8 +226,9 @@ class _PartitionField:
 
 def partition_reader(schema: Any, ids: tuple[int, ...]) -> PartitionReader:
     """Return what turns partition records into Python values; `ids` are the spec's."""
+    named: dict[str, dict[str, Any]] = {}
     fields = [
-        _partition_field(field, ids[index] if index < len(ids) else None)
+        _partition_field(field, ids[index] if index < len(ids) else None, named)
         for index, field in enumerate(_partition_fields(schema))
     ]
     known = [field for field in fields if field is not None]
@@ -259,7 +260,9 @@ def _partition_fields(schema: Any) -> list[dict[str, Any]]:
     return [field for field in schema.get("fields", []) if isinstance(field, dict)]
 
 
-def _partition_field(field: dict[str, Any], spec_id: int | None) -> _PartitionField | None:
+def _partition_field(
+    field: dict[str, Any], spec_id: int | None, named: dict[str, dict[str, Any]]
+) -> _PartitionField | None:
     given = field.get("field-id")
     key: int | str = given if isinstance(given, int) else str(field.get("name"))
     number = given if isinstance(given, int) else spec_id
@@ -268,8 +271,13 @@ def _partition_field(field: dict[str, Any], spec_id: int | None) -> _PartitionFi
     type_ = field.get("type")
     if isinstance(type_, list):
         type_ = next((branch for branch in type_ if branch != "null"), None)
+    if isinstance(type_, str):
+        # A type of the same name was declared by an earlier field.
+        type_ = named.get(type_)
     if not isinstance(type_, dict):
         return _PartitionField(key, number, None)
+    if isinstance(name := type_.get("name"), str):
+        named[name] = type_
     base = type_.get("type")
     match type_.get("logicalType"):
         case "date" if base == "int":
