@@ -28,7 +28,6 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
-from havasu_vc.history.across import changes_across
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -90,6 +89,8 @@ def row_changes(
     if old is None and new is None:
         return
     if any(each is not None and each.kind != "havasu" for each in (old, new)):
+        from havasu_vc.history.across import changes_across
+
         yield from changes_across(old, new, engine)
         return
     before = old if old is not None else _emptied(new)

@@ -28,7 +28,6 @@ from havasu_vc.errors import (
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
@@ -188,6 +187,8 @@ class Transaction:
             )
 
     def _rebased(self, edits: Sequence[TreeEdit], old: Head, new: Head) -> list[TreeEdit]:
+        from havasu_vc.repo.rebasing import rebase_edits
+
         revisions = [self._repo.resolve(head.commit or "[EMPTY]") for head in (old, new)]
         return rebase_edits(self._repo, self.storage, edits, revisions[0], revisions[1])
 

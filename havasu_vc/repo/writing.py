@@ -21,7 +21,6 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel, task_of
 from havasu_vc.repo.edits import aligned, commit_edits
-from havasu_vc.repo.imports import replacement
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 
@@ -47,6 +46,8 @@ def write_rows(
 
     def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
         if mode == "overwrite":
+            from havasu_vc.repo.imports import replacement
+
             whole = _whole(table, view.schema)
             tasks = [task_of(given, batch) for batch in whole.to_batches(BATCH_ROWS)]
             return replacement(view, tasks, view.schema, {}, engine, whole.nbytes)

@@ -164,7 +164,8 @@ def open_key_cache(path: Path) -> KeyCache | None:
     try:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size > _SMALL:
-                mapped: npt.NDArray[np.uint8] = np.memmap(file, np.uint8, "r")
+                # A plain view of the map: memmap's own slices take long to make.
+                mapped = np.asarray(np.memmap(file, np.uint8, "r"))
             else:
                 mapped = np.frombuffer(file.read(), np.uint8)
     except (FileNotFoundError, ValueError):

@@ -8,6 +8,7 @@ that nobody above has to think of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection, rows_only
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
@@ -29,6 +31,8 @@ Positions = npt.NDArray[np.int64]
 """Rows of one file, counted from 0, ascending."""
 
 BATCH_ROWS = 1 << 16
+MOST_THREADS = 8
+"""Row groups that are in memory at once when they are read side by side."""
 
 
 @contextmanager
@@ -112,23 +116,36 @@ def read_rows(
 ) -> pa.RecordBatch:
     """Return rows by position (ascending), reading only the row groups that hold them.
 
-    `threads` decodes columns side by side, for callers that are not one of many tasks.
+    `threads` reads row groups side by side, for callers that are not one of many tasks.
     """
     with open_parquet(path) as file:
         plan = plan_projection(file.schema_arrow, schema, Path(path).name)
         starts = row_group_starts(file)
-        if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
-            raise CorruptDataFileError(Path(path).name, "a position is outside the file")
+    if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
+        raise CorruptDataFileError(Path(path).name, "a position is outside the file")
+    groups = np.searchsorted(starts, positions, "right") - 1
+    chosen = distinct(groups)
+
+    def read(some: npt.NDArray[np.int64]) -> list[pa.RecordBatch]:
         pieces: list[pa.RecordBatch] = []
-        groups = np.searchsorted(starts, positions, "right") - 1
-        for group in distinct(groups):
-            table = file.read_row_group(int(group), columns=list(plan.names), use_threads=threads)
-            wanted = positions[groups == group] - starts[group]
-            taken = table.take(pa.array(wanted)).combine_chunks()
-            pieces.extend(plan.apply(batch) for batch in taken.to_batches())
-        if not pieces:
-            return pa.RecordBatch.from_pylist([], schema=plan.target)
-        return one_batch(pieces)
+        with open_parquet(path) as file:
+            for group in some.tolist():
+                table = file.read_row_group(group, columns=list(plan.names), use_threads=False)
+                wanted = positions[groups == group] - starts[group]
+                taken = table.take(arrow_array(wanted)).combine_chunks()
+                pieces.extend(plan.apply(batch) for batch in taken.to_batches())
+        return pieces
+
+    count = min(pa.cpu_count(), MOST_THREADS, len(chosen)) if threads else 1
+    if count <= 1:
+        pieces = read(chosen)
+    else:
+        with ThreadPoolExecutor(count) as pool:
+            shares = pool.map(read, np.array_split(chosen, count))
+            pieces = [piece for share in shares for piece in share]
+    if not pieces:
+        return pa.RecordBatch.from_pylist([], schema=plan.target)
+    return one_batch(pieces)
 
 
 def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
