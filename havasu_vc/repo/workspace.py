@@ -154,11 +154,13 @@ class Workspace:
         finally:
             self._repo.taken.clear()
 
-    def discard(self, datasets: Sequence[str] = ()) -> tuple[str, ...]:
+    def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""
         from havasu_vc.repo.workspace_edits import discard_edits
 
         try:
+            if dry_run:
+                return discard_edits(self._repo, datasets)
             with following(self._repo):
                 return discard_edits(self._repo, datasets)
         finally:

@@ -114,7 +114,12 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
     elif not status.changes.has_changes:
         lines.append("Nothing to commit, working copy clean")
     else:
-        lines += ["Changes in working copy:", '  (use "havasu-vc commit" to commit)', ""]
+        lines += [
+            "Changes in working copy:",
+            '  (use "havasu-vc commit" to commit)',
+            '  (use "havasu-vc restore" to discard changes)',
+            "",
+        ]
         lines += summary_lines(status.changes)
     return "\n".join(lines) + "\n"
 

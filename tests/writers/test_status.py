@@ -50,6 +50,7 @@ def test_text() -> None:
         "",
         "Changes in working copy:",
         '  (use "havasu-vc commit" to commit)',
+        '  (use "havasu-vc restore" to discard changes)',
         "",
         "  roads:",
         "    meta:",

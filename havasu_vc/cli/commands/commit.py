@@ -14,24 +14,26 @@ from havasu_vc.cli.editor import can_edit, edit_message
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, message_options
 from havasu_vc.cli.results import commit_json, tell_commit
-from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.errors import NoChangesError, StateError
+from havasu_vc.repo import CommitResult
 
 __all__ = ["command"]
 
 
 @click.command("commit", cls=Command)
+@click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
 @click.option(
     "--from",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The file with the edits: a GeoPackage of `checkout --as`, or a Parquet copy.",
+    help="Take the edits from a file: a GeoPackage of `checkout --as`, or a Parquet copy.",
 )
 @click.option(
     "--dataset",
     metavar="DATASET",
     shell_complete=complete_datasets,
-    help="The dataset that FILE is a copy of, where FILE does not know itself.",
+    help="With --from, the dataset that FILE is a copy of, where FILE does not know itself.",
 )
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
@@ -41,6 +43,7 @@ __all__ = ["command"]
 @click.pass_obj
 def command(
     invocation: Invocation,
+    datasets: tuple[str, ...],
     file: Path | None,
     dataset: str | None,
     messages: tuple[str, ...],
@@ -49,30 +52,52 @@ def command(
     allow_empty: bool,
     output_format: str,
 ) -> None:
-    """Commit edits that were made in FILE.
+    """Commit what was edited in the workspace, or in FILE.
 
-    FILE is compared with the commit that it was written at, so only what was edited is
-    committed. Without -m or -F git's editor asks for the message.
+    The tables of the workspace, all or those of the datasets named, are compared with the
+    commit that they were checked out at, and FILE with the one it was written at, so only
+    what was edited is committed. Without -m or -F git's editor asks for the message.
     """
-    if file is None:
-        raise NotYetSupportedError(
-            "there is no working copy to commit",
-            hints=(
-                "`havasu-vc checkout --as FILE.gpkg` writes a copy to edit, and "
-                "`havasu-vc commit --from FILE.gpkg` takes the edits back",
-                "`havasu-vc apply` and `havasu-vc import --replace` commit changes too",
-            ),
-        )
+    if file is None and dataset is not None:
+        raise click.UsageError("--dataset goes with --from; write DATASET alone")
+    if file is not None and datasets:
+        raise click.UsageError("with --from, name the dataset with --dataset")
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
+    if file is None and not repo.workspace.exists:
+        raise _no_workspace()
+
+    def commit(message: str | None, *, dry_run: bool) -> CommitResult:
+        if file is None:
+            return repo.workspace.commit(
+                datasets, message=message, dry_run=dry_run, allow_empty=allow_empty
+            )
+        return repo.commit_from(
+            file, dataset=dataset, message=message, dry_run=dry_run, allow_empty=allow_empty
+        )
+
     if message is None and not dry_run and can_edit():
-        planned = repo.commit_from(file, dataset=dataset, dry_run=True, allow_empty=allow_empty)
-        summary = [f"Changes from {file}:", *change_lines(planned.changes)]
-        message = edit_message(repo.git, summary)
-    result = repo.commit_from(
-        file, dataset=dataset, message=message, dry_run=dry_run, allow_empty=allow_empty
-    )
+        planned = commit(None, dry_run=True)
+        if file is None and not planned.changes and not allow_empty:
+            raise NoChangesError("there is nothing to commit: no row and no column was edited")
+        source = "the workspace" if file is None else str(file)
+        message = edit_message(
+            repo.git, [f"Changes from {source}:", *change_lines(planned.changes)]
+        )
+    result = commit(message, dry_run=dry_run)
     if output_format == "json":
         info = None if result.commit is None else repo.commit_info(result.commit)
         click.echo(commit_json(result, info))
     tell_commit(invocation, repo, result, dry_run=dry_run)
+
+
+def _no_workspace() -> StateError:
+    return StateError(
+        "there is no workspace to commit from",
+        hints=(
+            "`havasu-vc checkout` makes one, with a table for each dataset to edit with Spark",
+            "`havasu-vc checkout --as FILE.gpkg` writes a copy to edit, and "
+            "`havasu-vc commit --from FILE.gpkg` takes the edits back",
+            "`havasu-vc apply` and `havasu-vc import --replace` commit changes too",
+        ),
+    )

@@ -22,12 +22,13 @@ __all__ = ["command"]
 @diff_options
 @click.pass_context
 def command(context: click.Context, /, arguments: tuple[str, ...], **options: Any) -> int:
-    r"""Show what differs between two revisions.
+    r"""Show what differs between two revisions, or what is edited in the workspace.
 
     \b
+                  from what was checked out to the tables of the workspace
+    A             from A to the tables of the workspace; without one, to HEAD
     A..B or A B   from A to B
     A...B         from the merge base of A and B to B
-    A             from A to HEAD
     A^?           A's first parent, or nothing where A is the first commit
     [EMPTY]       the revision that holds nothing
 
@@ -38,10 +39,13 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
+    range_text = "..".join(revisions) if revisions else "HEAD"
+    if ".." not in range_text and repo.workspace.exists:
+        diffs = repo.workspace.diff(range_text if revisions else None, filters)
+        return print_diff(invocation, repo, diffs, DiffOptions(**options))
     if not revisions and not filters and options["output_format"] == "text":
         invocation.note(
-            "there is no working copy to compare with; `havasu-vc show` shows the last commit, "
-            "`havasu-vc diff A...B` compares two"
+            "there is no workspace to compare with; `havasu-vc checkout` makes one, "
+            "`havasu-vc show` shows the last commit, `havasu-vc diff A...B` compares two"
         )
-    range_text = "..".join(revisions) if revisions else "HEAD"
     return print_diff(invocation, repo, repo.diff(range_text, filters), DiffOptions(**options))

@@ -11,7 +11,8 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, message_options
 from havasu_vc.cli.results import tell_commit
-from havasu_vc.errors import NoChangesError
+from havasu_vc.errors import InvalidArgumentError, NoChangesError
+from havasu_vc.repo import Repo
 
 __all__ = ["command"]
 
@@ -22,10 +23,8 @@ __all__ = ["command"]
     "-s",
     "--source",
     metavar="REV",
-    default="HEAD^",
-    show_default=True,
     shell_complete=complete_revisions,
-    help="Where to take it from.",
+    help="Commit things as they are there.  [default without a workspace: HEAD^]",
 )
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would change, and stop.")
@@ -34,20 +33,45 @@ __all__ = ["command"]
 def command(
     invocation: Invocation,
     filters: tuple[str, ...],
-    source: str,
+    source: str | None,
     messages: tuple[str, ...],
     message_file: TextIO | None,
     dry_run: bool,
 ) -> None:
-    """Commit datasets, rows or meta items as they are at another revision.
+    """Drop edits of the workspace, or commit things as they are at another revision.
 
-    FILTER is DATASET, DATASET:feature, DATASET:feature:KEY, DATASET:meta or
-    DATASET:meta:ITEM; without one, all datasets are restored. A dataset that was deleted
-    comes back; one that is not at the other revision goes.
+    Without --source, what was edited in the tables of the workspace is dropped, in all or
+    in the datasets named. With it, a commit brings back what FILTER names: DATASET,
+    DATASET:feature, DATASET:feature:KEY, DATASET:meta or DATASET:meta:ITEM; without one,
+    all datasets. A dataset that was deleted comes back; one that is not at the other
+    revision goes.
     """
     repo = invocation.open_repo()
     message = join_message(messages, message_file.read() if message_file else None)
+    if source is None and repo.workspace.exists:
+        if message is not None:
+            raise click.UsageError("-m goes with --source; dropping edits makes no commit")
+        _drop_edits(invocation, repo, filters, dry_run=dry_run)
+        return
+    source = source or "HEAD^"
     result = repo.restore(filters, source=source, message=message, dry_run=dry_run)
     if result.commit is None and not dry_run:
         raise NoChangesError(f"there is nothing to restore: it is as it is at {source}")
     tell_commit(invocation, repo, result, dry_run=dry_run)
+
+
+def _drop_edits(
+    invocation: Invocation, repo: Repo, filters: tuple[str, ...], *, dry_run: bool
+) -> None:
+    for each in filters:
+        if ":" in each:
+            raise InvalidArgumentError(
+                f"edits of the workspace are dropped by dataset, not by {each!r}",
+                hints=("with --source, a commit brings rows and meta items back",),
+            )
+    dropped = repo.workspace.discard(filters, dry_run=dry_run)
+    what = "Would drop" if dry_run else "Dropped"
+    if not dropped:
+        invocation.say("Nothing was edited")
+    for path in dropped:
+        invocation.say(f"{what} the edits of {path}")

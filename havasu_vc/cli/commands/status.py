@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +13,11 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 from havasu_vc.repo import RepoStatus
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import RepositoryStatus, Upstream, format_status, status_object
+
+if TYPE_CHECKING:
+    from havasu_vc.repo.workspace_edits import WorkspaceChanges
 
 __all__ = ["command"]
 
@@ -20,30 +26,44 @@ __all__ = ["command"]
 @format_option("text", "json")
 @click.pass_obj
 def command(invocation: Invocation, output_format: str) -> None:
-    """Show where HEAD is and what stands in the way."""
-    status = invocation.open_repo(rows=False).status()
-    printed = _printed(status)
+    """Show where HEAD is, what is edited in the workspace and what stands in the way.
+
+    Edits are those that an engine made in the tables of `havasu-vc checkout`; they are
+    counted by dataset and nothing is changed.
+    """
+    repo = invocation.open_repo(rows=False)
+    status, workspace = repo.status(), repo.workspace.changes()
+    printed = _printed(status, workspace)
+    problems = (*status.problems, *(() if workspace is None else workspace.problems))
+    notes = () if workspace is None else workspace.notes
     if output_format == "json":
-        click.echo(json.dumps(_json(status, printed), indent=2))
+        click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
         return
     click.echo(format_status(printed, color=invocation.colored(sys.stdout)), nl=False)
     if status.state != "clean" and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")
         if status.state not in ("bisect", "am"):
             click.echo("`havasu-vc merge --continue` merges the rows and concludes it.")
-    if status.problems:
-        click.echo("\nProblems:")
-        for problem in status.problems:
-            click.echo(f"  {visible(problem)}")
+    for title, lines in (("Notes", notes), ("Problems", problems)):
+        if lines:
+            click.echo(f"\n{title}:")
+        for line in lines:
+            click.echo(f"  {visible(line)}")
 
 
-def _printed(status: RepoStatus) -> RepositoryStatus:
+def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> RepositoryStatus:
     upstream = None
     if status.upstream is not None:
         upstream = Upstream(status.upstream, status.ahead, status.behind)
     waiting = status.waiting
     if waiting is None:
-        return RepositoryStatus(status.commit, status.branch, upstream)
+        return RepositoryStatus(
+            status.commit,
+            status.branch,
+            upstream,
+            changes=None if workspace is None else _summary(workspace),
+            parts={} if workspace is None else _parts(workspace),
+        )
     return RepositoryStatus(
         status.commit,
         status.branch,
@@ -53,9 +73,23 @@ def _printed(status: RepoStatus) -> RepositoryStatus:
     )
 
 
-def _json(status: RepoStatus, printed: RepositoryStatus) -> dict[str, object]:
+def _summary(workspace: WorkspaceChanges) -> ChangeSummary:
+    return ChangeSummary(
+        {path: DatasetSummary(each.meta, each.rows) for path, each in workspace.tables.items()}
+    )
+
+
+def _parts(workspace: WorkspaceChanges) -> dict[str, object]:
+    status = "damaged" if workspace.problems else "ok"
+    return {"tabular": {"type": "havasu", "location": str(workspace.root), "status": status}}
+
+
+def _json(
+    status: RepoStatus, printed: RepositoryStatus, problems: Sequence[str], notes: Sequence[str]
+) -> dict[str, object]:
     value: dict[str, object] = dict(status_object(printed))
     # Kart's readers pass over what they do not know.
-    if status.state != "clean" or status.problems:
-        value["havasu.status/v1"] = {"state": status.state, "problems": list(status.problems)}
+    if status.state != "clean" or problems or notes:
+        ours = {"state": status.state, "problems": list(problems)}
+        value["havasu.status/v1"] = {**ours, "notes": list(notes)} if notes else ours
     return value

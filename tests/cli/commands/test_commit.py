@@ -60,8 +60,8 @@ def test_nothing_to_commit(run: Run, tmp_path: Path) -> None:
 def test_without_a_file_it_says_how(run: Run) -> None:
     result = run("commit", "-m", "x")
 
-    assert result.exit_code == 30
-    assert "--from" in result.stderr
+    assert result.exit_code == 20
+    assert "havasu-vc checkout" in result.stderr and "--from" in result.stderr
 
 
 @pytest.mark.parametrize("options", [("-m", " "), ("-m", "a", "-F", "-")])

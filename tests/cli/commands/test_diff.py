@@ -128,11 +128,11 @@ def test_colours(run: Run) -> None:
     assert "\x1b" not in succeed(run("diff", RANGE)).stdout
 
 
-def test_without_revisions_it_says_that_there_is_no_working_copy(run: Run) -> None:
+def test_without_revisions_it_says_that_there_is_no_workspace(run: Run) -> None:
     result = succeed(run("diff"))
 
     assert result.stdout == ""
-    assert result.stderr.startswith("Note: there is no working copy")
+    assert result.stderr.startswith("Note: there is no workspace")
 
 
 @pytest.mark.parametrize(
