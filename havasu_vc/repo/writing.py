@@ -24,7 +24,7 @@ from havasu_vc.repo.edits import aligned, commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 
-__all__ = ["write_rows"]
+__all__ = ["MODES", "changes_of", "whole_rows", "write_rows"]
 
 MODES = ("upsert", "append", "delete", "overwrite")
 BATCH_ROWS = 1 << 16
@@ -48,7 +48,7 @@ def write_rows(
         if mode == "overwrite":
             from havasu_vc.repo.imports import replacement
 
-            whole = _whole(table, view.schema)
+            whole = whole_rows(table, view.schema)
             tasks = [task_of(given, batch) for batch in whole.to_batches(BATCH_ROWS)]
             return replacement(view, tasks, view.schema, {}, engine, whole.nbytes)
         if mode != "append" and not view.key:
@@ -56,7 +56,7 @@ def write_rows(
                 f"{path} has no key, so rows cannot be told apart", hints=("use mode 'append'",)
             )
         with Edit(view) as edit:
-            collect_changes(edit, _changes(view, table, mode))
+            collect_changes(edit, changes_of(view, table, mode))
             return edit.finish() if edit.counts.total else TreeEdit(path, {})
 
     return commit_edits(repo, [(path, make)], message or f"Write to {path}")
@@ -77,7 +77,7 @@ def _table(rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch]) -> pa.Tab
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
 
-def _whole(table: pa.Table, schema: Schema) -> pa.Table:
+def whole_rows(table: pa.Table, schema: Schema) -> pa.Table:
     """Return rows with all columns of the schema, nulls where they have none."""
     batches = [_filled(batch, schema) for batch in table.to_batches()]
     return pa.Table.from_batches(batches, arrow_schema(schema))
@@ -95,14 +95,14 @@ def _filled(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return conform(batch.select(list(schema.names)), schema)
 
 
-def _changes(view: HavasuDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
-    """Yield the changes that rows mean, in key order."""
+def changes_of(view: HavasuDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
+    """Yield the changes that rows mean in one of the modes but `overwrite`, in key order."""
     if not table.num_rows:
         return
     schema = view.schema
     empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
     if not view.key:
-        for batch in _whole(table, schema).to_batches(BATCH_ROWS):
+        for batch in whole_rows(table, schema).to_batches(BATCH_ROWS):
             yield from pair_rows(empty, batch, schema, schema)
         return
     keys = schema.select(schema.key.names)
