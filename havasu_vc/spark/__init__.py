@@ -3,5 +3,6 @@
 from havasu_vc.spark.changing import changes, history
 from havasu_vc.spark.reading import read, register
 from havasu_vc.spark.session import session
+from havasu_vc.spark.writing import write
 
-__all__ = ["changes", "history", "read", "register", "session"]
+__all__ = ["changes", "history", "read", "register", "session", "write"]

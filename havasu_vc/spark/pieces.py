@@ -121,7 +121,6 @@ def havasu_view(view: object) -> HavasuDataset:
     if isinstance(view, HavasuDataset):
         return view
     raise NotYetSupportedError(
-        f"the changes of {getattr(view, 'path', 'this')} are not read by Spark yet: "
-        "it is no Havasu dataset",
-        hints=("`havasu-vc diff` and `Repo.diff` read them",),
+        f"{getattr(view, 'path', 'this')} is no Havasu dataset, and Spark only reads others yet",
+        hints=("`Repo.diff`, `Repo.write` and the command line work on it",),
     )

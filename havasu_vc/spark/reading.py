@@ -40,6 +40,7 @@ __all__ = ["read", "register", "view_name"]
 _POSITION_BITS = 33
 """Rows of a file number less than 2^33, so a file's size fits beside a position."""
 _SIZES = 1 << 30
+_DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MOST_BROADCAST = 4_000_000
 """Deleted rows up to which they are sent to every executor."""
 
@@ -77,12 +78,12 @@ def read(
     else:
         frame = _scanned(spark, view, needed)
     for name, each in ranges.items():
-        frame = _within_range(frame, _quoted(name), each)
+        frame = _within_range(frame, quoted(name), each)
     if where is not None and not isinstance(where, Mapping):
         frame = _where(frame, where)
     for test in tests:
         frame = exact_filter(frame, view.schema.by_id[test.column], test)
-    return frame.select(*(_quoted(name) for name in names))
+    return frame.select(*(quoted(name) for name in names))
 
 
 def register(
@@ -234,20 +235,17 @@ def _deleted(spark: SparkSession, files: Sequence[LiveFile], name: str) -> DataF
 
 
 def _parquet(spark: SparkSession, schema: Any, paths: Sequence[str]) -> DataFrame:
-    with _listed_here(spark, len(paths)):
+    # The driver looks at the files: a Spark job to do so takes ten times as long.
+    with setting(spark, _DISCOVERY, str(max(len(paths), 32))):
         reader = spark.read.schema(schema).option("__globPaths__", "false")
         return reader.parquet(*(Path(path).as_uri() for path in paths))
 
 
 @contextmanager
-def _listed_here(spark: SparkSession, count: int) -> Iterator[None]:
-    """Let the driver look at the files: a Spark job to do so takes ten times as long."""
-    name = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Have a session work with a setting for a while."""
     before = spark.conf.get(name, None)
-    if before is not None and int(before) >= count:
-        yield
-        return
-    spark.conf.set(name, str(count))
+    spark.conf.set(name, value)
     try:
         yield
     finally:
@@ -283,5 +281,6 @@ def _where(frame: DataFrame, condition: str | Column) -> DataFrame:
         raise InvalidArgumentError(f"the condition cannot be understood: {line}") from error
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as SQL has it."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,165 @@
+"""Data frames as commits: upsert, append, delete, or overwrite, by key.
+
+Executors write the frame, sorted by key, to files in the repository's staging folder. What
+they hold is then compared with the dataset in batches: an edit streams through the driver,
+which holds a batch; an overwrite is written and compared by tasks on Spark. Nothing is part
+of the repository before the commit, and the staged files go in any case.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from havasu_vc.datasets.havasu.apply import collect_changes
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.choose import EngineSettings
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
+from havasu_vc.repo import CommitResult, Repo
+from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.imports import replacement
+from havasu_vc.repo.writing import MODES, changes_of, whole_rows
+from havasu_vc.spark.pieces import havasu_view
+from havasu_vc.spark.reading import opened, quoted, setting
+
+__all__ = ["write"]
+
+
+def write(
+    frame: DataFrame,
+    repo: Repo | str | Path,
+    dataset: str,
+    *,
+    mode: str = "upsert",
+    message: str | None = None,
+) -> CommitResult:
+    """Commit the rows of a frame to a dataset.
+
+    `upsert` inserts and updates by key, and columns that the frame lacks keep their values.
+    `append` only inserts, `delete` needs the key columns alone, and `overwrite` makes the
+    dataset hold just these rows: what differs is committed.
+    """
+    if mode not in MODES:
+        raise InvalidArgumentError(
+            f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)
+        )
+    source = opened(repo)
+    schema = source.dataset(dataset).schema
+    if mode not in ("append", "overwrite") and not schema.key:
+        raise InvalidArgumentError(
+            f"{dataset} has no key, so rows cannot be told apart", hints=("use mode 'append'",)
+        )
+    prepared = _prepared(frame, schema, mode)
+    _ = source.git.committer  # that nobody is configured must not come out after hours
+    folder = source.git.data_folder / "staging" / f"frame-{secrets.token_hex(8)}"
+    try:
+        with setting(frame.sparkSession, "spark.sql.parquet.outputTimestampType", _MICROS):
+            prepared.write.parquet(folder.as_uri())
+        return _commit(source, frame, dataset, sorted(folder.glob("part-*")), mode, message)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_MICROS = "TIMESTAMP_MICROS"
+
+
+def _prepared(frame: DataFrame, schema: Schema, mode: str) -> DataFrame:
+    """Return a frame with our types, in key order unless rows are to be placed anew."""
+    names = schema.key.names if mode == "delete" else tuple(frame.columns)
+    unknown = [name for name in names if name not in schema.by_name]
+    if unknown:
+        raise SchemaViolationError(
+            f"the dataset has no column {unknown[0]!r}", hints=("add it with `havasu-vc meta set`",)
+        )
+    missing = [name for name in schema.key.names if name not in frame.columns]
+    if missing:
+        raise KeyViolationError(f"the rows have no key column {missing[0]!r}")
+    columns = [_stored(frame[quoted(n)], schema.by_name[n]).alias(n) for n in names]
+    prepared = frame.select(*columns)
+    if schema.key and mode != "overwrite":
+        prepared = prepared.orderBy(*(quoted(name) for name in schema.key.names))
+    return prepared
+
+
+def _stored(column: Column, field: Field) -> Column:
+    if field.type is Primitive.UUID:
+        return F.unhex(F.regexp_replace(column.cast("string"), "-", ""))
+    if _has_uuid(field.type):
+        raise InvalidArgumentError(
+            f"column {field.name!r} holds UUIDs inside of other values, which Spark cannot write"
+        )
+    return column
+
+
+def _has_uuid(type_: Type) -> bool:
+    match type_:
+        case Struct(fields):
+            return any(_has_uuid(field.type) for field in fields)
+        case List(element):
+            return _has_uuid(element.type)
+        case Map(key, value):
+            return _has_uuid(key.type) or _has_uuid(value.type)
+        case _:
+            return type_ is Primitive.UUID
+
+
+def _commit(
+    repo: Repo,
+    frame: DataFrame,
+    dataset: str,
+    files: Sequence[Path],
+    mode: str,
+    message: str | None,
+) -> CommitResult:
+    work = EngineSettings(session=frame.sparkSession, scratch=files[0].parent if files else None)
+    settings = replace(repo.settings, engine="spark", engine_settings=work)
+    opened_repo = repo.with_settings(settings).opened if mode == "overwrite" else repo.opened
+
+    def make(found: object, engine: Engine) -> TreeEdit:
+        view = havasu_view(found)
+        if mode == "overwrite":
+            size = sum(file.stat().st_size for file in files)
+            return replacement(view, _tasks(files, view.schema), view.schema, {}, engine, size)
+        with Edit(view) as edit:
+            collect_changes(edit, _changes(view, files, mode))
+            return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
+
+    return commit_edits(opened_repo, [(dataset, make)], message or f"Write to {dataset}")
+
+
+def _tasks(files: Sequence[Path], schema: Schema) -> list[Task]:
+    return [task_of(staged_rows, str(file), schema) for file in files]
+
+
+@kernel
+def staged_rows(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file that Spark wrote, in all columns of a schema."""
+    for batch in _batches(path):
+        yield from whole_rows(pa.Table.from_batches([batch]), schema).to_batches()
+
+
+def _changes(view: HavasuDataset, files: Sequence[Path], mode: str) -> Iterator[ChangeBatch]:
+    """Yield the changes that staged rows mean; they come in key order, file after file."""
+    for file in files:
+        for batch in _batches(str(file)):
+            yield from changes_of(view, pa.Table.from_batches([batch]), mode)
+
+
+def _batches(path: str) -> Iterator[pa.RecordBatch]:
+    with open_parquet(path) as file:
+        yield from file.iter_batches(BATCH_ROWS, use_threads=False)
