@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.checkouts import Wish
     from havasu_vc.repo.results import CheckoutResult, CommitResult
-    from havasu_vc.repo.workspace_edits import WorkspaceChanges
+    from havasu_vc.repo.workspace_glance import WorkspaceChanges
     from havasu_vc.workspace.state import TableState, WorkspaceState
 
 __all__ = ["Workspace"]
@@ -122,6 +122,11 @@ class Workspace:
         """Return how much is edited in each table; None where there is no workspace."""
         if not self.exists:
             return None
+        from havasu_vc.repo.workspace_glance import glance
+
+        seen = glance(self._repo)
+        if seen is not None:
+            return seen
         from havasu_vc.repo.workspace_edits import workspace_changes
 
         return workspace_changes(self._repo)

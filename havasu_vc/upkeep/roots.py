@@ -67,12 +67,14 @@ def _git_directories(repository: GitRepository) -> list[Path]:
 
 
 def _noted_ids(repository: GitRepository) -> Iterator[ObjectId]:
-    """Yield the ids in MERGE_HEAD and the like, and in the notes of rebases and sequences."""
+    """Yield the ids in MERGE_HEAD and the like, in the notes of rebases, and of checkouts."""
     for directory in _git_directories(repository):
         files = [path for path in directory.iterdir() if _HEADS.fullmatch(path.name)]
         for name in _OPERATIONS:
             folder = directory / name
             files += list(folder.iterdir()) if folder.is_dir() else []
+        # Tables with edits may be of a commit that nothing else reaches.
+        files.append(directory / "havasu" / "workspace.json")
         for path in files:
             if path.is_file() and path.stat().st_size <= _MOST_BYTES:
                 for found in _ID.findall(path.read_bytes()):

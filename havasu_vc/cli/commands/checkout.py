@@ -2,21 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.commands.switch import tell_head
+from havasu_vc.cli.commands.switch import open_to_switch, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.writers.commits import ABBREVIATED
+
+if TYPE_CHECKING:
+    from havasu_vc.repo import Repo
+    from havasu_vc.repo.checkouts import Wish
+    from havasu_vc.repo.results import CheckoutResult
 
 __all__ = ["command"]
+
+FLAVOURS = ("havasu", "spark", "iceberg", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The options that say how tables are to be."""
+
+    flavour: str | None
+    refs: bool | None
+    copy: bool | None
+    layout: str | None
+
+    @property
+    def given(self) -> bool:
+        return (self.flavour, self.refs, self.copy, self.layout) != (None,) * 4
+
+    def wish(self) -> Wish:
+        from havasu_vc.formats.iceberg.values import Flavour
+        from havasu_vc.repo.checkouts import Wish
+
+        known = self.flavour not in (None, "auto")
+        return Wish(
+            Flavour(self.flavour) if known else None,
+            any_flavour=self.flavour == "auto",
+            copy=self.copy,
+            refs=self.refs,
+        )
 
 
 @click.command("checkout", cls=Command)
 @click.argument("names", metavar="[REV | DATASET...]", nargs=-1, shell_complete=complete_revisions)
+@click.option(
+    "--to",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Make tables of REV in FOLDER; HEAD and the workspace stay.",
+)
+@click.option("--dataset", metavar="DATASET", help="With --to, one dataset: FOLDER is its table.")
+@click.option(
+    "--flavour",
+    type=click.Choice(FLAVOURS),
+    help="What tables are written for: the Havasu specification, Iceberg's Spark (the choice"
+    " of auto for rasters), or strict Iceberg readers.",
+)
+@click.option("--refs/--no-refs", default=None, help="Show branches and tags in the tables.")
+@click.option("--copy/--link", default=None, help="Copy data files, or link them where possible.")
+@click.option(
+    "--layout",
+    type=click.Choice(("clustered",)),
+    help="With --to, sort rows anew in Spark, along a Hilbert curve or by the partition spec.",
+)
+@click.option("--relocate", is_flag=True, help="Make tables that were moved at home here.")
 @click.option(
     "--as",
     "file",
@@ -35,38 +92,107 @@ __all__ = ["command"]
 def command(
     invocation: Invocation,
     names: tuple[str, ...],
+    to: Path | None,
+    dataset: str | None,
+    flavour: str | None,
+    refs: bool | None,
+    copy: bool | None,
+    layout: str | None,
+    relocate: bool,
     file: Path | None,
     ref: str | None,
     overwrite: bool,
     branch: str | None,
     discard: bool,
 ) -> None:
-    """Switch to a revision, or write datasets to a file to edit.
+    """Make tables of the datasets, or switch to a revision.
 
-    `checkout REV` puts HEAD on a branch, or on a commit by itself. `checkout --as
-    FILE.gpkg [DATASET...]` leaves HEAD alone and writes datasets (all, if none is named)
-    to a GeoPackage that QGIS can edit and that remembers the commit it is of.
+    `checkout` puts each dataset of HEAD at tables/DATASET, as a Havasu table that Spark
+    reads and writes; from then on the tables follow HEAD. `checkout REV` puts HEAD on a
+    branch, or on a commit by itself. `checkout --as FILE.gpkg [DATASET...]` leaves HEAD
+    alone and writes datasets (all, if none is named) to a GeoPackage that QGIS can edit
+    and that remembers the commit it is of.
     """
+    tables = _Tables(flavour, refs, copy, layout)
     if file is not None:
-        if branch is not None or discard:
-            raise click.UsageError("--as goes with none of -b and --force")
-        repo = invocation.open_repo()
-        result = repo.checkout_as(file, names, revision=ref or "HEAD", overwrite=overwrite)
-        invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
-        invocation.notes(result.notes)
-        invocation.say(f"Edit it, then `havasu-vc commit --from {result.path}`")
+        if branch is not None or discard or to is not None or relocate or tables.given:
+            raise click.UsageError("--as goes with --ref, --overwrite and datasets alone")
+        _write_copy(invocation, names, file, ref, overwrite)
         return
     if ref is not None or overwrite:
         raise click.UsageError("--ref and --overwrite go with --as")
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
-    if not names and branch is None:
-        raise click.UsageError("name a revision to check out, or a file with --as")
-    repo = invocation.open_repo(rows=False)
-    if branch is not None:
-        start = names[0] if names else None
-        repo.switch(branch, create=True, start=start, discard=discard)
-        tell_head(invocation, repo, created=True)
-    else:
+    if to is None and (dataset is not None or layout is not None):
+        raise click.UsageError("--dataset and --layout go with --to")
+    only_head = bool(names or branch) and to is None and not tables.given
+    repo = open_to_switch(invocation) if only_head else invocation.open_repo()
+    if to is not None:
+        if branch is not None or relocate or refs is not None:
+            raise click.UsageError("--to goes with none of -b, --relocate and --refs")
+        _make_elsewhere(
+            invocation, repo, names[0] if names else "HEAD", (to, dataset, discard), tables
+        )
+        return
+    if relocate:
+        if names or branch is not None or discard:
+            raise click.UsageError("--relocate stands alone")
+        tell_tables(invocation, repo, repo.workspace.relocate())
+        return
+    if names or branch is not None:
+        _switch(invocation, repo, names, branch, discard)
+        if not tables.given:
+            return
+    tell_tables(invocation, repo, repo.workspace.check_out(tables.wish(), discard=discard))
+
+
+def _write_copy(
+    invocation: Invocation, names: tuple[str, ...], file: Path, ref: str | None, overwrite: bool
+) -> None:
+    repo = invocation.open_repo()
+    result = repo.checkout_as(file, names, revision=ref or "HEAD", overwrite=overwrite)
+    invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
+    invocation.notes(result.notes)
+    invocation.say(f"Edit it, then `havasu-vc commit --from {result.path}`")
+
+
+def _make_elsewhere(
+    invocation: Invocation,
+    repo: Repo,
+    revision: str,
+    place: tuple[Path, str | None, bool],
+    tables: _Tables,
+) -> None:
+    folder, dataset, discard = place
+    result = repo.workspace.check_out_to(
+        folder,
+        revision,
+        dataset=dataset,
+        flavour=tables.wish().flavour,
+        copy=bool(tables.copy),
+        discard=discard,
+        clustered=tables.layout == "clustered",
+    )
+    tell_tables(invocation, repo, result)
+
+
+def _switch(
+    invocation: Invocation, repo: Repo, names: tuple[str, ...], branch: str | None, discard: bool
+) -> None:
+    if branch is None:
         repo.switch(names[0], discard=discard)
         tell_head(invocation, repo)
+        return
+    repo.switch(branch, create=True, start=names[0] if names else None, discard=discard)
+    tell_head(invocation, repo, created=True)
+
+
+def tell_tables(invocation: Invocation, repo: Repo, result: CheckoutResult) -> None:
+    """Tell where tables are now, and what could not be done."""
+    at = "" if result.commit is None else f" at {result.commit[:ABBREVIATED]}"
+    count = counted(len(result.tables), "table")
+    said = "Checked out" if result.changed else "Nothing to do:"
+    invocation.say(f"{said} {count}{at} in {result.root}")
+    for path in result.changed:
+        invocation.detail(f"  {path}")
+    invocation.notes(result.notes)

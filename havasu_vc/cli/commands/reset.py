@@ -21,15 +21,20 @@ __all__ = ["command"]
 )
 @click.option("--hard", "mode", flag_value="hard", help="Drop edits that are not committed.")
 @click.option("--keep", "mode", flag_value="keep", help="Refuse where edits would be lost.")
+@click.option(
+    "--discard-changes", "discard", is_flag=True, help="With --hard, drop edits in tables as well."
+)
 @click.pass_obj
-def command(invocation: Invocation, revision: str, mode: str) -> None:
+def command(invocation: Invocation, revision: str, mode: str, discard: bool) -> None:
     """Move the current branch to the commit REV, as git does.
 
-    Datasets follow the branch in every mode. The commits that are left behind stay in
-    the reflog: `havasu-vc reset HEAD@{1}` takes the move back.
+    Datasets follow the branch in every mode, and so do tables without edits. The commits
+    that are left behind stay in the reflog: `havasu-vc reset HEAD@{1}` takes the move back.
     """
+    if discard and mode not in ("hard", "keep"):
+        raise click.UsageError("--discard-changes goes with --hard")
     repo = invocation.open_repo()
-    commit = repo.reset(revision, mode=mode)
+    commit = repo.reset(revision, mode=mode, discard=discard)
     if repo.head_branch is None:
         tell_head(invocation, repo)
         return

@@ -11,7 +11,7 @@ from havasu_vc.errors import NoBranchError
 from havasu_vc.repo import Repo
 from havasu_vc.writers.commits import ABBREVIATED
 
-__all__ = ["command", "tell_head"]
+__all__ = ["command", "open_to_switch", "tell_head"]
 
 
 @click.command("switch", cls=Command)
@@ -31,12 +31,16 @@ def command(
     detach: bool,
     discard: bool,
 ) -> None:
-    """Switch to another branch."""
+    """Switch to another branch.
+
+    Tables that are checked out come along. Edits in them that are not committed are never
+    passed over: unless the dataset is the same on the other branch, commit them first.
+    """
     if start is not None and not create:
         raise click.UsageError("a start goes with -c")
     if create and detach:
         raise click.UsageError("-c and -d contradict each other")
-    repo = invocation.open_repo(rows=False)
+    repo = open_to_switch(invocation)
     if detach:
         repo.switch(repo.commit_info(name).id, discard=discard)
     elif not create and name not in {branch.name for branch in repo.branches()}:
@@ -47,6 +51,16 @@ def command(
     else:
         repo.switch(name, create=create, start=start, discard=discard)
     tell_head(invocation, repo, created=create)
+
+
+def open_to_switch(invocation: Invocation) -> Repo:
+    """Open the repository; Arrow is loaded only where there are tables to bring along."""
+    repo = invocation.open_repo(rows=False)
+    if repo.workspace.exists:
+        from havasu_vc.cli.quick_arrow import leave_pandas_out
+
+        leave_pandas_out()
+    return repo
 
 
 def tell_head(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:

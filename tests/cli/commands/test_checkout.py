@@ -38,11 +38,15 @@ def test_a_copy_to_edit(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ((), 2),
         (("nope",), 47),
         (("main", "HEAD^"), 2),
         (("--ref", "HEAD"), 2),
         (("--as", "x.gpkg", "-b", "y"), 2),
+        (("--as", "x.gpkg", "--flavour", "spark"), 2),
+        (("--dataset", "points"), 2),
+        (("--to", "x", "--refs"), 2),
+        (("--relocate", "main"), 2),
+        (("--to", "x", "--dataset", "nope"), 49),
     ],
 )
 def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:

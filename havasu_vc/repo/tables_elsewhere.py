@@ -1,0 +1,117 @@
+"""Tables of any revision in any folder: `checkout REV --to FOLDER`.
+
+They belong to no workspace: HEAD stays where it is and nothing follows it. What such a
+table is of stands in the table itself, so checking out to the same folder again moves
+only what differs, and refuses to pass over what others wrote there.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    UncommittedChangesError,
+)
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.checkouts import KEPT, changing_tables
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.ref_tables import havasu_view
+from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.workspace.condition import Condition, condition_of
+from havasu_vc.workspace.materialise import Checkout, materialise
+from havasu_vc.workspace.state import read_state
+
+__all__ = ["Elsewhere", "check_out_to"]
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where tables go, and how."""
+
+    folder: Path
+    """The table's folder, or the folder of all tables when no dataset is named."""
+    revision: str = "HEAD"
+    """What they show."""
+    dataset: str | None = None
+    """The one dataset that is wanted."""
+    flavour: Flavour | None = None
+    """What they are written for; None chooses for each."""
+    copy: bool = False
+    """Whether files are copied rather than linked."""
+    discard: bool = False
+    """Whether edits that are in the way are dropped."""
+    clustered: bool = False
+    """Whether rows are sorted anew, by a Spark job."""
+
+
+def check_out_to(repo: OpenRepo, wish: Elsewhere) -> CheckoutResult:
+    """Make datasets of a revision tables in a folder."""
+    found = repo.revision(wish.revision)
+    folders = repo.folders(found)
+    root = Path(os.path.realpath(wish.folder))
+    _require_free(repo, root)
+    notes: list[str] = []
+    chosen: dict[Path, DatasetFolder] = {}
+    if wish.dataset is not None:
+        path = wish.dataset.strip("/")
+        if path not in folders:
+            raise DatasetNotFoundError(path, wish.revision)
+        if folders[path].marker != HAVASU_MARKER:
+            raise InvalidArgumentError(f"{path} is a dataset of a kind that is not checked out yet")
+        chosen[root] = folders[path]
+    for path, folder in () if wish.dataset is not None else folders.items():
+        if folder.marker == HAVASU_MARKER:
+            chosen[root / path] = folder
+        else:
+            notes.append(f"{path} is a dataset of a kind that is not checked out yet")
+    changed = []
+    with changing_tables(repo):
+        for location, folder in chosen.items():
+            if _make(repo, location, folder, found.commit or "", wish):
+                changed.append(folder.path)
+    paths = tuple(folder.path for folder in chosen.values())
+    return CheckoutResult(root, found.commit, paths, tuple(changed), notes=tuple(notes))
+
+
+def _require_free(repo: OpenRepo, root: Path) -> None:
+    state = read_state(repo.git.git_directory)
+    if state is not None and (root == state.root or state.root in root.parents):
+        raise InvalidArgumentError(
+            f"{root} is in the workspace, whose tables follow HEAD",
+            hints=("choose another folder",),
+        )
+    if root.exists() and not root.is_dir():
+        raise InvalidArgumentError(f"{root} is a file; tables need a folder")
+
+
+def _make(
+    repo: OpenRepo, location: Path, folder: DatasetFolder, commit: str, wish: Elsewhere
+) -> bool:
+    """Make one table; return whether it changed."""
+    condition, known = condition_of(location, None)
+    if condition is Condition.FOREIGN:
+        raise InvalidArgumentError(
+            f"something else is at {location}", hints=("choose another folder",)
+        )
+    if condition is Condition.EDITED and not wish.discard:
+        raise UncommittedChangesError(
+            f"the table at {location} was written to since it was checked out",
+            hints=("`--discard-changes` drops what was written",),
+        )
+    view = havasu_view(repo, folder, wish.revision)
+    view.check_guard()
+    if known is not None and known.tree == folder.internals and wish.flavour in (
+        None,
+        known.flavour,
+    ):
+        return False
+    keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
+    request = Checkout(commit, folder.internals, wish.flavour, wish.copy, keep)
+    materialise(view, location, request, previous=known)
+    return True
