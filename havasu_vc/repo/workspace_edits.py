@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
@@ -39,6 +39,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.repo.workspace_glance import TableChanges, WorkspaceChanges, notes_on, remember
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.revisions import Revision
 from havasu_vc.tables.table import read_table
@@ -52,8 +53,6 @@ from havasu_vc.workspace.taking_in import TableEdits, read_edits
 
 __all__ = [
     "EditedTable",
-    "TableChanges",
-    "WorkspaceChanges",
     "commit_edits_of",
     "diff_workspace",
     "discard_edits",
@@ -79,37 +78,6 @@ class EditedTable:
     def path(self) -> str:
         """The dataset's path."""
         return self.state.path
-
-
-@dataclass(frozen=True, slots=True)
-class TableChanges:
-    """How much of one table differs from what was checked out."""
-
-    meta: ChangeCounts
-    """Meta items."""
-    rows: ChangeCounts
-    """Rows."""
-    commit: str
-    """The commit that was checked out."""
-
-    @property
-    def total(self) -> int:
-        """All changes."""
-        return self.meta.total + self.rows.total
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceChanges:
-    """What is edited in a workspace."""
-
-    root: Path
-    """The folder of its tables."""
-    tables: dict[str, TableChanges] = field(default_factory=dict)
-    """Tables that differ, by the dataset's path."""
-    problems: tuple[str, ...] = ()
-    """Tables that cannot be looked at, and why, one line each."""
-    notes: tuple[str, ...] = ()
-    """What a person should know, one line each."""
 
 
 def require_workspace(repo: OpenRepo) -> WorkspaceState:
@@ -186,7 +154,6 @@ def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
     state = read_state(repo.git.git_directory)
     if state is None:
         return None
-    head = repo.head().commit
     tables: dict[str, TableChanges] = {}
     problems: list[str] = []
     notes: list[str] = []
@@ -199,15 +166,10 @@ def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
             continue
         if changes is None:
             continue
-        if not changes.total:
-            notes.append(f"{path}: its files were rewritten and no row changed")
-            continue
-        tables[path] = changes
-        if known.commit != head and _moved(repo, known):
-            notes.append(
-                f"{path}: the edits were made on {known.commit[:10]}; "
-                "a commit brings them onto HEAD row by row"
-            )
+        remember(repo, state, known, changes)
+        notes += notes_on(repo, known, changes)
+        if changes.total:
+            tables[path] = changes
     return WorkspaceChanges(state.root, tables, tuple(problems), tuple(notes))
 
 
@@ -221,12 +183,6 @@ def without_changes(repo: OpenRepo, tables: Mapping[str, TableState]) -> dict[st
             if table is not None and not _count(repo, table).total:
                 found[path] = table.version
     return found
-
-
-def _moved(repo: OpenRepo, table: TableState) -> bool:
-    """Whether HEAD has another version of the dataset than was checked out."""
-    now = repo.folders(repo.head()).get(table.path)
-    return now is None or now.internals != table.tree
 
 
 def draft_view(repo: OpenRepo, table: EditedTable) -> HavasuDataset:

@@ -17,7 +17,7 @@ from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import RepositoryStatus, Upstream, format_status, status_object
 
 if TYPE_CHECKING:
-    from havasu_vc.repo.workspace_edits import WorkspaceChanges
+    from havasu_vc.repo.workspace_glance import WorkspaceChanges
 
 __all__ = ["command"]
 

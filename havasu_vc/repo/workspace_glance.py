@@ -1,0 +1,147 @@
+"""How much is edited in the workspace, at a glance: what was counted before is remembered.
+
+A table whose newest metadata file is the one we wrote has no edits. What was counted of
+another one holds as long as its newest metadata file and what is checked out are the
+same, and no linked file looks changed. Only when something is new are tables read, and
+with them most of the program loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.workspace.state import TableState, WorkspaceState, identify, read_state
+
+__all__ = ["TableChanges", "WorkspaceChanges", "glance", "notes_on", "remember"]
+
+_SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """How much of one table differs from what was checked out."""
+
+    meta: ChangeCounts
+    """Meta items."""
+    rows: ChangeCounts
+    """Rows."""
+    commit: str
+    """The commit that was checked out."""
+
+    @property
+    def total(self) -> int:
+        """All changes."""
+        return self.meta.total + self.rows.total
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceChanges:
+    """What is edited in a workspace."""
+
+    root: Path
+    """The folder of its tables."""
+    tables: Mapping[str, TableChanges] = field(default_factory=dict)
+    """Tables that differ, by the dataset's path."""
+    problems: tuple[str, ...] = ()
+    """Tables that cannot be looked at, and why, one line each."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, one line each."""
+
+
+def glance(repo: OpenRepo) -> WorkspaceChanges | None:
+    """Return what is edited; None where tables have to be read to know."""
+    state = read_state(repo.git.git_directory)
+    if state is None:
+        return None
+    found: dict[str, TableChanges] = {}
+    for path, known in state.tables.items():
+        location = state.location(path)
+        try:
+            if any(identify(_linked(location, f)) != there for f, there in known.files.items()):
+                return None
+            newest = _newest(location, known.version)
+            if newest is None:
+                return None
+            if newest == location / "metadata" / f"v{known.version}.metadata.json":
+                continue
+            counted = json.loads(_memory(repo, known, newest).read_bytes())
+            meta, rows = (ChangeCounts(*counted[name]) for name in ("meta", "rows"))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        found[path] = TableChanges(meta, rows, known.commit)
+    return _told(repo, state, found)
+
+
+def _told(
+    repo: OpenRepo, state: WorkspaceState, counted: Mapping[str, TableChanges]
+) -> WorkspaceChanges:
+    notes = tuple(
+        note
+        for path, changes in counted.items()
+        for note in notes_on(repo, state.tables[path], changes)
+    )
+    changed = {path: changes for path, changes in counted.items() if changes.total}
+    return WorkspaceChanges(state.root, changed, (), notes)
+
+
+def notes_on(repo: OpenRepo, table: TableState, changes: TableChanges) -> tuple[str, ...]:
+    """Return what a person should know of an edited table."""
+    if not changes.total:
+        return (f"{table.path}: its files were rewritten and no row changed",)
+    now = repo.folders(repo.head()).get(table.path)
+    if now is not None and now.internals == table.tree:
+        return ()
+    return (
+        f"{table.path}: the edits were made on {table.commit[:10]}; "
+        "a commit brings them onto HEAD row by row",
+    )
+
+
+def remember(
+    repo: OpenRepo, state: WorkspaceState, table: TableState, changes: TableChanges
+) -> None:
+    """Keep what was counted of a table as it is now."""
+    newest = _newest(state.location(table.path), table.version)
+    if newest is None:
+        return
+    counted = {
+        name: [counts.inserts, counts.updates, counts.deletes]
+        for name, counts in (("meta", changes.meta), ("rows", changes.rows))
+    }
+    with suppress(OSError):  # it only spares work next time
+        place = _memory(repo, table, newest)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = place.with_name(f".tmp-{place.name}-{os.getpid()}")
+        temporary.write_text(json.dumps(counted), encoding="utf-8")
+        os.replace(temporary, place)
+
+
+def _linked(location: Path, file: str) -> Path:
+    return location / "data" / f"{file}.parquet"
+
+
+def _newest(location: Path, version: int) -> Path | None:
+    """Return the newest metadata file from one version on; None when that one is not there."""
+    found = None
+    while True:
+        places = (location / "metadata" / f"v{version}{suffix}" for suffix in _SUFFIXES)
+        there = next((place for place in places if place.exists()), None)
+        if there is None:
+            return found
+        found, version = there, version + 1
+
+
+def _memory(repo: OpenRepo, table: TableState, newest: Path) -> Path:
+    status = os.stat(newest)
+    identity = (os.fspath(newest), status.st_ino, status.st_size, status.st_mtime_ns)
+    text = repr((identity, table.path, table.tree, table.snapshot_id))
+    name = hashlib.sha256(text.encode()).hexdigest()
+    return repo.git.data_folder / "keys" / f"{name}-counted"
