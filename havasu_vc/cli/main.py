@@ -31,9 +31,10 @@ COMPLETE_VARIABLE = "_HAVASU_VC_COMPLETE"
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "init": ("init", "Make a repository"),
+        "clone": ("clone", "Clone a repository with its data"),
         "import": ("import_", "Take tables in from files and commit them"),
         "export": ("export", "Write a dataset, or its changes, to a file"),
-        "checkout": ("checkout", "Switch to a revision, or write datasets to a file to edit"),
+        "checkout": ("checkout", "Make tables of the datasets, or switch to a revision"),
         "commit": ("commit", "Commit edits that were made in a file"),
         "status": ("status", "Show where HEAD is and what stands in the way"),
         "log": ("log", "Show the commits that lead to a revision"),
@@ -44,6 +45,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "apply": ("apply", "Commit the changes of a patch"),
         "branch": ("branch", "List, create or delete branches"),
         "switch": ("switch", "Switch to another branch"),
+        "remote": ("remote", "List, add and change remotes"),
+        "fetch": ("fetch", "Bring commits of a remote, and their data"),
+        "pull": ("pull", "Fetch, then merge row by row"),
+        "push": ("push", "Send commits to a remote, data first"),
         "merge": ("merge", "Bring in the changes of another branch, row by row"),
         "conflicts": ("conflicts", "Show what a merge could not decide"),
         "resolve": ("resolve", "Decide conflicts of a merge"),
