@@ -30,15 +30,18 @@ from havasu_vc.store.trees import DatasetFolder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.storage import Storage
     from havasu_vc.exchange.source import SourceOptions
     from havasu_vc.model.blames import Blame
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo import results
+    from havasu_vc.repo.cloning import CloneRequest
     from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.merging import MergeResult
+    from havasu_vc.repo.sharing import FetchResult, PushResult
     from havasu_vc.repo.tables import Table
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.repo.workspace import Workspace
@@ -147,7 +150,7 @@ class Repo:
 
         return list_datasets(self.opened, revision)
 
-    def dataset(self, path: str, revision: str = "HEAD") -> HavasuDataset:
+    def dataset(self, path: str, revision: str = "HEAD") -> AnyDataset:
         """Return a dataset at a revision, after checking its guard."""
         return self.opened.dataset(path, revision)
 
@@ -420,6 +423,60 @@ class Repo:
         from havasu_vc.repo.conflicts import Resolution, resolve
 
         return resolve(self.opened, filters, Resolution(**resolution))
+
+    # Sharing
+
+    @classmethod
+    def clone(
+        cls, request: CloneRequest, *, settings: Settings | None = None
+    ) -> tuple[Repo, FetchResult]:
+        """Clone a repository and its data; return it, and what came."""
+        from havasu_vc.repo.cloning import clone
+
+        opened, fetched = clone(request, settings or Settings())
+        return cls(opened.git, opened.settings), fetched
+
+    def remotes(self) -> tuple[tuple[str, str, str | None], ...]:
+        """Return each remote's name, URL, and where its data is if that is elsewhere."""
+        from havasu_vc.repo.sharing import remotes
+
+        return remotes(self.opened)
+
+    def upstream(self) -> str:
+        """Return the remote branch that the current one follows."""
+        from havasu_vc.repo.sharing import upstream_of
+
+        return upstream_of(self.opened)
+
+    def fetch(
+        self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
+    ) -> FetchResult:
+        """Fetch refs, then the data files that they name; options: options (git's), data."""
+        from havasu_vc.repo.sharing import fetch
+
+        return fetch(self.opened, remote, refspecs, **options)
+
+    def push(
+        self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
+    ) -> PushResult:
+        """Send data files, then move the remote's refs; options: options (git's), dry_run."""
+        from havasu_vc.repo.sharing import PushRequest, push
+
+        return push(self.opened, PushRequest(remote, tuple(refspecs), **options))
+
+    def push_data(
+        self, remote: str | None = None, lines: Sequence[str] | None = None
+    ) -> PushResult:
+        """Send data files and no refs; `lines` are what git tells its `pre-push` hook."""
+        from havasu_vc.repo.sharing import push_data
+
+        return push_data(self.opened, remote, lines)
+
+    def fetch_data(self, remote: str | None = None) -> FetchResult:
+        """Bring every data file that commits here name and that is not here."""
+        from havasu_vc.repo.sharing import fetch_data
+
+        return fetch_data(self.opened, remote)
 
     # Undoing and bringing again
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CrsError
 from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.geo.crs import parse_crs
@@ -62,6 +63,8 @@ def _facts(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> 
     if folder is None:
         return None
     view = repo.view(folder, revision.name)
+    if not isinstance(view, HavasuDataset):
+        return DatasetFacts(view.rows)
     entries = [entry for entry in view.entries.values() if entry.content is Content.DATA]
     nulls: dict[int, int] = {}
     ranges: dict[int, tuple[float, float]] = {}

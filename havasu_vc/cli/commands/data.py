@@ -1,8 +1,9 @@
-"""`havasu-vc data ls` and `havasu-vc data version`."""
+"""`havasu-vc data`: the datasets, the format, and the data files of this repository."""
 
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
@@ -29,7 +30,7 @@ _OTHER_KINDS = {
 
 @click.group("data")
 def command() -> None:
-    """List the datasets, or tell the format version."""
+    """List the datasets, tell the format version, move data files."""
 
 
 @command.command("ls", cls=Command)
@@ -105,3 +106,32 @@ def version(invocation: Invocation, output_format: str) -> None:
     else:
         name = "Kart" if repo.git.is_kart else "Havasu"
         click.echo(f"This repository uses {name} datasets, version {number}")
+
+
+@command.command("push", cls=Command)
+@click.argument("remote", required=False)
+@click.option("--hook", is_flag=True, help="Read what is pushed as git's pre-push hook is told.")
+@click.pass_obj
+def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
+    """Send the data files that REMOTE lacks, and no refs.
+
+    `git push` does this first, by the hook that `init` and `clone` put in place.
+    """
+    repo = invocation.open_repo(rows=False)
+    lines = sys.stdin.read().splitlines() if hook else None
+    sent = repo.push_data(remote, lines)
+    if sent.files:
+        invocation.say(f"Sent {counted(sent.files, 'data file')}, {format_size(sent.size)}")
+
+
+@command.command("fetch", cls=Command)
+@click.argument("remote", required=False)
+@click.pass_obj
+def fetch_files(invocation: Invocation, remote: str | None) -> None:
+    """Bring every data file that commits here name and that is not here."""
+    repo = invocation.open_repo(rows=False)
+    came = repo.fetch_data(remote)
+    if came.files:
+        invocation.say(f"Fetched {counted(came.files, 'data file')}, {format_size(came.size)}")
+    else:
+        invocation.say("Every data file is here")

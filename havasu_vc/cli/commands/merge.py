@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from havasu_vc.repo.merging import MergeResult
     from havasu_vc.writers.merges import MergeReport
 
-__all__ = ["command"]
+__all__ = ["command", "merge_and_tell"]
 
 CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
 
@@ -97,20 +97,38 @@ def command(
     if ff_only and not fast_forward:
         raise click.UsageError("--no-ff and --ff-only contradict each other")
     (name,) = revision
-    context = repo.merge_context(name)
-    result = repo.merge(
+    return merge_and_tell(
+        invocation,
+        repo,
         name,
+        fail_on_conflict=fail_on_conflict,
+        output_format=output_format,
         message=message,
         fast_forward="only" if ff_only else "auto" if fast_forward else "never",
         squash=squash,
         dry_run=dry_run,
         policy=parse_policy(policies),
     )
+
+
+def merge_and_tell(
+    invocation: Invocation,
+    repo: Repo,
+    name: str,
+    *,
+    fail_on_conflict: bool = False,
+    output_format: str = "text",
+    **options: Any,
+) -> int:
+    """Merge a revision into HEAD, tell what came of it, and return the exit code."""
+    dry_run = bool(options.get("dry_run"))
+    context = repo.merge_context(name)
+    result = repo.merge(name, **options)
     refused = bool(result.conflicts) and fail_on_conflict
     if refused and not dry_run:
         repo.abort_merge()
     if context is not None:
-        text = _message(repo, result, message, name, context)
+        text = _message(repo, result, options.get("message"), name, context)
         report = _report(result, context, text, dry_run=dry_run, waits=not refused)
         _tell(invocation, report, result, output_format)
     return CONFLICT if refused else 0

@@ -1,0 +1,43 @@
+"""`havasu-vc fetch`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.counts import counted, format_size
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.repo.sharing import FetchResult
+
+__all__ = ["command", "tell_fetch"]
+
+
+@click.command("fetch", cls=Command)
+@click.argument("remote", required=False)
+@click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1)
+@click.option("-p", "--prune", is_flag=True, help="Drop remote branches that are gone there.")
+@click.option("-t", "--tags", is_flag=True, help="Bring all tags.")
+@click.option("--no-data", is_flag=True, help="Bring git's part alone.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    remote: str | None,
+    refspecs: tuple[str, ...],
+    prune: bool,
+    tags: bool,
+    no_data: bool,
+) -> None:
+    """Fetch what REMOTE has: its branches, then the data files that they name."""
+    options = [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
+    repo = invocation.open_repo(rows=False)
+    tell_fetch(invocation, repo.fetch(remote, refspecs, options=options, data=not no_data))
+
+
+def tell_fetch(invocation: Invocation, result: FetchResult) -> None:
+    """Tell what came."""
+    if result.refs:
+        invocation.say(f"From {result.remote}")
+    for line in result.refs:
+        invocation.say(f"  {line}")
+    if result.files:
+        invocation.say(f"Fetched {counted(result.files, 'data file')}, {format_size(result.size)}")

@@ -1,0 +1,32 @@
+"""`havasu-vc pull`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.commands.fetch import tell_fetch
+from havasu_vc.cli.commands.merge import merge_and_tell
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+
+__all__ = ["command"]
+
+
+@click.command("pull", cls=Command)
+@click.argument("remote", required=False)
+@click.argument("branch", required=False)
+@click.option("--ff-only", "fast_forward", flag_value="only", help="Only fast-forward.")
+@click.option("--no-ff", "fast_forward", flag_value="never", help="Always make a merge commit.")
+@click.pass_obj
+def command(
+    invocation: Invocation, remote: str | None, branch: str | None, fast_forward: str | None
+) -> int:
+    """Fetch, then merge what the current branch follows, row by row.
+
+    With REMOTE and BRANCH, that branch is merged.
+    """
+    repo = invocation.open_repo()
+    name = repo.upstream() if branch is None else "FETCH_HEAD"
+    refspecs = () if branch is None else (branch,)
+    tell_fetch(invocation, repo.fetch(remote, refspecs))
+    return merge_and_tell(invocation, repo, name, fast_forward=fast_forward or "auto")

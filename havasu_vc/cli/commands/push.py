@@ -1,0 +1,48 @@
+"""`havasu-vc push`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.completing import complete_branches
+from havasu_vc.cli.counts import counted, format_size
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+
+__all__ = ["command"]
+
+
+@click.command("push", cls=Command)
+@click.argument("remote", required=False)
+@click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1, shell_complete=complete_branches)
+@click.option("-u", "--set-upstream", is_flag=True, help="Follow the branch from now on.")
+@click.option("-f", "--force", is_flag=True, help="Move branches whatever they have.")
+@click.option("--force-with-lease", is_flag=True, help="The same, unless others moved them.")
+@click.option("--tags", is_flag=True, help="Push all tags.")
+@click.option("--all", "every", is_flag=True, help="Push all branches.")
+@click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
+@click.option("-n", "--dry-run", is_flag=True, help="Send nothing.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    remote: str | None,
+    refspecs: tuple[str, ...],
+    dry_run: bool,
+    **flags: bool,
+) -> None:
+    """Send commits to REMOTE: the data files that they name, then the branches.
+
+    What to push where nothing is named, and how to get in, is as in `git push`.
+    """
+    flags["all"] = flags.pop("every")
+    options = tuple(f"--{name.replace('_', '-')}" for name, given in flags.items() if given)
+    repo = invocation.open_repo(rows=False)
+    result = repo.push(remote, refspecs, options=options, dry_run=dry_run)
+    if result.files:
+        invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
+    invocation.say(f"{'Would push to' if dry_run else 'To'} {result.remote}")
+    for line in result.refs:
+        flag, refs, summary = line.split("\t")
+        names = " -> ".join(name.removeprefix("refs/heads/") for name in refs.split(":"))
+        invocation.say(f"  {flag.strip()} {names}  {summary}".rstrip())

@@ -1,0 +1,46 @@
+"""The hook by which a plain `git push` carries data files too.
+
+It is put where no hook of the user's is. It runs this program if that can be found, and
+stops the push with the command to run if it cannot: a ref never goes without its data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from havasu_vc.store.durability import replace_file
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["PRE_PUSH", "install_hooks"]
+
+MARK = "# havasu-vc: data files go before the refs that name them"
+PRE_PUSH = f"""#!/bin/sh
+{MARK}
+[ -n "$HAVASU_VC_DATA_SENT" ] && exit 0
+if command -v havasu-vc >/dev/null 2>&1; then
+    exec havasu-vc data push --hook "$1"
+fi
+echo "havasu-vc is not on the PATH, and this push may name data files: run 'havasu-vc push'," >&2
+echo "or 'git push --no-verify' if the data is there already" >&2
+exit 1
+"""
+
+
+def install_hooks(repository: GitRepository) -> bool:
+    """Put the hook in place; return whether it is there, false where the user has another."""
+    if repository.is_kart:
+        return False
+    configured = repository.config.get("core.hooksPath")
+    if configured is not None:
+        return False
+    path: Path = repository.common_directory / "hooks" / "pre-push"
+    if path.exists():
+        text = path.read_text("utf-8", "replace")
+        if MARK not in text:
+            return False
+        if text == PRE_PUSH:
+            return True
+    path.parent.mkdir(exist_ok=True)
+    replace_file(path, PRE_PUSH.encode())
+    path.chmod(0o755)
+    return True
