@@ -13,17 +13,16 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from pyarrow.fs import FileSelector, FileSystem
 
 from havasu_vc.errors import DataFileNotFoundError, InvalidArgumentError, StorageError
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.store.files import DataFileStore
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 __all__ = ["SCHEMES", "ObjectStoreRemote"]
 
@@ -36,8 +35,6 @@ class ObjectStoreRemote:
     """Data files below one URL."""
 
     def __init__(self, url: str) -> None:
-        from pyarrow.fs import FileSystem
-
         self._name = hidden_secrets(url)
         if urlsplit(url).scheme not in SCHEMES:
             raise InvalidArgumentError(
@@ -71,8 +68,6 @@ class ObjectStoreRemote:
         return [file for file in files if there.get(file.sha256) != file.size]
 
     def _listed(self) -> dict[str, int]:
-        from pyarrow.fs import FileSelector
-
         selector = FileSelector(self._root, allow_not_found=True, recursive=True)
         return {
             info.base_name: info.size

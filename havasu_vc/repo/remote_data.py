@@ -23,7 +23,6 @@ from urllib.request import url2pathname
 from havasu_vc.errors import HavasuError, NotFoundError
 from havasu_vc.remotes.lfs import LfsRemote
 from havasu_vc.remotes.neighbour import NeighbourRemote
-from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
@@ -63,6 +62,8 @@ def remote_data(repo: OpenRepo, remote: str) -> DataRemote:
     config = repo.git.config
     url = config.get(f"remote.{remote}.havasudata") or config.get("havasu.data.url")
     if url is not None:
+        from havasu_vc.remotes.object_store import ObjectStoreRemote
+
         return ObjectStoreRemote(url)
     address = config.get(f"remote.{remote}.url") or remote
     folder = local_folder(address, repo.git)
