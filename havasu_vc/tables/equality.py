@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.parquet import read_row_groups
+from havasu_vc.datasets.havasu.parquet import open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
@@ -29,6 +29,7 @@ __all__ = ["EqualRows", "Way", "columns_at", "equality_columns", "read_equality_
 Way = tuple[int, ...]
 """The place of a column of a schema: its index, and that of each field inside."""
 Codes = npt.NDArray[np.int64]
+_MOST_ROWS = 1 << 26
 
 
 def equality_columns(
@@ -140,6 +141,9 @@ def _remembered(
     path: str, schema: Schema, ways: tuple[Way, ...], identity: tuple[int, int]
 ) -> EqualRows:
     with reading_table_file(path):
+        with open_parquet(path) as file:
+            if file.metadata.num_rows > _MOST_ROWS:
+                raise damaged(path, f"{file.metadata.num_rows:,} rows are more than it can hold")
         batches = read_row_groups(path, schema, planned=lambda found: _whole(found, schema, path))
         pieces = [columns_at(batch, ways) for batch in batches]
     if not pieces:

@@ -53,6 +53,8 @@ _SCHEMA = pa.schema(
 )
 _GROUP_ROWS = 1 << 18
 _SMALL = 4 << 20
+_MOST_ROWS = 1 << 28
+"""A file of a few bytes can claim any number; one like this takes 2 GiB of memory."""
 
 
 def positions_of(path: str, location: str) -> Positions | None:
@@ -80,6 +82,8 @@ def read_position_deletes(
     """
     pieces: dict[str, list[Positions]] = {}
     with reading_table_file(path), open_parquet(str(path)) as file:
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise damaged(path, f"{file.metadata.num_rows:,} deletes are more than one can hold")
         names = _columns(file.schema_arrow, path)
         wanted = None if only is None else set(only)
         groups = list(_groups(file, names[0], wanted))

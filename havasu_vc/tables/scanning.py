@@ -28,7 +28,7 @@ from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
-from havasu_vc.tables.damage import reading_table_file
+from havasu_vc.tables.damage import damaged, reading_table_file
 from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.equality import Way, columns_at, equality_columns, read_equality_deletes
 from havasu_vc.tables.live import LiveFile
@@ -173,13 +173,24 @@ def read_source(
     """Yield the live rows of a data file, or of one of several equal parts of it."""
     with reading_table_file(source.path):
         groups = None if parts == 1 else _groups(source.path, part, parts)
-        yield from read_row_groups(
+        batches = read_row_groups(
             source.path,
             schema,
             groups=groups,
             deleted=deleted_rows(source, groups=groups),
             planned=lambda found: _projection(source, found, schema),
         )
+        for batch in batches:
+            _check(batch, source.path)
+            yield batch
+
+
+def _check(batch: pa.RecordBatch, path: str) -> None:
+    """Refuse values that are none of their type, such as text that is not UTF-8."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise damaged(path, str(error).splitlines()[0]) from error
 
 
 def _groups(path: str, part: int, parts: int) -> range:
