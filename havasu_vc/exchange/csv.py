@@ -10,6 +10,7 @@ names its line.
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,11 +168,13 @@ def _judge(form: _Form) -> tuple[_Form, dict[str, Judgement], int]:
     while True:
         try:
             judged: dict[str, Judgement] = {}
-            rows = 0
+            rows, last = 0, _header(form)[-1]
             for batch in _text_batches(form):
                 rows += batch.num_rows
+                last = batch.column(batch.num_columns - 1)[-1].as_py()
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     judged.setdefault(name, Judgement()).look(column)
+            _require_closed(form, last)
             return form, judged or {name: Judgement() for name in _header(form)}, rows
         except _RowTooLongError as error:
             if form.block >= _LARGEST_BLOCK:
@@ -179,6 +182,29 @@ def _judge(form: _Form) -> tuple[_Form, dict[str, Judgement], int]:
                     form.path, "a row is longer than 512 MiB; is a quote left open?"
                 ) from error
             form = replace(form, block=form.block * 4)
+
+
+def _require_closed(form: _Form, last: str | None) -> None:
+    """Raise if the last value of a file begins with a quote and the file ends before the next.
+
+    Nothing else tells that such a file was cut short: the value is read as if it were whole.
+    """
+    if last is None:
+        return
+    quoted = [start + '"' + last.replace('"', '""') for start in (form.delimiter, "\n", "\r")]
+    # What comes first takes the byte order mark that some encodings begin with.
+    ends = [("x" + text).encode(form.encoding, "replace") for text in quoted]
+    skipped = len("x".encode(form.encoding))
+    with open(form.path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - len(ends[0]), 0))
+        tail = file.read()
+    if any(tail.endswith(end[skipped:]) for end in ends):
+        raise InvalidFileError(
+            form.path,
+            "it ends inside a quoted value",
+            hints=("fetch or export it again if it was cut short, or close the quote",),
+        )
 
 
 class _RowTooLongError(Exception):

@@ -1,12 +1,13 @@
 import csv
 import datetime
 import decimal
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 import shapely
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError, InvalidFileError
@@ -171,6 +172,43 @@ def test_a_row_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("havasu_vc.exchange.csv._BLOCK", 1024)
     path = write(tmp_path / "t.csv", f"a,b\n1,{'x' * 10_000}\n2,y\n")
     assert [len(value) for value in read_table(path).column("b").to_pylist()] == [10_000, 1]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.lists(st.text('x",\n\r;é', max_size=4), min_size=2, max_size=2), min_size=1),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    delimiter=st.sampled_from([",", ";"]),
+    data=st.data(),
+)
+def test_a_file_cut_inside_a_quoted_value_is_refused(
+    rows: list[list[str]], ending: str, delimiter: str, data: st.DataObject, tmp_path: Path
+) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator=ending, quoting=csv.QUOTE_ALL)
+    writer.writerows([["a", "b"], *rows])
+    whole = text.getvalue()
+    assert len(read_table(write(tmp_path / "whole.csv", whole))) == len(rows)
+    open_ends = [end for end in range(len(whole)) if whole[:end].count('"') % 2]
+    end = data.draw(st.sampled_from([end for end in open_ends if end > len(f'"a"{delimiter}')]))
+
+    with pytest.raises(InvalidFileError):
+        open_one(write(tmp_path / "cut.csv", whole[:end]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+@pytest.mark.parametrize("end", ['"', '"é', '"x\n', '"x""', '"x""y\r\n2,z\r\n'])
+def test_a_cut_inside_the_last_value_is_said_in_one_line(
+    end: str, encoding: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "t.csv", f"a,b\n1,{end}", encoding)
+    with pytest.raises(InvalidFileError, match="ends inside a quoted value"):
+        open_one(path, csv_encoding=encoding)
+
+
+@pytest.mark.parametrize("end", ['"x"', '""', 'x"', '3" pipe', '""""'])
+def test_quotes_that_are_closed_or_stray_are_no_cut(end: str, tmp_path: Path) -> None:
+    assert len(read_table(write(tmp_path / "t.csv", f"a,b\n1,{end}"))) == 1
 
 
 def test_only_a_header_is_a_table_without_rows(tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ CASES = [
     "csv that is parquet",
     "geojson cut",
     "csv ragged",
+    "csv quote open",
     "unknown kind",
     "a sqlite database",
 ]
