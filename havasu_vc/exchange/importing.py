@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,10 @@ __all__ = ["write_table"]
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
+SOURCES_A_TASK = 4
 RANGES_A_TASK = 24
+
+_T = TypeVar("_T")
 
 
 def write_table(
@@ -74,6 +77,12 @@ def _chunks(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
     return [list(tasks[a:b]) for a, b in pairwise(cuts) if b > a]
 
 
+def _halved(items: Sequence[_T], most: int) -> list[list[_T]]:
+    """Return items in parts of at most so many, in two at least: the same on every machine."""
+    size = max(min(most, -(-len(items) // 2)), 1)
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+
+
 def _in_order(reports: Sequence[Report]) -> bool:
     """Whether each chunk is in key order and begins after the one before."""
     if not all(report.in_order for report in reports):
@@ -104,8 +113,7 @@ def _sorted(
     try:
         checked = [task_of(without_null_keys, task, key) for task in tasks]
         sorting = [
-            task_of(sort_run, checked[i : i + 4], names, str(folder))
-            for i in range(0, len(checked), 4)
+            task_of(sort_run, part, names, str(folder)) for part in _halved(checked, SOURCES_A_TASK)
         ]
         reports = [r for r in engine.run(sorting, description="Sorting") if r.num_rows]
         if not reports:
@@ -113,8 +121,8 @@ def _sorted(
         runs, ranges = cut_ranges(reports)
         where = (str(storage.staging.root), str(storage.keys))
         writing = [
-            task_of(write_ranges, runs, ranges[i : i + RANGES_A_TASK], names, new.layout, *where)
-            for i in range(0, len(ranges), RANGES_A_TASK)
+            task_of(write_ranges, runs, part, names, new.layout, *where)
+            for part in _halved(ranges, RANGES_A_TASK)
         ]
         batches = engine.run(writing, description="Writing")
         files = [file for batch in batches for file in parse_report(batch).files]
