@@ -104,7 +104,8 @@ PLAIN = replace(ADDED, file=replace(FILE, geometry_lower=None, geometry_upper=No
 
 
 def written(*entries: ManifestEntry, **given_: Any) -> bytes:
-    return format_manifest(entries, **{"schema": SCHEMA, "spec": SPEC} | given_)
+    settings: dict[str, Any] = {"schema": SCHEMA, "spec": SPEC} | given_
+    return format_manifest(entries, **settings)
 
 
 def records(data: bytes) -> list[Any]:
