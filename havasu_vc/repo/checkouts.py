@@ -31,10 +31,19 @@ from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.preparation import ignore
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of, is_newest
 from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
+from havasu_vc.workspace.relocating import relocate_table
 from havasu_vc.workspace.removal import remove_leftovers, remove_table
-from havasu_vc.workspace.state import TableState, WorkspaceState, read_state, write_state
+from havasu_vc.workspace.snapshots import data_path
+from havasu_vc.workspace.state import (
+    TableState,
+    WorkspaceState,
+    identify,
+    read_state,
+    write_state,
+)
 
 __all__ = [
     "Wish",
@@ -117,6 +126,12 @@ def open_state(repo: OpenRepo) -> WorkspaceState | None:
     return state
 
 
+def is_at_home(repo: OpenRepo) -> bool:
+    """Whether the tables, if there are some, are where the workspace is."""
+    state = read_state(repo.git.git_directory)
+    return state is None or state.root == workspace_root(repo)
+
+
 @contextmanager
 def changing_tables(repo: OpenRepo) -> Iterator[None]:
     """Hold what keeps other checkouts and gc away."""
@@ -138,6 +153,42 @@ def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutR
             _ignore_root(repo, root)
             state = WorkspaceState(root)
         return _Following(repo, wish.applied(state), discard=discard, strict=True).run()
+
+
+def relocate(repo: OpenRepo) -> CheckoutResult:
+    """Make tables that were moved along with their repository at home, then follow HEAD."""
+    root = workspace_root(repo)
+    with changing_tables(repo):
+        state = read_state(repo.git.git_directory)
+        if state is None:
+            raise StateError(
+                "no tables are checked out here", hints=("`havasu-vc checkout` makes them",)
+            )
+        tables = {}
+        for path, table in state.tables.items():
+            location = root / path
+            if table_exists(location):
+                tables[path] = _relocated(location, table)
+        _ignore_root(repo, root)
+        state = replace(state, root=root, tables=tables)
+        write_state(repo.git.git_directory, state)
+        return _Following(repo, state, strict=True).run()
+
+
+def _relocated(location: Path, table: TableState) -> TableState:
+    """Return what is known of a table once it is at home at a place."""
+    clean = is_newest(location, table.version)
+    moved = relocate_table(location)
+    places = {file: data_path(moved.table.location, file) for file in table.files}
+    return replace(
+        table,
+        version=moved.table.version if clean else table.version,
+        files={file: identify(place) for file, place in places.items() if place.exists()},
+        deletes=tuple(
+            replace(batch, files=tuple(moved.paths.get(path, path) for path in batch.files))
+            for batch in table.deletes
+        ),
+    )
 
 
 def follow(repo: OpenRepo, *, discard: bool = False) -> CheckoutResult:

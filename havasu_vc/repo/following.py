@@ -83,9 +83,9 @@ def _follow(repo: OpenRepo, mark: Path, *, discard: bool) -> None:
         result = follow(repo, discard=discard)
         mark.unlink(missing_ok=True)
     except (HavasuError, OSError) as error:
-        repo.settings.note(
-            f"the tables stay as they were ({error}); `havasu-vc checkout` brings them along"
-        )
+        hints = error.hints if isinstance(error, HavasuError) else ()
+        hint = hints[0] if hints else "`havasu-vc checkout` brings them along"
+        repo.settings.note(f"the tables stay as they were: {error}; {hint}")
         return
     for note in result.notes:
         repo.settings.note(note)

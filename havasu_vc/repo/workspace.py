@@ -57,6 +57,12 @@ class Workspace:
 
         return check_out(self._repo, wish or Wish(), discard=discard)
 
+    def relocate(self) -> CheckoutResult:
+        """Make tables that were moved along with their repository at home, edits and all."""
+        from havasu_vc.repo.checkouts import relocate
+
+        return relocate(self._repo)
+
     def check_out_to(
         self, folder: str | Path, revision: str = "HEAD", **options: Any
     ) -> CheckoutResult:
@@ -99,7 +105,10 @@ class Workspace:
         """
         if discard or not self.exists:
             return
-        edited = self.edited()
+        from havasu_vc.repo.checkouts import is_at_home
+
+        # Tables that were moved stay as they are until they are told where they are.
+        edited = self.edited() if is_at_home(self._repo) else {}
         if not edited:
             return
         from havasu_vc.repo.checkouts import changed_by
@@ -150,12 +159,10 @@ class Workspace:
         """Commit the edits of all tables, or of some; the tables are at HEAD then."""
         from havasu_vc.repo.workspace_edits import commit_edits_of
 
-        options = {"dry_run": dry_run, "allow_empty": allow_empty}
-        if dry_run:
-            return commit_edits_of(self._repo, datasets, message=message, **options)
         try:
-            with following(self._repo):
-                return commit_edits_of(self._repo, datasets, message=message, **options)
+            return commit_edits_of(
+                self._repo, datasets, message=message, dry_run=dry_run, allow_empty=allow_empty
+            )
         finally:
             self._repo.taken.clear()
 
