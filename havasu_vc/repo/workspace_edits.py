@@ -34,6 +34,7 @@ from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.following import following
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
@@ -279,7 +280,7 @@ def commit_edits_of(
 ) -> CommitResult:
     """Commit what was edited in the tables of all datasets, or of some.
 
-    Tables whose edits the commit holds are noted in `repo.taken`, so that they may follow.
+    The tables whose edits the commit holds are at HEAD then.
     """
     require_calm(repo)
     state = require_workspace(repo)
@@ -298,10 +299,10 @@ def commit_edits_of(
         counts = {edit.path: edit.counts for edit in edits}
         commit = None
         if not dry_run and (edits or allow_empty):
-            commit = transaction.commit(edits, message or _message(edits))
-    if commit is not None:
-        # What was read is in HEAD now; what is written to a table meanwhile is not.
-        repo.taken.update((table.path, table.version) for table in looked_at)
+            with following(repo):
+                commit = transaction.commit(edits, message or _message(edits))
+                # What was read is in HEAD now; what is written to a table meanwhile is not.
+                repo.taken.update((table.path, table.version) for table in looked_at)
     return CommitResult(commit, repo.head_branch, counts)
 
 
