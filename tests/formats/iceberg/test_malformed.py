@@ -165,7 +165,7 @@ def test_a_file_that_unpacks_to_much_more_is_refused_at_once() -> None:
     start = time.perf_counter()
     with pytest.raises(CorruptDatasetError, match="unpacks to more than"):
         parse_manifest(bomb, WHERE)
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 60
 
 
 def test_counts_that_claim_a_billion_take_no_time() -> None:
