@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.errors import ConcurrentChangeError
+from havasu_vc.errors import ConcurrentChangeError, NotYetSupportedError
 from havasu_vc.formats.iceberg.manifest_lists import format_manifest_list
 from havasu_vc.formats.iceberg.manifests import format_manifest
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
@@ -157,6 +157,8 @@ def publish(
     location = Path(os.path.abspath(location))
     version = 1 if table is None else table.version + 1
     if table is not None:
+        if not table.metadata_file.name.startswith("v"):
+            raise NotYetSupportedError(f"the table at {location} belongs to a catalog")
         metadata = _logged(metadata, table)
     folder = location / METADATA
     final = folder / f"v{version}.metadata.json"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from havasu_vc.errors import ConcurrentChangeError, StorageError
+from havasu_vc.errors import ConcurrentChangeError, NotYetSupportedError, StorageError
 from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFile, ManifestEntry, Snapshot, Status
 from havasu_vc.model.schema import Schema
@@ -73,6 +73,15 @@ def test_who_comes_second_changes_nothing(maker: TableMaker) -> None:
 def test_a_new_table_where_one_is(maker: TableMaker) -> None:
     with pytest.raises(ConcurrentChangeError):
         publish(None, maker.location, maker.table.metadata)
+
+
+def test_a_table_of_a_catalog_is_not_changed(maker: TableMaker) -> None:
+    name = "00001-5f1e3f8c-1d2b-4b3c-9a57-9f0b6d1f0d11.metadata.json"
+    os.replace(maker.table.metadata_file, maker.location / "metadata" / name)
+    found = read_table(maker.location / "metadata" / name)
+
+    with pytest.raises(NotYetSupportedError, match="catalog"):
+        publish(found, maker.location, found.metadata)
 
 
 def test_of_many_at_once_one_wins(maker: TableMaker) -> None:
