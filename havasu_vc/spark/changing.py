@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.session import is_local_master
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import DatasetNotFoundError
@@ -76,10 +77,19 @@ def changes(
     source = opened(repo)
     ends = resolve_range(source.git, revisions)
     old, new = (_view(source, dataset, end) for end in (ends.old, ends.new))
+    if old is None and new is None:
+        raise DatasetNotFoundError(dataset, revisions)
+    return difference(spark, old, new, _engine(spark, source))
+
+
+def difference(
+    spark: SparkSession, old: HavasuDataset | None, new: HavasuDataset | None, engine: Engine
+) -> DataFrame:
+    """Return the changelog from one version to another; one of them may not be there."""
     shown = new or old
     if shown is None:
-        raise DatasetNotFoundError(dataset, revisions)
-    tasks = difference_tasks(old, new, _engine(spark, source))
+        raise ValueError("there is no version at all")
+    tasks = difference_tasks(old, new, engine)
     schemas = (old or shown).schema, (new or shown).schema
     pieces = [Piece(task, *schemas) for task in tasks]
     fields = [T.StructField(CHANGE_TYPE, T.StringType()), *spark_schema(shown.schema)]

@@ -65,9 +65,21 @@ def read(
     first one of the dataset.
     """
     view: Dataset = opened(repo).dataset(dataset, ref)
+    tests = spatial_tests(view.schema, geometry, windows)
+    return read_view(spark, view, columns=columns, where=where, tests=tests)
+
+
+def read_view(
+    spark: SparkSession,
+    view: Dataset,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | Column | Mapping[str, Any] | None = None,
+    tests: Sequence[SpatialTest] = (),
+) -> DataFrame:
+    """Return the rows of a view."""
     names = tuple(columns) if columns is not None else view.schema.names
     _check_columns(names, view)
-    tests = spatial_tests(view.schema, geometry, windows)
     wanted = where if isinstance(where, Mapping) else {}
     ranges = {name: _range(value) for name, value in wanted.items()}
     _check_columns(tuple(ranges), view)

@@ -1,0 +1,167 @@
+"""What Spark reads without a jar is what our own scan reads, whatever happened before."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+from havasu_vc.spark.changing import difference
+from havasu_vc.spark.reading import read_view
+from havasu_vc.spark.rows import shown_rows, shown_schema
+from havasu_vc.testing.changes import changes_between, stream_of
+from havasu_vc.testing.memory import MemoryDatasets, run_all
+from havasu_vc.testing.tables import Row
+from tests.datasets.thresholds import tiny_thresholds
+from tests.spark.versions import Past
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EXAMPLES = settings(
+    max_examples=12,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="havasu-spark-"))
+    yield made
+    shutil.rmtree(made)
+
+
+def rows_of_frame(frame: "DataFrame") -> list[str]:
+    return sorted(map(repr, frame.toArrow().to_pylist()))
+
+
+def rows_of_scan(view: HavasuDataset) -> list[str]:
+    batches = [shown_rows(batch, view.schema) for batch in run_all(view.scan())]
+    return sorted(map(repr, pa.Table.from_batches(batches, shown_schema(view.schema)).to_pylist()))
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_a_read_is_the_scan(spark: "SparkSession", folder: Path, data: st.DataObject) -> None:
+    with tiny_thresholds(small_table=0):
+        past = Past(MemoryDatasets(folder), data)
+        for _ in range(4):
+            past.step()
+    for version in past.versions[-2:]:
+        view = version.dataset
+        frame = read_view(spark, view)
+
+        assert frame.columns == list(view.schema.names)
+        assert rows_of_frame(frame) == rows_of_scan(view)
+        assert frame.count() == len(version.rows)
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_a_changelog_is_the_diff(spark: "SparkSession", folder: Path, data: st.DataObject) -> None:
+    with tiny_thresholds(small_table=0, diffs=data.draw(st.booleans())):
+        past = Past(MemoryDatasets(folder), data)
+        for _ in range(3):
+            past.step()
+        old, new = past.versions[0].dataset, past.versions[-1].dataset
+        with LocalEngine(threads=1) as engine:
+            found = difference(spark, old, new, engine).toArrow().to_pylist()
+            expected: list[Any] = []
+            for batch in row_changes(old, new, engine):
+                for before, after in zip(batch.old, batch.new, strict=True):
+                    sides = [before.is_valid, after.is_valid]
+                    expected += {
+                        (True, True): ["UPDATE_BEFORE", "UPDATE_AFTER"],
+                        (True, False): ["DELETE"],
+                        (False, True): ["INSERT"],
+                    }[tuple(sides)]
+
+    assert sorted(row["_change_type"] for row in found) == sorted(expected)
+    wanted = rows_of_scan(new)
+    for row in found:
+        if row.pop("_change_type") in ("INSERT", "UPDATE_AFTER"):
+            assert repr(row) in wanted
+
+
+LONG, TEXT = Primitive.LONG, Primitive.STRING
+BEFORE = Schema((Field(1, "id", LONG, required=True), Field(2, "name", TEXT)), (1,))
+
+
+@pytest.mark.parametrize("name", ["name", "NAME"])
+def test_a_name_that_is_used_again_reads_no_other_column(
+    spark: "SparkSession", folder: Path, name: str
+) -> None:
+    datasets = MemoryDatasets(folder)
+    rows: list[Row] = [{1: number, 2: "old"} for number in range(5)]
+    with tiny_thresholds(small_table=0):
+        view = datasets.new(BEFORE, rows)
+        view = datasets.evolve(view, Schema(BEFORE.fields[:1], (1,)))
+        view = datasets.evolve(view, Schema((BEFORE.fields[0], Field(3, name, TEXT)), (1,)))
+        changes = changes_between([], [{1: 9, 3: "new"}], view.schema)
+        view = datasets.apply(view, stream_of(changes, view.schema))
+    assert len(view.entries) == 2
+
+    found = read_view(spark, view, where=f"{name} = 'new' OR {name} IS NULL").collect()
+
+    assert sorted(found) == [(0, None), (1, None), (2, None), (3, None), (4, None), (9, "new")]
+
+
+def test_filters_reach_the_reader(spark: "SparkSession", folder: Path) -> None:
+    view = MemoryDatasets(folder).new(BEFORE, [{1: number, 2: "x"} for number in range(5)])
+    renamed = replace(BEFORE.fields[1], name="label", physical_name="name")
+    view = MemoryDatasets(folder).evolve(view, Schema((BEFORE.fields[0], renamed), (1,)))
+
+    frame = read_view(spark, view, columns=["id"], where="label = 'x'")
+
+    plan = plan_of(frame)
+    assert "EqualTo(name,x)" in plan
+    assert frame.count() == 5
+    assert "ReadSchema: struct<id:bigint>" in plan_of(read_view(spark, view, columns=["id"]))
+
+
+def test_files_are_left_out_by_range(spark: "SparkSession", folder: Path) -> None:
+    datasets = MemoryDatasets(folder)
+    with tiny_thresholds(small_table=0):
+        view = datasets.new(BEFORE, [{1: number, 2: "x"} for number in range(5)])
+        changes = changes_between([], [{1: 9, 2: "y"}], view.schema)
+        view = datasets.apply(view, stream_of(changes, view.schema))
+
+    chosen = read_view(spark, view, where={"id": (4, 8), "name": "x"})
+
+    assert chosen.collect() == [(4, "x")]
+    assert len(chosen.inputFiles()) == 1
+    assert read_view(spark, view, where={"id": (20, None)}).collect() == []
+
+
+def plan_of(frame: "DataFrame") -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"columns": ["no"]}, "no column 'no'"),
+        ({"where": "no ="}, "the condition cannot be understood"),
+        ({"where": {"id": (1, 2, 3)}}, "a range is a pair"),
+        ({"where": {"no": 1}}, "no column 'no'"),
+    ],
+)
+def test_what_cannot_be_asked(
+    spark: "SparkSession", folder: Path, options: dict[str, Any], reason: str
+) -> None:
+    view = MemoryDatasets(folder).new(BEFORE, [])
+
+    with pytest.raises(InvalidArgumentError, match=reason):
+        read_view(spark, view, **options)
