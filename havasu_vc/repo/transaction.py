@@ -39,7 +39,7 @@ from havasu_vc.store.objects import (
     EMPTY_TREE,
 )
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
-from havasu_vc.store.refs import Head, move_head, read_head
+from havasu_vc.store.refs import Head, move_head, move_ref, read_head
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import blobs_below, tree_difference
 
@@ -165,6 +165,22 @@ class Transaction:
                         writer.write("blob", draft.read(entry.id)[1])
             writer.flush()
         return found
+
+    def set_aside(self, edits: Sequence[TreeEdit], message: str, ref: str) -> str:
+        """Commit edits upon HEAD to a new ref of their own; no branch moves."""
+        _check_message(message)
+        committer = self._git.committer
+        self._adopt(edits)
+        with self._git.writer() as writer:
+            tree = write_tree(writer, self._tree(self.head), edits, edit_changes(edits))
+            parents = () if self.head.commit is None else (self.head.commit,)
+            document = format_commit(
+                tree, parents, author=self._git.author, committer=committer, message=message
+            )
+            commit = writer.write("commit", document)
+            writer.flush()
+        move_ref(self._git, ref, old=None, new=commit, message="stash")
+        return commit
 
     def _require_settled(self, paths: Sequence[str]) -> None:
         """Raise when git is in the middle of merging a dataset.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.checkouts import Wish
     from havasu_vc.repo.results import CheckoutResult, CommitResult
+    from havasu_vc.repo.stashing import Stash
     from havasu_vc.repo.workspace_glance import WorkspaceChanges
     from havasu_vc.workspace.state import TableState, WorkspaceState
 
@@ -177,3 +178,38 @@ class Workspace:
                 return discard_edits(self._repo, datasets)
         finally:
             self._repo.taken.clear()
+
+    # Edits set aside
+
+    def stash(self, datasets: Sequence[str] = (), *, message: str | None = None) -> Stash:
+        """Set the edits of all tables aside, or of some; the tables are at HEAD then."""
+        from havasu_vc.repo.stashing import save_stash
+
+        try:
+            return save_stash(self._repo, datasets, message=message)
+        finally:
+            self._repo.taken.clear()
+
+    def stashes(self) -> tuple[Stash, ...]:
+        """Return what is set aside, newest first."""
+        from havasu_vc.repo.stashing import list_stashes
+
+        return list_stashes(self._repo)
+
+    def diff_stash(self, name: str | None = None) -> tuple[Stash, Iterator[DatasetDiff]]:
+        """Return a stash, the newest if none is named, and what it changes."""
+        from havasu_vc.repo.stashing import diff_stash
+
+        return diff_stash(self._repo, name)
+
+    def apply_stash(self, name: str | None = None, *, drop: bool = False) -> Stash:
+        """Bring a stash back into the tables; with `drop`, forget it then."""
+        from havasu_vc.repo.stashing import apply_stash
+
+        return apply_stash(self._repo, name, drop=drop)
+
+    def drop_stash(self, name: str | None = None) -> Stash:
+        """Forget a stash."""
+        from havasu_vc.repo.stashing import drop_stash
+
+        return drop_stash(self._repo, name)

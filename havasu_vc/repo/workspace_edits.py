@@ -54,10 +54,13 @@ from havasu_vc.workspace.taking_in import TableEdits, read_edits
 
 __all__ = [
     "EditedTable",
+    "chosen_tables",
     "commit_edits_of",
     "diff_workspace",
     "discard_edits",
     "edited_tables",
+    "onto_head",
+    "read_table_edits",
     "require_workspace",
     "without_changes",
     "workspace_changes",
@@ -120,13 +123,14 @@ def edited_tables(
     repo: OpenRepo, state: WorkspaceState, paths: Sequence[str] = ()
 ) -> Iterator[EditedTable]:
     """Yield the tables that were written to, all or those of some datasets."""
-    for path in _chosen(state, paths):
+    for path in chosen_tables(state, paths):
         found = read_table_edits(repo, state, state.tables[path])
         if found is not None:
             yield found
 
 
-def _chosen(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
+def chosen_tables(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
+    """Return the checked-out datasets that are meant, in order; all when none is named."""
     for path in paths:
         if path.strip("/") not in state.tables:
             raise DatasetNotFoundError(path, "the workspace")
@@ -287,7 +291,7 @@ def commit_edits_of(
     with Transaction(repo) as transaction:
         looked_at: list[EditedTable] = []
         edits: list[TreeEdit] = []
-        for path in _chosen(state, paths):
+        for path in chosen_tables(state, paths):
             found = read_table_edits(repo, state, state.tables[path], transaction.storage)
             if found is None:
                 continue
@@ -360,7 +364,7 @@ def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:
     """
     state = require_workspace(repo)
     found = []
-    for path in _chosen(state, paths):
+    for path in chosen_tables(state, paths):
         location, known = state.location(path), state.tables[path]
         condition, _ = condition_of(location, known)
         if condition is Condition.CLEAN:

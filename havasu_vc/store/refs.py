@@ -32,8 +32,10 @@ __all__ = [
     "create_branch",
     "create_tag",
     "delete_branch",
+    "delete_ref",
     "delete_tag",
     "list_branches",
+    "list_refs",
     "list_tags",
     "move_head",
     "move_ref",
@@ -168,6 +170,17 @@ def _stuck(repository: GitRepository, ref: str, error: Exception) -> Exception:
     if any(other.startswith(ref + "/") or ref.startswith(other + "/") for other in others):
         return InvalidNameError(_short(ref), "there is a ref whose name is a part of it, or longer")
     return StorageError(f"{_short(ref)} cannot be moved: {error}")
+
+
+def list_refs(repository: GitRepository, prefix: str) -> dict[str, ObjectId]:
+    """Return the refs whose names begin with a prefix, and what they point at."""
+    found = _each_ref(repository, prefix, ("refname", "objectname"))
+    return {line[0]: line[1] for line in found}
+
+
+def delete_ref(repository: GitRepository, ref: str, old: ObjectId) -> None:
+    """Remove a ref that is at `old`."""
+    repository.git("update-ref", "-d", ref, old)
 
 
 def check_ref_name(name: str) -> None:

@@ -1,0 +1,105 @@
+"""`havasu-vc stash` and what is below it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.completing import complete_datasets
+from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
+from havasu_vc.cli.errors import visible
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, engine_option, format_option
+
+__all__ = ["command"]
+
+_name = click.argument("name", metavar="[N]", required=False)
+
+
+class _StashGroup(click.Group):
+    """The commands below; without one, edits are set aside."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `stash`, and `stash` with options or datasets, as `stash push`."""
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = ["push", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("stash", cls=_StashGroup)
+def command() -> None:
+    """Set edits of the workspace aside, and bring them back.
+
+    Without a command, as `push`. A stash is named by its number in the list, as 0 or
+    stash@{0}; the newest is meant when none is named.
+    """
+
+
+@command.command("push", cls=Command)
+@click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
+@click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="What it is.")
+@engine_option
+@click.pass_obj
+def push(invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str, ...]) -> None:
+    """Set edits aside, all or those of some datasets; the tables are at HEAD then."""
+    repo = invocation.open_repo()
+    stash = repo.workspace.stash(datasets, message=join_message(messages))
+    invocation.say(f"Set aside as stash {stash.number}: {stash.message}")
+
+
+@command.command("list", cls=Command)
+@format_option("text", "json")
+@click.pass_obj
+def list_(invocation: Invocation, output_format: str) -> None:
+    """List what is set aside, newest first."""
+    stashes = invocation.open_repo(rows=False).workspace.stashes()
+    if output_format == "json":
+        listed = [
+            {"number": each.number, "commit": each.commit, "message": each.message}
+            for each in stashes
+        ]
+        click.echo(json.dumps({"havasu.stash/v1": listed}, indent=2))
+        return
+    for each in stashes:
+        click.echo(f"stash@{{{each.number}}}: {visible(each.message)}")
+
+
+@command.command("show", cls=Command)
+@_name
+@diff_options
+@click.pass_obj
+def show(invocation: Invocation, /, name: str | None, **options: Any) -> int:
+    """Show what a stash changes of the commit that it was made on."""
+    repo = invocation.open_repo()
+    _, diffs = repo.workspace.diff_stash(name)
+    return print_diff(invocation, repo, diffs, DiffOptions(**options))
+
+
+@command.command("apply", cls=Command)
+@_name
+@click.pass_obj
+def apply(invocation: Invocation, name: str | None) -> None:
+    """Bring a stash back into the tables, and keep it."""
+    stash = invocation.open_repo().workspace.apply_stash(name)
+    invocation.say(f"Brought back: {stash.message}")
+
+
+@command.command("pop", cls=Command)
+@_name
+@click.pass_obj
+def pop(invocation: Invocation, name: str | None) -> None:
+    """Bring a stash back into the tables, and forget it."""
+    stash = invocation.open_repo().workspace.apply_stash(name, drop=True)
+    invocation.say(f"Brought back and forgotten: {stash.message}")
+
+
+@command.command("drop", cls=Command)
+@_name
+@click.pass_obj
+def drop(invocation: Invocation, name: str | None) -> None:
+    """Forget a stash."""
+    stash = invocation.open_repo(rows=False).workspace.drop_stash(name)
+    invocation.say(f"Dropped stash {stash.number} ({stash.commit[:10]}): {stash.message}")
