@@ -331,6 +331,7 @@ class _Following:
             and found is not None
             and found.tree == folder.internals
             and found.flavour is flavour
+            and (not self.strict or _is_whole(location, found))
             and {name: ref.tree for name, ref in refs.items()}
             == {name: ref.tree for name, ref in found.refs.items()}
         ):
@@ -395,6 +396,13 @@ class _Following:
                     f"{folder} is a link; tables are put into folders alone",
                     hints=("remove the link",),
                 )
+
+
+def _is_whole(location: Path, table: TableState) -> bool:
+    """Whether no file of a table was removed."""
+    places = [data_path(location, file) for file in table.files]
+    made = [Path(path) for batch in table.deletes for path in batch.files]
+    return all(path.is_file() for path in (*places, *made))
 
 
 def _is_havasu(folder: DatasetFolder | None) -> bool:

@@ -14,15 +14,19 @@ from functools import cached_property
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import HavasuError
 from havasu_vc.formats.iceberg.rasters import raster_ids, with_raster_ids
 from havasu_vc.formats.iceberg.values import (
     Flavour,
+    ManifestContent,
     Snapshot,
+    Status,
     TableMetadata,
 )
 from havasu_vc.model.types import descendants
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.tables.locations import Places
+from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
 from havasu_vc.workspace.linking import link_file
@@ -141,10 +145,25 @@ class TableDraft:
         for snapshot in reversed(list(self.made.snapshots.values())):
             summary = snapshot.summary
             if summary.get(TREE) == tree and summary.get(FLAVOUR) == self.flavour.value:
-                listed = snapshot.manifest_list
-                if listed is not None and Path(listed).is_file():
+                if self._is_complete(snapshot):
                     return snapshot
         return None
+
+    def _is_complete(self, snapshot: Snapshot) -> bool:
+        """Whether all that only a table has of a snapshot is there; data files are linked anew."""
+        table = self.as_table()
+        try:
+            manifests = manifests_of(table, snapshot)
+            made = [
+                entry.file.path
+                for manifest in manifests
+                if manifest.content is ManifestContent.DELETES
+                for entry in read_manifest(table, manifest)
+                if entry.status is not Status.DELETED
+            ]
+        except (HavasuError, OSError):
+            return False
+        return all(Path(path).is_file() for path in (*made, *(m.path for m in manifests)))
 
     @cached_property
     def places(self) -> Places:

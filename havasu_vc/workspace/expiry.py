@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError
-from havasu_vc.formats.iceberg.values import LogEntry, Snapshot, TableMetadata
+from havasu_vc.formats.iceberg.values import LogEntry, Snapshot, Status, TableMetadata
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table
 from havasu_vc.workspace.linking import TEMPORARY
@@ -98,6 +98,8 @@ def _named(table: Table, snapshots: Iterable[Snapshot], passed: set[str]) -> Ite
             seen.add(path)
             yield path
             for entry in read_manifest(table, manifest):
+                if entry.status is Status.DELETED:
+                    continue
                 yield os.fspath(table.places.file(entry.file.path))
 
 

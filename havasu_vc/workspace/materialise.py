@@ -97,7 +97,7 @@ def materialise(
     flavour = flavour_for(view, checkout.flavour)
     draft = TableDraft(
         location,
-        None if table is None else table.metadata,
+        None if table is None else _usable(table.metadata),
         flavour,
         copy=checkout.copy,
         batches=() if previous is None else previous.deletes,
@@ -139,6 +139,11 @@ def materialise(
         draft.batches,
         refs,
     )
+
+
+def _usable(metadata: TableMetadata) -> TableMetadata | None:
+    """Return metadata to build upon: what Spark upgraded beyond version 2 cannot be."""
+    return replace(metadata, format_version=2) if metadata.format_version <= 2 else None
 
 
 def _require_same(table: Table, view: HavasuDataset) -> None:

@@ -39,7 +39,7 @@ def reusable(
         batch
         for batch in batches
         if all(source in sources for source in batch.sources)
-        and all(path in live for path in batch.files)
+        and all(path in live and Path(path).is_file() for path in batch.files)
     )
 
 
