@@ -90,8 +90,9 @@ class SqlFunction:
         least, most = self.arity
         if not least <= count <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
+            plural = "" if most == 1 else "s"
             raise InvalidArgumentError(
-                f"{self.name} takes {wanted} arguments, not {count}",
+                f"{self.name} takes {wanted} argument{plural}, not {count}",
                 hints=(f"{self.name}({self.signature})",),
             )
 

@@ -172,8 +172,7 @@ def _union_all(shapes: Shapes) -> Any:
 def _envelope_all(shapes: Shapes) -> Any:
     import shapely
 
-    extent = shapely.total_bounds(shapes)
-    return shapely.Polygon() if np.isnan(extent).any() else shapely.box(*extent, ccw=False)
+    return shapely.envelope(shapely.geometrycollections(shapes))
 
 
 def _collect_all(shapes: Shapes) -> Any:

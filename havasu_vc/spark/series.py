@@ -1,0 +1,66 @@
+"""Functions of Arrow arrays as UDFs over pandas series, for Spark before 4.1.
+
+Spark 4.0 hands Python nothing but pandas: a column is a series, a struct a data
+frame. They are turned into Arrow arrays and back, which costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from havasu_vc.geo.raster_v1_columns import RASTER_TYPE
+
+__all__ = ["series_udf"]
+
+
+def series_udf(kernel: Callable[..., Any], returned: str, *, aggregate: bool) -> Any:
+    """Return a kernel of Arrow arrays as a pandas UDF of Spark's."""
+    import pandas
+    from pyspark.sql.functions import pandas_udf  # type: ignore[attr-defined]
+
+    def scalar(*columns: Any) -> Any:
+        return _series(kernel(*map(_array, columns)))
+
+    def grouped(column: Any) -> Any:
+        return kernel(_array(column))
+
+    scalar.__name__ = grouped.__name__ = kernel.__name__
+
+    # Spark tells the kinds of UDFs apart by their type hints.
+    one, frame = pandas.Series, pandas.DataFrame
+    if aggregate:
+        grouped.__annotations__ = {"column": one, "return": Any}
+        return pandas_udf(grouped, returned)
+    given = frame if returned.startswith("struct") else one
+    scalar.__annotations__ = {"columns": one, "return": given}
+    return pandas_udf(scalar, returned)
+
+
+def _array(column: Any) -> pa.Array:
+    if column.ndim == 1:
+        return pa.Array.from_pandas(column)
+    # The only structs are rasters; one that is null has nothing inside.
+    rows = column.to_dict("records")
+    there = column["width"].notna() if "width" in column else [True] * len(rows)
+    values = [_plain(row) if known else None for row, known in zip(rows, there, strict=True)]
+    return pa.array(values, RASTER_TYPE)
+
+
+def _plain(value: Any) -> Any:
+    """Return rows of Spark's and what is inside them as dicts and lists."""
+    if hasattr(value, "asDict"):
+        return value.asDict(recursive=True)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, float) and value != value:
+        return None
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _series(array: pa.Array) -> Any:
+    if not pa.types.is_struct(array.type):
+        return array.to_pandas()
+    return pa.table(array.flatten(), names=[field.name for field in array.type]).to_pandas()
