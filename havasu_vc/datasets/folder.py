@@ -224,8 +224,10 @@ def edited(old: Folder | None, edit: TreeEdit) -> MemoryFolder:
     for path, data in edit.blobs.items():
         if data is None:
             folder.files.pop(path, None)
-        else:
+        elif isinstance(data, bytes):
             folder.files[path] = data
+        else:
+            raise TypeError(f"{path} is stored already, so it cannot stand in memory")
     if edit.snapshot is not None:
         folder.files["snapshot.json"] = format_snapshot(edit.snapshot, guard_of(folder, edit.path))
     return folder

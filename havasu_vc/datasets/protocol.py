@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import KeySpec, Schema
+from havasu_vc.store.edits import Change
 
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
@@ -29,14 +31,16 @@ class TreeEdit:
 
     path: str
     """The dataset's path."""
-    blobs: Mapping[str, bytes | None]
-    """By path below the dataset's own folder: new bytes, or None to remove."""
+    blobs: Mapping[str, Change]
+    """By path below the dataset's own folder: new bytes, what is stored, or None to remove."""
     snapshot: Snapshot | None = None
     """The sums after the edit, for kinds that keep them; the guard is added on writing."""
     fresh: bool = False
     """Whether the dataset starts from an empty folder."""
     counts: ChangeCounts = field(default_factory=ChangeCounts)
     """How many rows it changes."""
+    marker: str = HAVASU_MARKER
+    """The name of the dataset's own folder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import Mask, equal_columns
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.key_sets import ALL, NONE, KeySet
@@ -30,7 +30,7 @@ __all__ = ["Blamed", "Walked", "blame", "changed_cells"]
 
 Walked = tuple[str, tuple[str, ...]]
 """A commit and its parents."""
-View = Callable[[str], HavasuDataset | None]
+View = Callable[[str], AnyDataset | None]
 """Gives the dataset at a commit; None where it is not there."""
 
 
@@ -133,7 +133,7 @@ def _hand_on(
     return sets
 
 
-def _same_tree(old: HavasuDataset, new: HavasuDataset) -> bool:
+def _same_tree(old: AnyDataset, new: AnyDataset) -> bool:
     first, second = old.folder, new.folder
     if first is second:
         return True
@@ -159,7 +159,7 @@ class _Comparison:
         self._engine = engine
         self._chosen = chosen
 
-    def __call__(self, old: HavasuDataset, new: HavasuDataset, sets: list[KeySet]) -> list[KeySet]:
+    def __call__(self, old: AnyDataset, new: AnyDataset, sets: list[KeySet]) -> list[KeySet]:
         """Return the keys that differ, among those that are in the new version."""
         if not same_key(old.schema, new.schema):
             return [ALL] * len(sets)
@@ -178,15 +178,13 @@ class _Comparison:
             for has, pieces in zip(known, found, strict=True)
         ]
 
-    def _changes(
-        self, old: HavasuDataset, new: HavasuDataset
-    ) -> Iterator[tuple[ChangeBatch, Hashes]]:
+    def _changes(self, old: AnyDataset, new: AnyDataset) -> Iterator[tuple[ChangeBatch, Hashes]]:
         if self._chosen is not None:
             return self._chosen.changes(old, new, live=True)
         return all_changes(old, new, self._engine)
 
 
-def changed_cells(batch: ChangeBatch, old: HavasuDataset, new: HavasuDataset, column: int) -> Mask:
+def changed_cells(batch: ChangeBatch, old: AnyDataset, new: AnyDataset, column: int) -> Mask:
     """Return which changes are of one column, by field id; rows that come or go have changed."""
     before, after = old.schema.by_id.get(column), new.schema.by_id.get(column)
     both = pc.and_(batch.old.is_valid(), batch.new.is_valid())

@@ -13,13 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.editing import rows_with_keys
 from havasu_vc.datasets.havasu.deletes import read_deleted_keys
 from havasu_vc.datasets.havasu.kernels import deleted_positions
-from havasu_vc.datasets.havasu.locate import find_in, may_hold, rows_with_keys
+from havasu_vc.datasets.havasu.locate import find_in, may_hold
 from havasu_vc.datasets.havasu.verify import verify_deletes
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.diff import can_pair
+from havasu_vc.datasets.kart.kernels import Files
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.pairing import pair_rows, same_key
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Content, Entry
@@ -54,7 +59,7 @@ class _Difference:
 
 
 def all_changes(
-    old: HavasuDataset, new: HavasuDataset, engine: Engine
+    old: AnyDataset, new: AnyDataset, engine: Engine
 ) -> Iterator[tuple[ChangeBatch, Hashes]]:
     """Yield all changes between two versions with the same key, with the hash of each key."""
     for batch in row_changes(old, new, engine):
@@ -90,28 +95,41 @@ class ChosenRows:
         """Hashes of the keys, ascending."""
 
     def changes(
-        self, old: HavasuDataset, new: HavasuDataset, *, live: bool = False
+        self, old: AnyDataset, new: AnyDataset, *, live: bool = False
     ) -> Iterator[tuple[ChangeBatch, Hashes]]:
         """Yield the changes of the rows between two versions, with the hash of each key.
 
         `live` says that all of them are in the new version. Both must have the same key.
         """
-        difference = self._difference(old, new)
-        if not self._may_differ(old, new, difference, live=live):
-            return
-        if difference.rows <= MOST_ROWS:
-            batches: Iterator[ChangeBatch] = row_changes(old, new, self._engine)
-        else:
-            sides = [rows_with_keys(view, self._keys_of(view)) for view in (old, new)]
-            batches = pair_rows(sides[0], sides[1], old.schema, new.schema)
-        for batch in batches:
+        for batch in self._batches(old, new, live=live):
             hashes = key_hashes(batch, old.schema, new.schema)
             wanted = np.isin(hashes, self.hashes)
             if wanted.any():
                 chosen = ChangeBatch(batch.data.filter(pa.array(wanted)))
                 yield chosen, hashes[wanted]
 
-    def rows(self, view: HavasuDataset) -> pa.RecordBatch:
+    def _batches(self, old: AnyDataset, new: AnyDataset, *, live: bool) -> Iterator[ChangeBatch]:
+        """Yield changes among which those of the rows are."""
+        if isinstance(old, HavasuDataset) and isinstance(new, HavasuDataset):
+            difference = self._difference(old, new)
+            if not self._may_differ(old, new, difference, live=live):
+                return
+            if difference.rows <= MOST_ROWS:
+                yield from row_changes(old, new, self._engine)
+                return
+        elif isinstance(old, KartDataset) and isinstance(new, KartDataset):
+            if can_pair(old, new) and self._files(old) == self._files(new):
+                return
+        sides = [rows_with_keys(view, self._keys_of(view)) for view in (old, new)]
+        yield from pair_rows(sides[0], sides[1], old.schema, new.schema)
+
+    def _files(self, view: KartDataset) -> Files:
+        """Return the features with the keys, by which versions can be told apart unread."""
+        keys = self._keys_of(view)
+        columns = [keys.column(name).to_pylist() for name in view.key.names]
+        return view.files_of(list(zip(*columns, strict=True)))
+
+    def rows(self, view: AnyDataset) -> pa.RecordBatch:
         """Return the rows that a version has."""
         if not same_key(self._schema, view.schema):
             return pa.RecordBatch.from_pylist([], schema=arrow_schema(view.schema))
@@ -119,13 +137,13 @@ class ChosenRows:
         wanted = np.isin(hash_keys(rows, view.schema), self.hashes)
         return rows.filter(pa.array(wanted))
 
-    def _keys_of(self, view: HavasuDataset) -> pa.RecordBatch:
+    def _keys_of(self, view: AnyDataset) -> pa.RecordBatch:
         """Return the keys under the names and in the types of a version."""
         if self._cast is None or self._cast[0] is not view.schema:
             self._cast = (view.schema, self._as_keys(view))
         return self._cast[1]
 
-    def _as_keys(self, view: HavasuDataset) -> pa.RecordBatch:
+    def _as_keys(self, view: AnyDataset) -> pa.RecordBatch:
         fields = view.schema.key.fields
         columns = [self._keys.column(self._schema.by_id[field.id].name) for field in fields]
         target = arrow_schema(view.schema.select(view.schema.key.names))

@@ -15,6 +15,9 @@ from havasu_vc.errors import InvalidNameError
 __all__ = [
     "DATASET_MARKERS",
     "HAVASU_MARKER",
+    "KART_MARKERS",
+    "OLD_TABLE_MARKER",
+    "TABLES",
     "TABLE_MARKER",
     "check_dataset_path",
     "unsafe_reason",
@@ -26,10 +29,19 @@ HAVASU_MARKER = ".havasu-dataset"
 TABLE_MARKER = ".table-dataset"
 """The folder that makes its parent a Kart V3 table."""
 
+OLD_TABLE_MARKER = ".sno-dataset"
+"""The folder that makes its parent a Kart V2 table."""
+
+KART_MARKERS = (TABLE_MARKER, OLD_TABLE_MARKER)
+"""The markers of Kart's tables."""
+
+TABLES = (HAVASU_MARKER, *KART_MARKERS)
+"""The markers of datasets whose rows can be read."""
+
 DATASET_MARKERS = (
     HAVASU_MARKER,
     TABLE_MARKER,
-    ".sno-dataset",
+    OLD_TABLE_MARKER,
     ".raster-dataset.v1",
     ".point-cloud-dataset.v1",
 )

@@ -15,7 +15,7 @@ from havasu_vc.history.blame import Blamed, Walked, blame
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.blames import Blame
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.commit_values import info_of
 from havasu_vc.repo.filters import parse_key
@@ -27,7 +27,7 @@ from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.any import AnyDataset
 
 __all__ = ["DatasetVersions", "blame_dataset", "column_id", "keys_batch", "read_row"]
 
@@ -108,7 +108,7 @@ def read_row(repo: OpenRepo, path: str, key: Any, revision: str = "HEAD") -> dic
     return row
 
 
-def column_id(view: HavasuDataset, name: str) -> int:
+def column_id(view: AnyDataset, name: str) -> int:
     """Return the field id of a column."""
     for field in view.schema.fields:
         if field.name == name:
@@ -119,7 +119,7 @@ def column_id(view: HavasuDataset, name: str) -> int:
     )
 
 
-def _require_rows(view: HavasuDataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
+def _require_rows(view: AnyDataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
     there = hash_keys(chosen.rows(view), view.schema)
     for row, number in zip(wanted.to_pylist(), hash_keys(wanted, view.schema), strict=True):
         if number not in there:
@@ -133,7 +133,7 @@ def _renumbered(blamed: Blamed, place: Mapping[str, int]) -> pa.Array:
 
 def _batches(
     repo: OpenRepo,
-    view: HavasuDataset,
+    view: AnyDataset,
     wanted: pa.RecordBatch | None,
     names: tuple[str, ...],
     found: list[tuple[Blamed, pa.Array]],
@@ -146,7 +146,7 @@ def _batches(
         yield pa.RecordBatch.from_arrays([key, second], ["key", "cells" if names else "commit"])
 
 
-def _keys(repo: OpenRepo, view: HavasuDataset) -> Iterator[pa.RecordBatch]:
+def _keys(repo: OpenRepo, view: AnyDataset) -> Iterator[pa.RecordBatch]:
     """Yield all keys, in order unless there are too many to sort."""
     names = list(view.key.names)
     batches = Table(view, repo.settings).to_batches(names)
@@ -164,15 +164,15 @@ class DatasetVersions:
     def __init__(self, repo: OpenRepo, path: str) -> None:
         self._repo = repo
         self._path = path
-        self._views: OrderedDict[str, HavasuDataset] = OrderedDict()
-        self._known: OrderedDict[str, HavasuDataset | None] = OrderedDict()
+        self._views: OrderedDict[str, AnyDataset] = OrderedDict()
+        self._known: OrderedDict[str, AnyDataset | None] = OrderedDict()
 
     def walk(self, start: str) -> Iterator[Walked]:
         """Yield commits that `start` reaches with their parents, children first."""
         for commit in commits(self._repo.git, start):
             yield commit.id, commit.parents
 
-    def at(self, commit: str) -> HavasuDataset | None:
+    def at(self, commit: str) -> AnyDataset | None:
         """Return the dataset at a commit; None where it is not there."""
         if commit not in self._known:
             objects = self._repo.git.objects
@@ -184,14 +184,18 @@ class DatasetVersions:
                 self._known.popitem(last=False)
         return self._known[commit]
 
-    def of_tree(self, tree: str, name: str) -> HavasuDataset | None:
+    def of_tree(self, tree: str, name: str) -> AnyDataset | None:
         """Return the dataset in a commit's tree."""
-        found = find_entry(self._repo.git.objects, tree, f"{self._path}/{HAVASU_MARKER}")
+        found, marker = None, HAVASU_MARKER
+        for marker in TABLES:
+            found = find_entry(self._repo.git.objects, tree, f"{self._path}/{marker}")
+            if found is not None and found.is_tree:
+                break
         if found is None or not found.is_tree:
             return None
         view = self._views.get(found.id)
         if view is None:
-            folder = DatasetFolder(self._path, HAVASU_MARKER, tree, found.id)
+            folder = DatasetFolder(self._path, marker, tree, found.id)
             view = self._views[found.id] = self._repo.view(folder, name)
             if len(self._views) > REMEMBERED:
                 self._views.popitem(last=False)

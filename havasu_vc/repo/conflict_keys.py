@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive, Type
@@ -43,9 +44,15 @@ def next_key(repo: OpenRepo, state: MergeState, found: DatasetConflicts, count: 
     return first
 
 
-def _highest(repo: OpenRepo, view: HavasuDataset) -> int:
+def _highest(repo: OpenRepo, view: AnyDataset) -> int:
     """Return the highest key of a dataset, 0 without rows."""
     (field,) = view.key.fields
+    if isinstance(view, KartDataset):
+        with repo.settings.open_engine(view.size) as engine:
+            keys = [
+                pc.max(batch.column(0)).as_py() for batch in engine.run(view.scan([field.name]))
+            ]
+        return max((key for key in keys if key is not None), default=0)
     bounds = []
     for entry in view.data_entries:
         statistics = entry.statistics.get(field.id)

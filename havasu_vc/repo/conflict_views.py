@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.errors import CorruptionError
 from havasu_vc.model.conflicts import (
     ConflictCounts,
@@ -73,13 +73,13 @@ def _rows(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([labels(rows), *columns], names)
 
 
-def _view(repo: OpenRepo, path: str, revision: str) -> HavasuDataset | None:
+def _view(repo: OpenRepo, path: str, revision: str) -> AnyDataset | None:
     found = repo.resolve(revision)
     folder = repo.folders(found).get(path)
     return None if folder is None else repo.view(folder, found.name)
 
 
-def _item(view: HavasuDataset | None, name: str) -> Any:
+def _item(view: AnyDataset | None, name: str) -> Any:
     if view is None:
         return None
     return {"rows": view.rows} if name == DATASET else view.header.meta.get(name)

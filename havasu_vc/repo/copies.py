@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import last_column_id
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
@@ -145,7 +146,7 @@ def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
             str(file), f"it was made from commit {layer.commit}, which is not in this repository"
         ) from error
 
-    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
         now = view.folder
         if then is None or not isinstance(now, TreeFolder) or then.internals != now.tree:
             short = layer.commit[:10]
@@ -163,9 +164,9 @@ def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
     return make
 
 
-def _with_fresh_ids(layer: EditedLayer, view: HavasuDataset) -> Schema:
+def _with_fresh_ids(layer: EditedLayer, view: AnyDataset) -> Schema:
     """Return a layer's schema whose new columns have ids that no branch is likely to use."""
-    new_id = field_ids(view.properties.last_column_id)
+    new_id = field_ids(last_column_id(view))
     fields = [
         replace(field, id=new_id(), type=with_ids(field.type, new_id, None))
         if field.name in layer.added
@@ -180,8 +181,8 @@ def _file_maker(repo: OpenRepo, file: Path, dataset: str | None) -> tuple[str, E
     key = repo.dataset(path).key.names
     (source,) = open_sources(str(file), options=SourceOptions(primary_key=key or None))
 
-    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
-        new_id = field_ids(view.properties.last_column_id)
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        new_id = field_ids(last_column_id(view))
         schema = match_by_name(view.schema, source.schema, new_id)
         tasks = [task_of(renamed, task, schema) for task in source.tasks()]
         return replacement(view, tasks, schema, {}, engine, source.input_bytes)

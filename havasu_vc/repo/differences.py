@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
@@ -61,7 +61,7 @@ def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:
     return first is not None and second is not None and first.internals == second.internals
 
 
-def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> HavasuDataset | None:
+def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> AnyDataset | None:
     if folder is None:
         return None
     view = repo.view(folder, revision.name)
@@ -70,7 +70,7 @@ def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> H
 
 
 def _dataset_diff(
-    repo: OpenRepo, path: str, old: HavasuDataset | None, new: HavasuDataset | None
+    repo: OpenRepo, path: str, old: AnyDataset | None, new: AnyDataset | None
 ) -> DatasetDiff:
     size = sum(view.size for view in (old, new) if view is not None)
     return diff_datasets(

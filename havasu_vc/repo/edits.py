@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.pairing import key_codes
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -22,7 +22,7 @@ from havasu_vc.store.commits import Signature
 
 __all__ = ["EditMaker", "aligned", "commit_edits", "sorted_changes"]
 
-EditMaker: TypeAlias = Callable[[HavasuDataset, Engine], TreeEdit]
+EditMaker: TypeAlias = Callable[[AnyDataset, Engine], TreeEdit]
 """Makes the edit of one dataset, staged by the transaction that its view has."""
 
 BATCH_ROWS = 1 << 16

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import evolved
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.build import NewDataset
-from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
-from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.documents import layout_documents
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.build import rekeyed_kart
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.exchange.importing import write_table
-from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 
 __all__ = ["evolved", "rekeyed"]
 
 
-def evolved(old: HavasuDataset, schema: Schema) -> tuple[dict[str, bytes], Edit]:
-    """Return the documents of a dataset under another schema, and an edit that writes them."""
-    documents: dict[str, bytes] = {}
-    layout = old.layout
-    if schema != old.schema:
-        documents = layout_documents(schema, old.partition, old.order)
-        layout = layout_of(schema, documents)
-        documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
-    return documents, Edit(old, layout=layout, documents=documents)
-
-
 def rekeyed(
-    old: HavasuDataset, schema: Schema, meta: dict[str, bytes | None], engine: Engine
+    old: AnyDataset, schema: Schema, meta: dict[str, bytes | None], engine: Engine
 ) -> TreeEdit:
     """Return the edit that gives a dataset another key: every file is written again."""
+    if isinstance(old, KartDataset):
+        return rekeyed_kart(old, schema, meta, engine.run(old.scan()))
     documents: dict[str, bytes | None] = {**layout_documents(schema, old.partition, old.order)}
     view = HavasuDataset(
         old.path, edited(old.folder, TreeEdit(old.path, documents)), old.storage, old.revision

@@ -97,7 +97,7 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
         return f"{path}/{marker}/meta/{item}".rstrip("/")
     if kind == "feature":
         # Files of rows; a key looks closer.
-        return f"{path}/{marker}/files"
+        return f"{path}/{marker}/{'files' if marker == HAVASU_MARKER else 'feature'}"
     if what:
         raise InvalidArgumentError(
             f"{text!r} is no filter",

@@ -9,38 +9,47 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 import pyarrow as pa
 
-from havasu_vc.datasets.folder import edited
-from havasu_vc.datasets.havasu.apply import collect_changes
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import collect_changes, evolved, last_column_id
+from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.build import NewKartDataset
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, UnsupportedTypeError
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.formats.kart.repository import KART_VERSION
+from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.evolution import field_ids, match_by_name
-from havasu_vc.model.names import check_dataset_path
+from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.edits import ObjectSink, edit_tree
+from havasu_vc.store.trees import find_entry
 
 __all__ = ["ImportRequest", "import_layers", "replacement"]
 
 ORDERS = ("key", "hilbert", "none")
+KINDS = (None, "havasu", "kart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ class ImportRequest:
     """How rows are ordered in files."""
     replace: bool = False
     """Whether datasets that are there are replaced."""
+    kind: str | None = None
+    """The kind of new datasets, `havasu` or `kart`; None for that of the repository."""
 
 
 def import_layers(
@@ -71,6 +82,12 @@ def import_layers(
         raise InvalidArgumentError(
             f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
         )
+    if request.kind not in KINDS:
+        raise InvalidArgumentError(
+            f"there is no kind of dataset {request.kind!r}", hints=("kinds are havasu and kart",)
+        )
+    if request.kind is None:
+        request = replace(request, kind="kart" if holds_kart(repo) else "havasu")
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
@@ -96,6 +113,16 @@ def import_layers(
         text = message or _message(request.location, chosen)
         commit = transaction.commit(edits, text)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def holds_kart(repo: OpenRepo) -> bool:
+    """Whether a repository is one of Kart's, so that new datasets are too."""
+    head = repo.head()
+    version = find_entry(repo.git.objects, head.tree, KART_VERSION) if head.tree else None
+    if version is None:
+        return repo.git.is_kart
+    kinds = {folder.marker for folder in repo.folders(head).values()}
+    return HAVASU_MARKER not in kinds
 
 
 def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -> None:
@@ -148,14 +175,14 @@ def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
     return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
 
 
-def _meta(source: Source) -> dict[str, bytes]:
+def _meta(source: Source, kind: str) -> dict[str, bytes]:
     meta: dict[str, bytes] = {}
     if source.title:
         meta["meta/title"] = source.title.encode()
     if source.description:
         meta["meta/description"] = source.description.encode()
     for name, wkt in source.crs.items():
-        meta[f"meta/crs/{name}.wkt"] = wkt.encode()
+        meta[f"meta/crs/{name}.wkt"] = format_wkt(wkt) if kind == "kart" else wkt.encode()
     return meta
 
 
@@ -170,15 +197,60 @@ def _hilbert(schema: Schema, order: str) -> str | None:
 def _fresh(
     path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
 ) -> TreeEdit:
+    if request.kind == "kart":
+        return _fresh_kart(path, source, storage, engine, request)
     hilbert = _hilbert(source.schema, request.order)
     new = NewDataset(
         path,
         source.schema,
         table_uuid=str(uuid.uuid4()),
-        meta=_meta(source),
+        meta=_meta(source, "havasu"),
         hilbert=None if hilbert is None else source.schema.by_name[hilbert].id,
     )
     return _written(path, source.tasks(), new, storage, engine, source.input_bytes, hilbert)
+
+
+def _fresh_kart(
+    path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
+) -> TreeEdit:
+    if request.order != "key":
+        raise InvalidArgumentError(
+            "the rows of a Kart dataset stand where their keys say", hints=("leave out --order",)
+        )
+    meta = _meta(source, "kart")
+    new = NewKartDataset(path, source.schema, sink_of(storage), meta=meta)
+    new.write(engine.run(source.tasks(), description=f"Importing {path}"))
+    return new.finish()
+
+
+def sink_of(storage: Storage) -> ObjectSink:
+    """Return where the objects of a commit in the making go."""
+    if storage.sink is None:
+        raise ValueError("there is no commit in the making")
+    return storage.sink
+
+
+def _kart_replacement(
+    old: KartDataset,
+    tasks: Sequence[Task],
+    schema: Schema,
+    meta: dict[str, bytes],
+    engine: Engine,
+) -> TreeEdit:
+    """Return the edit that makes a Kart dataset hold the rows of some tasks, and no others."""
+    sink = sink_of(old.storage)
+    staged = NewKartDataset(old.path, schema, sink, structure=old.structure)
+    staged.write(engine.run(tasks, description=f"Reading {old.path}"))
+    tree = edit_tree(sink, None, staged.finish().blobs)
+    new = KartDataset(old.path, TreeFolder(sink, tree), old.storage, "the source")
+    more, edit = evolved(old, schema)
+    with edit:
+        changed = {name: data for name, data in meta.items() if old.folder.read(name) != data}
+        edit.add_documents(changed)
+        collect_changes(edit, row_changes(old, new, engine))
+        if not (edit.counts.total or changed or (more and schema != old.schema)):
+            return TreeEdit(old.path, {})
+        return edit.finish()
 
 
 def _written(
@@ -198,7 +270,7 @@ def _written(
 
 
 def _replacing(
-    old: HavasuDataset, source: Source, engine: Engine, request: ImportRequest, notes: list[str]
+    old: AnyDataset, source: Source, engine: Engine, request: ImportRequest, notes: list[str]
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold what a source does."""
     key = None if request.options is None else request.options.primary_key
@@ -207,10 +279,11 @@ def _replacing(
             f"{old.path} has the key ({', '.join(old.key.names)}), not ({', '.join(key)})",
             hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
         )
-    schema = match_by_name(old.schema, source.schema, field_ids(old.properties.last_column_id))
+    schema = match_by_name(old.schema, source.schema, field_ids(last_column_id(old)))
+    kind = "kart" if isinstance(old, KartDataset) else "havasu"
     meta = {
         name: data
-        for name, data in _meta(source).items()
+        for name, data in _meta(source, kind).items()
         if name.startswith("meta/crs/") or old.folder.read(name) is None
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
@@ -233,7 +306,7 @@ def renamed(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
 
 
 def replacement(
-    old: HavasuDataset,
+    old: AnyDataset,
     tasks: Sequence[Task],
     schema: Schema,
     meta: dict[str, bytes],
@@ -244,6 +317,8 @@ def replacement(
 
     The rows are staged as a dataset of their own first, and compared with the old one.
     """
+    if isinstance(old, KartDataset):
+        return _kart_replacement(old, tasks, schema, meta, engine)
     hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
     staged = NewDataset(
         old.path,

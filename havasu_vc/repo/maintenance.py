@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.any import AnyDataset, as_havasu
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, GcResult, Problem
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision
+from havasu_vc.upkeep.finding import Finding
 from havasu_vc.upkeep.fsck import check_dataset
+from havasu_vc.upkeep.fsck_kart import check_kart_dataset
 from havasu_vc.upkeep.gc import collect_garbage
 from havasu_vc.upkeep.optimize import optimize_dataset
+from havasu_vc.workspace.state import read_state
 
 __all__ = ["fsck", "gc", "optimize"]
 
@@ -29,10 +33,12 @@ def optimize(
     repo: OpenRepo, datasets: Sequence[str], message: str | None, *, dry_run: bool
 ) -> CommitResult:
     """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
-    paths = tuple(datasets) or repo.datasets()
+    kinds = repo.folders(repo.head())
+    every = (path for path in repo.datasets() if kinds[path].marker == HAVASU_MARKER)
+    paths = tuple(datasets) or tuple(every)
 
-    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
-        return optimize_dataset(view, engine) or TreeEdit(view.path, {})
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        return optimize_dataset(as_havasu(view, "optimize"), engine) or TreeEdit(view.path, {})
 
     text = message or f"Optimize {', '.join(paths)}"
     trailers = "\n".join(f"{TRAILER}: {path}" for path in paths)
@@ -51,18 +57,24 @@ def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
     seen: set[str] = set()
     for revision in _tips(repo):
         for path, folder in repo.folders(revision).items():
-            if folder.marker != HAVASU_MARKER or folder.internals in seen:
+            if folder.marker not in TABLES or folder.internals in seen:
                 continue
             seen.add(folder.internals)
             view = repo.view(folder, revision.name)
             try:
                 with repo.settings.open_engine(0) as engine:
-                    for found in check_dataset(view, engine, full=full, checked=checked):
+                    for found in _findings(view, engine, full, checked):
                         yield Problem(
                             f"{found.where} at {revision.name}", found.message, found.hint
                         )
             except HavasuError as error:
                 yield Problem(f"{path} at {revision.name}", error.message, None)
+
+
+def _findings(view: AnyDataset, engine: Engine, full: bool, checked: set[str]) -> Iterator[Finding]:
+    if isinstance(view, KartDataset):
+        return check_kart_dataset(view, full=full)
+    return check_dataset(view, engine, full=full, checked=checked)
 
 
 def _tips(repo: OpenRepo) -> Iterator[Revision]:
@@ -79,5 +91,22 @@ def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
     """Remove data files that nothing reaches and that are older than a grace period."""
     if grace_days < 0:
         raise InvalidArgumentError("a grace period cannot be negative")
-    found = collect_garbage(repo.git, grace_seconds=grace_days * 86400, dry_run=dry_run)
+    found = collect_garbage(
+        repo.git,
+        keep=_checked_out(repo),
+        grace_seconds=grace_days * 86400,
+        dry_run=dry_run,
+    )
     return GcResult(found.files, found.size, found.kept_young)
+
+
+def _checked_out(repo: OpenRepo) -> set[str]:
+    """Return the data files of the tables that are checked out in any work tree."""
+    common = repo.git.common_directory
+    found: set[str] = set()
+    for directory in (common, *sorted(common.glob("worktrees/*"))):
+        state = read_state(directory)
+        for table in () if state is None else state.tables.values():
+            found.update(table.files)
+            found.update(source for batch in table.deletes for source in batch.sources)
+    return found

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
-from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, MergedDataset
+from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.repo.merge_files import merge_base_files
 from havasu_vc.repo.merge_state import DatasetConflicts, conflict_columns
 from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
@@ -72,6 +72,7 @@ def _merged(
 ) -> RootTree:
     """Return the tree that two merge bases stand for."""
     trees = tuple(replace(tree, source=draft) for tree in trees)  # type: ignore[assignment]
+    storage = replace(storage, sink=draft)
     rules = MergeRules(MergePolicy())
     merged = merge_trees(repo, storage, trees, rules)
     waiting = {path: each.conflicts for path, each in merged.items() if each.conflicts is not None}
@@ -83,11 +84,17 @@ def _merged(
         if each.conflicts is not None:
             # One has it and one has not; before them it stood so.
             folder = before.get(path)
-            merged[path] = MergedDataset(None if folder is None else folder.internals)
+            marker = each.marker if folder is None else folder.marker
+            merged[path] = MergedDataset(
+                None if folder is None else folder.internals, marker=marker
+            )
     edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
     internals = {path: each.internals for path, each in merged.items()}
     files = merge_base_files(repo, draft, (trees[0].tree, trees[1].tree, trees[2].tree))
-    changes = {**MergedTree(files, internals, ()).changes(), **edit_changes(edits)}
+    changes = {
+        **MergedTree(files, internals, (), markers_of(merged)).changes(),
+        **edit_changes(edits),
+    }
     tree = write_tree(draft, trees[1].tree, edits, changes)
     return RootTree("the common base", draft, tree)
 

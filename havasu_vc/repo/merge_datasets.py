@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.havasu.apply import collect_changes
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.editing import collect_changes, evolved, last_column_id
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import merge_changes, partners
@@ -35,13 +37,13 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
-from havasu_vc.repo.evolving import evolved
 from havasu_vc.repo.merge_state import DatasetConflicts, conflict_table
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["DatasetMerger", "MergedDataset", "Versions", "merge_dataset"]
+__all__ = ["DatasetMerger", "MergedDataset", "Versions", "markers_of", "merge_dataset"]
 
 DATASET = "dataset"
 """The name under which a dataset as a whole is in conflict."""
@@ -53,11 +55,11 @@ SCHEMA = "schema.json"
 class Versions:
     """One dataset in the three commits; None where it is not there."""
 
-    base: HavasuDataset | None
+    base: AnyDataset | None
     """In the merge base."""
-    ours: HavasuDataset | None
+    ours: AnyDataset | None
     """On our side."""
-    theirs: HavasuDataset | None
+    theirs: AnyDataset | None
     """On theirs."""
 
 
@@ -71,6 +73,8 @@ class MergedDataset:
     """What changes upon that."""
     conflicts: DatasetConflicts | None = None
     """What has to be resolved."""
+    marker: str = HAVASU_MARKER
+    """The name of the internals' folder."""
 
 
 def merge_dataset(
@@ -85,17 +89,32 @@ def merge_dataset(
 ) -> MergedDataset:
     """Merge one dataset; `resolved` holds how its conflicts were resolved."""
     base, ours, theirs = (None if each is None else each.internals for each in folders)
+    mine, other = (_whole(folder) for folder in folders[1:])
     if theirs in (base, ours):
-        return MergedDataset(ours)
+        return mine
     if ours == base:
-        return MergedDataset(theirs)
-    if versions.base is None or versions.ours is None or versions.theirs is None:
+        return other
+    markers = {folder.marker for folder in folders if folder is not None}
+    missing = versions.base is None or versions.ours is None or versions.theirs is None
+    if missing or len(markers) > 1:
         side = _chosen(resolved, DATASET, policy)
         if side is None:
-            return MergedDataset(ours, conflicts=DatasetConflicts(path, items={DATASET: None}))
-        return MergedDataset(theirs if side is Side.THEIRS else ours)
+            return replace(mine, conflicts=DatasetConflicts(path, items={DATASET: None}))
+        return other if side is Side.THEIRS else mine
     merger = DatasetMerger(path, versions, storage, settings, policy, resolved)
-    return merger.merged(ours)
+    return replace(merger.merged(ours), marker=mine.marker)
+
+
+def _whole(folder: DatasetFolder | None) -> MergedDataset:
+    """Return a dataset as it is on one side."""
+    if folder is None:
+        return MergedDataset(None)
+    return MergedDataset(folder.internals, marker=folder.marker)
+
+
+def markers_of(merged: Mapping[str, MergedDataset]) -> dict[str, str]:
+    """Return the name of the internals' folder of each dataset."""
+    return {path: each.marker for path, each in merged.items()}
 
 
 def _chosen(resolved: DatasetConflicts | None, item: str, policy: MergePolicy) -> Side | None:
@@ -145,9 +164,7 @@ class DatasetMerger:
         return MergedDataset(internals, tree, conflicts)
 
     def _columns(self) -> MergedSchema:
-        new_id = field_ids(
-            max(self._ours.properties.last_column_id, self._theirs.properties.last_column_id)
-        )
+        new_id = field_ids(max(last_column_id(self._ours), last_column_id(self._theirs)))
         base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
         merged = merge_schemas(base, ours, theirs, new_id=new_id)
         if set(ours.identifier_ids) != set(theirs.identifier_ids):
@@ -221,7 +238,10 @@ class DatasetMerger:
         return DatasetConflicts(self._path, rows, items)
 
 
-def _meta(view: HavasuDataset) -> Mapping[str, bytes]:
+def _meta(view: AnyDataset) -> Mapping[str, bytes]:
+    """Return the meta items that are merged as they are."""
+    if isinstance(view, KartDataset):
+        return view.items
     return {
         name: view.folder.read_blob(blob)
         for name, blob in view.folder.blobs("meta")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.errors import ConflictError, CorruptDatasetError
 from havasu_vc.history.merging import MergePolicy
@@ -23,7 +24,8 @@ from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.storage import Storage
 
 __all__ = ["MergeRules", "RootTree", "merge_trees", "root_tree"]
 
@@ -93,7 +95,8 @@ def merge_trees(
         internals = [None if each is None else each.internals for each in found]
         if len(set(internals)) == 1 and len(named) == 1:
             # Alike on all sides, also if nobody can read it.
-            merged[group.path] = MergedDataset(internals[1])
+            marker = HAVASU_MARKER if found[1] is None else found[1].marker
+            merged[group.path] = MergedDataset(internals[1], marker=marker)
             continue
         views = [
             None if each is None else _view(repo, storage, tree, each, group.path)
@@ -114,7 +117,7 @@ def merge_trees(
 
 def _view(
     repo: OpenRepo, storage: Storage, tree: RootTree, folder: DatasetFolder, path: str
-) -> HavasuDataset:
+) -> AnyDataset:
     """Return a dataset of a tree as if it stood where it will be, after checking its guard."""
     inside = TreeFolder(tree.source, folder.internals)
     view = replace(repo.view(folder, tree.name), folder=inside, storage=storage)
@@ -178,7 +181,7 @@ def _by_identity(
             repo.view(folder, tree.name), folder=TreeFolder(tree.source, folder.internals)
         )
         try:
-            found.setdefault(view.properties.table_uuid, []).append(path)
+            found.setdefault(as_havasu(view).properties.table_uuid, []).append(path)
         except CorruptDatasetError:
             # Half of a dataset, which git left there; reading it says so.
             continue

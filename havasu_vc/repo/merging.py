@@ -19,7 +19,7 @@ from havasu_vc.errors import (
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo.merge_bases import base_tree, merge_bases
-from havasu_vc.repo.merge_datasets import MergedDataset
+from havasu_vc.repo.merge_datasets import MergedDataset, markers_of
 from havasu_vc.repo.merge_files import merge_files
 from havasu_vc.repo.merge_state import (
     DatasetConflicts,
@@ -184,7 +184,7 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
                 edits,
                 state.message,
                 author=state.author,
-                merge=MergedTree(files, internals, state.parents),
+                merge=MergedTree(files, internals, state.parents, markers_of(merged)),
             )
     if not dry_run:
         drop_state(repo.git)

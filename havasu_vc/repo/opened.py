@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.errors import DatasetNotFoundError, NotYetSupportedError
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.refs import read_head
@@ -19,7 +19,8 @@ from havasu_vc.store.revisions import Revision, resolve
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.havasu.view import Storage
 
 __all__ = ["OpenRepo"]
 
@@ -66,13 +67,13 @@ class OpenRepo:
     def datasets(self, revision: str = "HEAD") -> tuple[str, ...]:
         """Return the paths of the datasets that can be read, in order."""
         found = self.folders(self.revision(revision))
-        return tuple(path for path, folder in found.items() if folder.marker == HAVASU_MARKER)
+        return tuple(path for path, folder in found.items() if folder.marker in TABLES)
 
     def revision(self, revision: str) -> Revision:
         """Return the commit that a revision means; before the first, HEAD is empty."""
         return self.head() if revision in ("HEAD", "@") else self.resolve(revision)
 
-    def dataset(self, path: str, revision: str = "HEAD") -> HavasuDataset:
+    def dataset(self, path: str, revision: str = "HEAD") -> AnyDataset:
         """Return a dataset at a revision, after checking its guard."""
         found = self.revision(revision)
         folder = self.folders(found).get(path.strip("/"))
@@ -82,14 +83,18 @@ class OpenRepo:
         view.check_guard()
         return view
 
-    def view(self, folder: DatasetFolder, revision: str) -> HavasuDataset:
+    def view(self, folder: DatasetFolder, revision: str) -> AnyDataset:
         """Return the view of a dataset's folder, unchecked."""
         from havasu_vc.datasets.havasu.view import HavasuDataset
 
+        inside = TreeFolder(self.git.objects, folder.internals)
+        if folder.marker in KART_MARKERS:
+            from havasu_vc.datasets.kart.view import KartDataset
+
+            return KartDataset(folder.path, inside, self.storage, revision, folder.marker)
         if folder.marker != HAVASU_MARKER:
             raise NotYetSupportedError(
                 f"{folder.path} is a dataset of another kind ({folder.marker})",
-                hints=("only Havasu datasets can be read by this version",),
+                hints=("tables can be read: `havasu-vc data ls` lists them",),
             )
-        inside = TreeFolder(self.git.objects, folder.internals)
         return HavasuDataset(folder.path, inside, self.storage, revision)

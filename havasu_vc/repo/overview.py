@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from havasu_vc.datasets.folder import TreeFolder, check_guard
 from havasu_vc.errors import HavasuError, UnfinishedMergeError
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.refs import list_branches, read_head
 from havasu_vc.store.repository import Operation
+from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["list_datasets", "status"]
 
@@ -26,8 +27,17 @@ def list_datasets(repo: OpenRepo, revision: str) -> tuple[DatasetInfo, ...]:
             title = view.header.meta.get("title")
             infos.append(DatasetInfo(path, "havasu", 1, title, view.rows, view.size))
         else:
-            infos.append(DatasetInfo(path, folder.marker.strip("."), 0))
+            infos.append(_other(repo, path, folder, found.name))
     return tuple(infos)
+
+
+def _other(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
+    """Describe a dataset of Kart's."""
+    if folder.marker not in KART_MARKERS:
+        return DatasetInfo(path, folder.marker.strip("."), 0)
+    view = repo.view(folder, revision)
+    version = 3 if folder.marker == TABLE_MARKER else 2
+    return DatasetInfo(path, "kart", version, view.header.meta.get("title"), view.rows, view.size)
 
 
 def status(repo: OpenRepo) -> RepoStatus:

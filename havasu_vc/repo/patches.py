@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.conforming import conform
+from havasu_vc.datasets.editing import collect_changes, edit_of, evolved, rows_with_keys
 from havasu_vc.datasets.folder import MemoryFolder
-from havasu_vc.datasets.havasu.apply import collect_changes, conform
 from havasu_vc.datasets.havasu.build import NewDataset
-from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.locate import rows_with_keys
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -35,7 +35,6 @@ from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import aligned, sorted_changes
-from havasu_vc.repo.evolving import evolved
 from havasu_vc.repo.metadata import check_shapes, meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
@@ -110,12 +109,12 @@ def _removes(part: DatasetPatch) -> bool:
     return schema is not None and schema.new is None
 
 
-def _removed(part: DatasetPatch, view: HavasuDataset) -> ChangeCounts:
+def _removed(part: DatasetPatch, view: AnyDataset) -> ChangeCounts:
     """Check that a patch which removes a dataset knows all of it; return the rows that go."""
     _check_meta(part, view)
     if any(change.new is not None for change in part.features):
         raise PatchError(f"the patch removes {part.path} and brings rows to it")
-    with Edit(view) as edit:
+    with edit_of(view) as edit:
         if part.features:
             collect_changes(edit, _changes(part, view, view.schema))
         if edit.counts.deletes != view.rows:
@@ -127,7 +126,7 @@ def _removed(part: DatasetPatch, view: HavasuDataset) -> ChangeCounts:
         return edit.counts
 
 
-def _check_meta(part: DatasetPatch, view: HavasuDataset) -> None:
+def _check_meta(part: DatasetPatch, view: AnyDataset) -> None:
     """Raise unless the meta items are what a patch says that they were."""
     current = view.header.meta
     for change in part.meta:
@@ -163,7 +162,7 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -
     return new.edit(write_table(tasks, new, storage, engine, input_bytes=size))
 
 
-def _edited(part: DatasetPatch, view: HavasuDataset, engine: Engine) -> TreeEdit:
+def _edited(part: DatasetPatch, view: AnyDataset, engine: Engine) -> TreeEdit:
     """Return the edit that a patch makes of a dataset."""
     _check_meta(part, view)
     items = {change.name: change.new for change in part.meta}
@@ -182,7 +181,7 @@ def _edited(part: DatasetPatch, view: HavasuDataset, engine: Engine) -> TreeEdit
         return edit.finish()
 
 
-def _changes(part: DatasetPatch, view: HavasuDataset, schema: Schema) -> Iterator[ChangeBatch]:
+def _changes(part: DatasetPatch, view: AnyDataset, schema: Schema) -> Iterator[ChangeBatch]:
     """Yield a patch's changes, whole and in key order."""
     olds, news, has_old, has_new = [], [], [], []
     for batch in patch_batches(part, view.schema, schema):
@@ -201,7 +200,7 @@ def _changes(part: DatasetPatch, view: HavasuDataset, schema: Schema) -> Iterato
 
 
 def _whole(
-    batch: PatchBatch, view: HavasuDataset, schema: Schema, path: str
+    batch: PatchBatch, view: AnyDataset, schema: Schema, path: str
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.BooleanArray, pa.BooleanArray]:
     """Return both halves of some changes with every column, and which of them count."""
     old = _rows(batch.changes.old, view.schema)

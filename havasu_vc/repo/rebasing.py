@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from havasu_vc.datasets.folder import edited
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.folder import TreeFolder, edited
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.merge_datasets import DatasetMerger, Versions
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import Revision
 
 __all__ = ["rebase_edits"]
@@ -42,10 +46,21 @@ def rebase_edits(
             )
         else:
             base = repo.view(first, old.name)
-            theirs = HavasuDataset(edit.path, edited(base.folder, edit), storage, "your edit")
+            theirs = _after(base, edit, storage)
             versions = Versions(base, repo.view(second, new.name), theirs)
             rebased.append(_merged(repo, storage, edit, versions))
     return rebased
+
+
+def _after(base: AnyDataset, edit: TreeEdit, storage: Storage) -> AnyDataset:
+    """Return a dataset as an edit makes it."""
+    if not isinstance(base, KartDataset):
+        return HavasuDataset(edit.path, edited(base.folder, edit), storage, "your edit")
+    if storage.sink is None:
+        raise ValueError("there is nowhere for objects to go")
+    tree = edit_tree(storage.sink, base.folder.tree, edit.blobs)
+    folder = TreeFolder(storage.sink, tree)
+    return KartDataset(edit.path, folder, storage, "your edit", edit.marker)
 
 
 def _merged(repo: OpenRepo, storage: Storage, edit: TreeEdit, versions: Versions) -> TreeEdit:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -79,8 +80,8 @@ def _mended(
     for parent in parents:
         folder = repo.folders(repo.resolve(parent)).get(path)
         if folder is not None:
-            views.append(repo.view(folder, parent))
-    view = repo.view(repo.folders(repo.head())[path], "HEAD")
+            views.append(as_havasu(repo.view(folder, parent)))
+    view = as_havasu(repo.view(repo.folders(repo.head())[path], "HEAD"))
     if views and not any(has_files_of(view, parent) for parent in views):
         # Files that are sound may still hold rows that the other side deleted.
         raise NotYetSupportedError(

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
-from havasu_vc.datasets.havasu.apply import collect_changes
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.pairing import pair_rows, same_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -27,9 +27,9 @@ from havasu_vc.history.merging import in_columns
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.blaming import keys_batch
-from havasu_vc.repo.evolving import evolved
 from havasu_vc.repo.filters import DatasetFilter, parse_filters
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.metadata import edit_meta, meta_documents
@@ -46,6 +46,7 @@ class _Restored:
 
     edits: list[TreeEdit] = field(default_factory=list)
     internals: dict[str, str | None] = field(default_factory=dict)
+    markers: dict[str, str] = field(default_factory=dict)
     counts: dict[str, ChangeCounts] = field(default_factory=dict)
 
 
@@ -79,6 +80,8 @@ def restore(
             with repo.settings.open_engine(sum(v.size for v in (old, new) if v)) as engine:
                 if _is_whole(filter_):
                     restored.internals[path] = None if other is None else other.internals
+                    there = other or mine
+                    restored.markers[path] = HAVASU_MARKER if there is None else there.marker
                     restored.counts[path] = count_changes(row_changes(old, new, engine))
                 else:
                     edit = _edit(path, old, new, filter_, engine)
@@ -89,7 +92,7 @@ def restore(
             commit = transaction.commit(
                 restored.edits,
                 message or _message(filters, source),
-                merge=MergedTree({}, restored.internals, ()),
+                merge=MergedTree({}, restored.internals, (), restored.markers),
             )
     return CommitResult(commit, repo.head_branch, restored.counts)
 
@@ -104,8 +107,8 @@ def _is_whole(filter_: DatasetFilter) -> bool:
 
 def _edit(
     path: str,
-    old: HavasuDataset | None,
-    new: HavasuDataset | None,
+    old: AnyDataset | None,
+    new: AnyDataset | None,
     filter_: DatasetFilter,
     engine: Engine,
 ) -> TreeEdit:
@@ -136,7 +139,7 @@ def _edit(
         return edit.finish()
 
 
-def _items(old: HavasuDataset, new: HavasuDataset, filter_: DatasetFilter) -> dict[str, Any]:
+def _items(old: AnyDataset, new: AnyDataset, filter_: DatasetFilter) -> dict[str, Any]:
     """Return the meta items to set; None for those that go."""
     if not filter_.meta:
         return {}
@@ -151,8 +154,8 @@ def _items(old: HavasuDataset, new: HavasuDataset, filter_: DatasetFilter) -> di
 
 
 def _changes(
-    old: HavasuDataset,
-    new: HavasuDataset,
+    old: AnyDataset,
+    new: AnyDataset,
     filter_: DatasetFilter,
     schema: Schema,
     engine: Engine,

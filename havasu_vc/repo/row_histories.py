@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
 from havasu_vc.history.blame import changed_cells
+from havasu_vc.history.diff import row_changes
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.blaming import DatasetVersions, column_id, keys_batch
@@ -59,11 +61,13 @@ class RowHistory:
         kind, _, key = what.partition(":")
         folder = self._repo.folders(start).get(path)
         versions = DatasetVersions(self._repo, path)
-        inside = f"{path}/{HAVASU_MARKER}"
+        marker = HAVASU_MARKER if folder is None else folder.marker
+        inside = f"{path}/{marker}"
         if kind == "meta":
             return _Watched(versions, None, (), f"{inside}/meta/{key}".rstrip("/"))
+        rows = "files" if marker == HAVASU_MARKER else "feature"
         if not key and not columns:
-            return _Watched(versions, None, (), f"{inside}/files" if kind else path)
+            return _Watched(versions, None, (), f"{inside}/{rows}" if kind else path)
         if folder is None:
             raise DatasetNotFoundError(path, start.name)
         view = self._repo.view(folder, start.name)
@@ -90,7 +94,9 @@ class RowHistory:
             there = before or after
             return there is None or not _has_some(watched, there)
         if watched.chosen is None:
-            return _digests(watched, before) == _digests(watched, after)
+            if isinstance(before, HavasuDataset) and isinstance(after, HavasuDataset):
+                return _digests(watched, before) == _digests(watched, after)
+            return self._cells_alike(watched, before, after)
         if not same_key(before.schema, after.schema):
             return False
         for batch, _ in watched.chosen.changes(before, after):
@@ -100,8 +106,17 @@ class RowHistory:
                 return False
         return True
 
+    def _cells_alike(self, watched: _Watched, before: AnyDataset, after: AnyDataset) -> bool:
+        """Whether the cells of columns are alike, where no digests tell."""
+        if not same_key(before.schema, after.schema):
+            return False
+        for batch in row_changes(before, after, self._engine):
+            if any(changed_cells(batch, before, after, c).any() for c in watched.columns):
+                return False
+        return True
 
-def _has_some(watched: _Watched, view: HavasuDataset) -> bool:
+
+def _has_some(watched: _Watched, view: AnyDataset) -> bool:
     """Whether a version has something that is watched."""
     if watched.chosen is not None:
         return bool(watched.chosen.rows(view).num_rows)

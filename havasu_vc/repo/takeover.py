@@ -24,8 +24,9 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo import merging
+from havasu_vc.repo.merge_datasets import markers_of
 from havasu_vc.repo.merge_state import MergeState, drop_state, read_state, write_state
 from havasu_vc.repo.merging import MergeResult, base_of, merge_datasets, require_resolved
 from havasu_vc.repo.opened import OpenRepo
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["abort_merge", "continue_merge"]
 
-INSIDE = f"/{HAVASU_MARKER}/"
+INSIDE = tuple(f"/{marker}/" for marker in TABLES)
 
 
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
@@ -104,7 +105,7 @@ def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
             write_state(repo.git, state.with_conflicts(waiting))
             return MergeResult("conflicts", None, changes, waiting)
         internals = {path: each.internals for path, each in merged.items()}
-        wanted = transaction.stage(edits, MergedTree({}, internals, ()))
+        wanted = transaction.stage(edits, MergedTree({}, internals, (), markers_of(merged)))
     _fill_index(repo, wanted)
     sweep(repo.git, wanted)
     return MergeResult(stopped.kind, None, changes)
@@ -112,7 +113,9 @@ def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
 
 def _require_files(repo: OpenRepo) -> None:
     """Raise unless all files in conflict are of datasets."""
-    files = [path for path in unmerged_files(repo.git) if INSIDE not in f"/{path}"]
+    files = [
+        path for path in unmerged_files(repo.git) if not any(part in f"/{path}" for part in INSIDE)
+    ]
     if files:
         listed = ", ".join(files[:3]) + (" …" if len(files) > 3 else "")
         raise ConflictError(
@@ -160,7 +163,8 @@ def _fill_index(repo: OpenRepo, wanted: dict[str, dict[str, str]]) -> None:
     """Make the index hold just these blobs of each dataset, none of them in conflict."""
     lines, hidden = [], []
     for path, blobs in wanted.items():
-        folder = f"{path}/{HAVASU_MARKER}"
+        first = next(iter(blobs), f"{path}/{HAVASU_MARKER}/")
+        folder = f"{path}/{first.removeprefix(path + '/').partition('/')[0]}"
         present = _listed(repo, folder)
         gone = present.keys() - blobs.keys()
         lines += [b"0 %s\t%s" % (b"0" * 40, os.fsencode(name)) for name in gone]

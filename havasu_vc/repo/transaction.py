@@ -25,7 +25,8 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
 )
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Signature, format_commit, read_commit
@@ -41,10 +42,10 @@ from havasu_vc.store.objects import (
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, move_head, move_ref, read_head
 from havasu_vc.store.repository import Operation
-from havasu_vc.store.trees import blobs_below, tree_difference
+from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.any import AnyDataset
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["MergedTree", "Transaction"]
@@ -67,8 +68,11 @@ class Transaction:
         self._stack.enter_context(shared_lock(folder / "lock"))
         staging = folder / "staging" / secrets.token_hex(8)
         self._stack.callback(shutil.rmtree, staging, ignore_errors=True)
-        self.storage = replace(self._repo.storage, staging=DataFileStore(staging))
-        """Where this commit's files wait."""
+        self._objects = self._stack.enter_context(self._git.writer())
+        self.storage = replace(
+            self._repo.storage, staging=DataFileStore(staging), sink=self._objects
+        )
+        """Where this commit's files wait, and the objects of rows that are git objects."""
         self.head = read_head(self._git)
         """Where HEAD was when this began."""
         return self
@@ -95,7 +99,7 @@ class Transaction:
         commit = self.head.commit
         return self._repo.folders(self._repo.resolve("[EMPTY]" if commit is None else commit))
 
-    def dataset(self, path: str) -> HavasuDataset:
+    def dataset(self, path: str) -> AnyDataset:
         """Return a dataset to edit: as it was when this began, with its files staged here.
 
         HEAD may move while an edit is made. What is edited must be what the commit is
@@ -124,7 +128,8 @@ class Transaction:
         merge is refused.
         """
         _check_message(message)
-        self._require_settled([*(edit.path for edit in edits), *removed])
+        folders = [f"{edit.path}/{edit.marker}" for edit in edits]
+        self._require_settled([*folders, *(self._internals(path) for path in removed)])
         # Who it is by, too, is asked before a file is stored.
         committer = self._git.committer
         author = author or self._git.author
@@ -139,7 +144,9 @@ class Transaction:
                         raise _moved()
                     edits, head = self._rebased(edits, head, moved), moved
                 self._adopt(edits)
-                plan = _Plan(tuple(edits), message, author, tuple(removed), merge)
+                self._objects.flush()
+                gone = tuple(self._internals(path) for path in removed)
+                plan = _Plan(tuple(edits), message, author, gone, merge)
                 with suppress(ConcurrentChangeError):
                     return self._try(plan, head, committer)
         raise _moved()
@@ -151,13 +158,14 @@ class Transaction:
         these of its index.
         """
         self._adopt(edits)
+        self._objects.flush()
         draft = Draft(self._git.objects)
         plan = _Plan(tuple(edits), "", None, (), merge)
         tree = write_tree(draft, self._tree(self.head), plan.edits, plan.changes())
         found: dict[str, dict[str, str]] = {}
         with self._git.writer() as writer:
-            for path in plan.paths:
-                folder = f"{path}/{HAVASU_MARKER}"
+            for folder in plan.folders:
+                path = folder.rpartition("/")[0]
                 blobs = found.setdefault(path, {})
                 for entry in blobs_below(draft, tree, folder):
                     blobs[f"{folder}/{entry.name}"] = entry.id
@@ -182,21 +190,26 @@ class Transaction:
         move_ref(self._git, ref, old=None, new=commit, message="stash")
         return commit
 
-    def _require_settled(self, paths: Sequence[str]) -> None:
+    def _internals(self, path: str) -> str:
+        """Return the folder of internals that a dataset has, or would have, at a path."""
+        folder = self.folders.get(path)
+        return f"{path}/{HAVASU_MARKER if folder is None else folder.marker}"
+
+    def _require_settled(self, folders: Sequence[str]) -> None:
         """Raise when git is in the middle of merging a dataset.
 
         A commit brings the index up to itself, which would look as if our side were the merge.
         """
         operation = self._git.operation
         squash = self._git.git_directory / "SQUASH_MSG"
-        if not paths or (operation is Operation.NONE and not squash.exists()):
+        if not folders or (operation is Operation.NONE and not squash.exists()):
             return
-        folders = [f"{path}/{HAVASU_MARKER}" for path in paths]
         compare = ("diff-index", "--cached", "--quiet", "HEAD", "--", *folders)
         if self._git.git(*compare, check=False).code == 1:
             what = "squash" if operation is Operation.NONE else operation.value
             raise StateError(
-                f"a {what} of git is half done and changes {' or '.join(paths)}",
+                f"a {what} of git is half done and changes "
+                + " or ".join(folder.rpartition("/")[0] for folder in folders),
                 hints=(
                     "`havasu-vc merge --continue` concludes it, `havasu-vc merge --abort` drops it",
                 ),
@@ -230,10 +243,8 @@ class Transaction:
 
     def _try(self, plan: _Plan, head: Head, committer: Signature) -> str:
         base = self._tree(head)
-        attributes = attributes_edit(self._git.objects, base)
         changes = plan.changes()
-        if attributes is not None and ATTRIBUTES_FILE not in changes:
-            changes[ATTRIBUTES_FILE] = attributes
+        self._add_files(base, plan, changes)
         others = () if plan.merge is None else plan.merge.parents
         with self._git.writer() as writer:
             tree = write_tree(writer, base, plan.edits, changes)
@@ -250,18 +261,33 @@ class Transaction:
             writer.flush()
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         subject = plan.message.split("\n", 1)[0]
-        folders = [f"{path}/{HAVASU_MARKER}" for path in plan.paths]
-        with in_step(self._git, folders, files=self._files(base, tree)):
+        with in_step(self._git, plan.folders, files=self._files(base, tree)):
             move_head(self._git, head, commit, f"{kind}: {subject}")
         return commit
 
+    def _add_files(self, base: str | None, plan: _Plan, changes: dict[str, Change]) -> None:
+        """Add the files at the top that tell git and Kart what the repository holds."""
+        version = None if base is None else find_entry(self._git.objects, base, KART_VERSION)
+        kinds = {folder.rpartition("/")[2] for folder in plan.folders}
+        kart = TABLE_MARKER in kinds
+        if version is None and (kart or self._git.is_kart):
+            changes.setdefault(KART_VERSION, KART_VERSION_3)
+        havasu = HAVASU_MARKER in kinds
+        if not havasu and (kart or self._git.is_kart or version is not None):
+            return
+        attributes = attributes_edit(self._git.objects, base)
+        if attributes is not None:
+            changes.setdefault(ATTRIBUTES_FILE, attributes)
+
     def _files(self, old: str | None, new: str) -> tuple[str, ...]:
         """Return the files outside of datasets that a commit changes."""
-        inside = f"/{HAVASU_MARKER}/"
+        if self._git.is_bare or self._git.is_kart:
+            return ()  # there is no work tree of ours that they would be in
+        inside = tuple(f"/{marker}/" for marker in TABLES)
         return tuple(
             change.path
             for change in tree_difference(self._git.objects, old or EMPTY_TREE, new)
-            if inside not in f"/{change.path}"
+            if not any(part in f"/{change.path}" for part in inside)
         )
 
 
@@ -288,17 +314,20 @@ class _Plan:
     message: str
     author: Signature | None
     removed: tuple[str, ...]
+    """The internals of datasets that go."""
     merge: MergedTree | None
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """The datasets that it changes."""
-        others = () if self.merge is None else tuple(self.merge.internals)
-        return tuple(dict.fromkeys((*(e.path for e in self.edits), *self.removed, *others)))
+    def folders(self) -> tuple[str, ...]:
+        """The internals of the datasets that it changes."""
+        merged = () if self.merge is None else self.merge.internals
+        others = [] if self.merge is None else [f"{p}/{self.merge.marker(p)}" for p in merged]
+        edited = [f"{edit.path}/{edit.marker}" for edit in self.edits]
+        return tuple(dict.fromkeys((*edited, *self.removed, *others)))
 
     def changes(self) -> dict[str, Change]:
         """Return what becomes of each path, guards apart."""
-        changes: dict[str, Change] = {f"{path}/{HAVASU_MARKER}": None for path in self.removed}
+        changes: dict[str, Change] = dict.fromkeys(self.removed)
         if self.merge is not None:
             changes.update(self.merge.changes())
         return {**changes, **edit_changes(self.edits)}

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.apply import collect_changes, conform, describe_key
-from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.locate import rows_with_keys
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.conforming import conform, describe_key
+from havasu_vc.datasets.editing import collect_changes, edit_of, rows_with_keys
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -44,7 +43,7 @@ def write_rows(
         )
     table = _table(rows)
 
-    def make(view: HavasuDataset, engine: Engine) -> TreeEdit:
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
         if mode == "overwrite":
             from havasu_vc.repo.imports import replacement
 
@@ -55,7 +54,7 @@ def write_rows(
             raise InvalidArgumentError(
                 f"{path} has no key, so rows cannot be told apart", hints=("use mode 'append'",)
             )
-        with Edit(view) as edit:
+        with edit_of(view) as edit:
             collect_changes(edit, changes_of(view, table, mode))
             return edit.finish() if edit.counts.total else TreeEdit(path, {})
 
@@ -95,7 +94,7 @@ def _filled(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return conform(batch.select(list(schema.names)), schema)
 
 
-def changes_of(view: HavasuDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
+def changes_of(view: AnyDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
     """Yield the changes that rows mean in one of the modes but `overwrite`, in key order."""
     if not table.num_rows:
         return

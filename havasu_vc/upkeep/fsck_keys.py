@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.datasets.havasu.apply import describe_key
+from havasu_vc.datasets.conforming import describe_key
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.keys import KeyCache
 from havasu_vc.datasets.havasu.locate import sound_key_cache

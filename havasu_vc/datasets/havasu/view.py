@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from havasu_vc.datasets.folder import Folder, check_guard
 from havasu_vc.datasets.havasu import diff as diffing
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     CorruptDataFileError,
     CorruptDatasetError,
@@ -36,7 +36,6 @@ from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task
-from havasu_vc.store.files import DataFileStore
 
 __all__ = ["FOLDER", "HavasuDataset", "Storage"]
 
@@ -45,30 +44,6 @@ FOLDER = ".havasu-dataset"
 
 SCAN = "havasu_vc.datasets.havasu.kernels:scan"
 GROUPS_A_TASK = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Where data files and key caches are."""
-
-    files: DataFileStore
-    """The content-addressed store."""
-    keys: Path
-    """The folder of key caches."""
-    staging: DataFileStore
-    """Where new files wait until a commit takes them into `files`."""
-
-    def path(self, file: str) -> Path:
-        """Return where a file is, staged or stored."""
-        return self.staging.path(file) if self.staging.has(file) else self.files.path(file)
-
-    def location(self, file: str) -> Path:
-        """Return where a file is or would be."""
-        return self.staging.path(file) if self.staging.has(file) else self.files.location(file)
-
-    def has(self, file: str) -> bool:
-        """Whether a file is here."""
-        return self.staging.has(file) or self.files.has(file)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""Editing a dataset of any kind: the one place that knows which edit goes with which view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.havasu import locate
+from havasu_vc.datasets.havasu.apply import collect_changes as collect_havasu
+from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.edit import KartEdit
+from havasu_vc.datasets.kart.kernels import scan_files
+from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+
+__all__ = ["AnyEdit", "collect_changes", "edit_of", "evolved", "last_column_id", "rows_with_keys"]
+
+AnyEdit: TypeAlias = Edit | KartEdit
+"""An edit of a dataset of some kind."""
+
+
+def edit_of(view: AnyDataset) -> AnyEdit:
+    """Return an edit of a dataset; use it as a context manager."""
+    return Edit(view) if isinstance(view, HavasuDataset) else KartEdit(view)
+
+
+def evolved(old: AnyDataset, schema: Schema) -> tuple[dict[str, bytes], AnyEdit]:
+    """Return the documents of a dataset under another schema, and an edit that writes them."""
+    if not isinstance(old, HavasuDataset):
+        edit = KartEdit(old, schema=schema)
+        return {n: d for n, d in edit.documents.items() if d is not None}, edit
+    documents: dict[str, bytes] = {}
+    layout = old.layout
+    if schema != old.schema:
+        documents = layout_documents(schema, old.partition, old.order)
+        layout = layout_of(schema, documents)
+        documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
+    return documents, Edit(old, layout=layout, documents=documents)
+
+
+def collect_changes(edit: AnyEdit, changes: Iterator[ChangeBatch]) -> None:
+    """Check changes against the dataset that is edited and take them in."""
+    if isinstance(edit, KartEdit):
+        edit.collect(changes)
+    else:
+        collect_havasu(edit, changes)
+
+
+def last_column_id(view: AnyDataset) -> int:
+    """Return the highest field id that a dataset ever had, as far as it knows."""
+    return (
+        view.properties.last_column_id if isinstance(view, HavasuDataset) else view.schema.last_id
+    )
+
+
+def rows_with_keys(view: AnyDataset, keys: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows whose keys are among some, in no particular order.
+
+    `keys` has the key columns in stored types. Rarely a row comes whose key only hashes alike.
+    """
+    if isinstance(view, HavasuDataset):
+        return locate.rows_with_keys(view, keys)
+    names = view.key.names
+    columns = [keys.column(name).to_pylist() for name in names]
+    wanted = [key for key in zip(*columns, strict=True) if None not in key]
+    rows = list(scan_files(view.files_of(wanted), view.form()))
+    if not rows:
+        return pa.RecordBatch.from_pylist([], schema=arrow_schema(view.schema))
+    return rows[0]

@@ -1,0 +1,144 @@
+"""A new Kart dataset: its documents, and its features as rows come.
+
+Without a key, rows are counted as Kart does it: a column `auto_pk` stands first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.kart.edit import layout_documents
+from havasu_vc.datasets.kart.rows import kart_rows
+from havasu_vc.datasets.kart.trees import FeatureChanges
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import KeyViolationError
+from havasu_vc.formats.kart.columns import kart_schema
+from havasu_vc.formats.kart.features import FeatureEncoder
+from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
+from havasu_vc.formats.kart.paths import PathStructure, parse_keys, path_structure_of
+from havasu_vc.model.arrow import arrow_field
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import TABLE_MARKER
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+from havasu_vc.store.edits import Change, Existing, ObjectSink
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.kart.view import KartDataset
+
+__all__ = ["NewKartDataset", "rekeyed_kart"]
+
+AUTO_KEY = "auto_pk"
+
+
+class NewKartDataset:
+    """Writes the features of a dataset that is not there yet."""
+
+    def __init__(
+        self,
+        path: str,
+        schema: Schema,
+        sink: ObjectSink,
+        *,
+        meta: Mapping[str, bytes] | None = None,
+        structure: PathStructure | None = None,
+    ) -> None:
+        """Make a dataset; `meta` are documents that it has besides those of its schema."""
+        self._path = path
+        self._generated = not schema.key
+        self._given = schema if schema.key else _with_key(schema)
+        self.schema = kart_schema(self._given)
+        """The columns that it has."""
+        self._meta = dict(meta or {})
+        self._sink = sink
+        self._structure = structure
+        legend = legend_name(format_legend(legend_of(self.schema)))
+        self._encoder = FeatureEncoder(self.schema, legend)
+        self._features = FeatureChanges()
+        self._rows = 0
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take rows in."""
+        structure = self._structure or path_structure_of(self.schema)
+        for batch in batches:
+            for start in range(0, batch.num_rows, 1 << 14):
+                self._write(batch.slice(start, 1 << 14), structure)
+
+    def _write(self, batch: pa.RecordBatch, structure: PathStructure) -> None:
+        if self._generated:
+            numbers = pa.array(np.arange(self._rows + 1, self._rows + 1 + batch.num_rows))
+            field = arrow_field(self._given.fields[0])
+            batch = pa.RecordBatch.from_arrays(
+                [numbers, *batch.columns], schema=pa.schema([field, *batch.schema])
+            )
+        rows = kart_rows(batch, self._given, self.schema)
+        folders, names = structure.paths(self._encoder.keys(rows))
+        write = self._sink.write
+        ids = [bytes.fromhex(write("blob", data)) for data in self._encoder.encode(rows)]
+        self._features.add(folders, names, ids)
+        self._rows += batch.num_rows
+
+    def finish(self) -> TreeEdit:
+        """Write the folders, and return the edit that makes the dataset."""
+        blobs: dict[str, Change] = dict(self._meta)
+        for name, data in layout_documents(self.schema, self._structure).items():
+            blobs.setdefault(name, data)
+        try:
+            tree = self._features.write(self._sink, "")
+        except ValueError as error:
+            key = ",".join(str(column[0]) for column in parse_keys([error.args[0]]))
+            raise KeyViolationError(f"{self._path}: the key {key} comes twice") from error
+        if tree:
+            blobs["feature"] = Existing(tree, "tree")
+        counts = ChangeCounts(self._rows, 0, 0)
+        return TreeEdit(self._path, blobs, fresh=True, counts=counts, marker=TABLE_MARKER)
+
+
+def _with_key(schema: Schema) -> Schema:
+    name = AUTO_KEY
+    while name in schema.by_name:
+        name += "_"
+    field = Field(schema.last_id + 1, name, Primitive.LONG, required=True)
+    return Schema((field, *schema.fields), (field.id,))
+
+
+def rekeyed_kart(
+    old: KartDataset,
+    schema: Schema,
+    meta: Mapping[str, bytes | None],
+    rows: Iterable[pa.RecordBatch],
+) -> TreeEdit:
+    """Return the edit that gives a dataset another key; `rows` are all that it has."""
+    sink = old.storage.sink
+    if sink is None:
+        raise ValueError(f"{old.path} is opened for reading only")
+    kept = {
+        f"meta/{name}": old.folder.read_blob(blob)
+        for name, blob in old.folder.blobs("meta")
+        if name not in ("schema.json", "path-structure.json")
+    }
+    kept.update({name: data for name, data in meta.items() if data is not None})
+    for name, data in meta.items():
+        if data is None:
+            kept.pop(name, None)
+    new = NewKartDataset(old.path, schema, sink, meta=kept)
+    names = [
+        old.schema.by_id[f.id].name if f.id in old.schema.by_id else None for f in schema.fields
+    ]
+    new.write(_renamed(batch, names, schema) for batch in rows)
+    return replace(new.finish(), counts=ChangeCounts(), marker=old.marker)
+
+
+def _renamed(batch: pa.RecordBatch, names: Sequence[str | None], schema: Schema) -> pa.RecordBatch:
+    columns = []
+    for name, field in zip(names, schema.fields, strict=True):
+        wanted = arrow_field(field).type
+        columns.append(
+            pa.nulls(batch.num_rows, wanted) if name is None else batch.column(name).cast(wanted)
+        )
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.names))

@@ -1,0 +1,102 @@
+"""Planning a diff of two views: a walk of the trees that skips what is equal, no blob read.
+
+What differs are files at paths, and a path is a key, so both sides pair up by path. The
+keys that the names tell are sorted once, and cut into tasks that each read the blobs of
+one interval of keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.kart.kernels import Files, Form, diff_files
+from havasu_vc.datasets.kart.reading import Blobs, Objects
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.kart.values import column_of
+from havasu_vc.model.task import Task, task_of
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.kart.view import KartDataset
+
+__all__ = ["can_pair", "plan_diff"]
+
+TASK_ROWS = 1 << 13
+
+
+def can_pair(old: KartDataset, new: KartDataset) -> bool:
+    """Whether a path means the same key in both versions."""
+    return bool(new.key) and (
+        old.schema.identifier_ids == new.schema.identifier_ids
+        and old.structure == new.structure
+        and [f.type for f in old.key.fields] == [f.type for f in new.key.fields]
+    )
+
+
+def plan_diff(old: KartDataset, new: KartDataset) -> list[Task]:
+    """Return tasks that yield, in key order, the changes from one view to another."""
+    paths: list[bytes] = []
+    before: list[bytes | None] = []
+    after: list[bytes | None] = []
+    for path, first, second in old.folder.difference(new.folder, "feature"):
+        paths.append(path.encode("utf-8", "surrogateescape"))
+        before.append(None if first is None else bytes.fromhex(first))
+        after.append(None if second is None else bytes.fromhex(second))
+    if not paths:
+        return []
+    split = [path.rpartition(b"/") for path in paths]
+    folders, names = [each[0] for each in split], [each[2] for each in split]
+    order = _key_order(folders, names, new)
+    tasks = []
+    for start in range(0, len(order), TASK_ROWS):
+        chosen = order[start : start + TASK_ROWS].tolist()
+        tasks.append(
+            task_of(
+                diff_files,
+                _side(chosen, folders, names, before, old.objects),
+                _side(chosen, folders, names, after, new.objects),
+                old.form(),
+                new.form(),
+            )
+        )
+    return tasks
+
+
+def _side(
+    chosen: list[int],
+    folders: list[bytes],
+    names: list[bytes],
+    ids: list[bytes | None],
+    objects: Objects,
+) -> Files:
+    there = [(index, identity) for index in chosen if (identity := ids[index]) is not None]
+    return Files(
+        [folders[index] for index, _ in there],
+        [names[index] for index, _ in there],
+        Blobs.of(objects, [identity for _, identity in there]),
+    )
+
+
+def _key_order(folders: list[bytes], names: list[bytes], view: KartDataset) -> Any:
+    """Return the positions of files in the order of their keys."""
+    form: Form = view.form()
+    columns = Files(folders, names, Blobs(None)).keys(form)
+    ids = view.schema.identifier_ids
+    if len(columns) != len(ids):
+        raise CorruptDatasetError(form.place(folders[0] + b"/" + names[0]), "its key has no column")
+    if len(ids) == 1 and {type(value) for value in columns[0]} == {int}:
+        return np.argsort(np.array(columns[0]), kind="stable")
+    by_id = dict(zip(ids, columns, strict=True))
+    fields = view.schema.key.fields
+    try:
+        arrays = [column_of(by_id[field.id], field) for field in fields]
+    except (ValueError, TypeError, OverflowError) as error:
+        raise CorruptDatasetError(
+            view.where("feature"), f"a key does not fit its column: {error}"
+        ) from error
+    keys = pa.RecordBatch.from_arrays(arrays, [str(i) for i in range(len(arrays))])
+    by = [(str(i), "ascending") for i in range(len(arrays))]
+    return pc.sort_indices(keys, sort_keys=by).to_numpy()

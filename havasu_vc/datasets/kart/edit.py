@@ -1,0 +1,308 @@
+"""Changing a Kart dataset: which feature files a commit writes and removes.
+
+Every `old` row must be there with just these values, every inserted key must be new.
+An updated feature keeps what it holds in columns that do not change byte for byte, so
+that spellings which other programs chose (the digits of a number, say) survive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.comparing import equal_columns, equal_rows
+from havasu_vc.datasets.conforming import check_order, describe_key
+from havasu_vc.datasets.kart.rows import kart_rows
+from havasu_vc.datasets.kart.trees import FeatureChanges
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import KeyViolationError, PatchError
+from havasu_vc.formats.kart.columns import (
+    column_id,
+    columns_of_schema,
+    format_columns,
+    kart_schema,
+)
+from havasu_vc.formats.kart.features import FeatureEncoder, RawRows, decode_raw
+from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
+from havasu_vc.formats.kart.paths import (
+    GENERAL,
+    INT,
+    KeyColumns,
+    PathStructure,
+    format_path_structure,
+    path_structure_of,
+)
+from havasu_vc.formats.kart.values import values_of
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.schema import Schema
+from havasu_vc.store.edits import Change, Existing
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.kart.view import KartDataset
+
+__all__ = ["KartEdit", "layout_documents"]
+
+
+class KartEdit:
+    """Collects changes, then says what becomes of the tree. Use it as a context manager."""
+
+    def __init__(
+        self,
+        dataset: KartDataset,
+        *,
+        schema: Schema | None = None,
+        documents: Mapping[str, bytes | None] | None = None,
+    ) -> None:
+        """Edit a dataset, perhaps under another schema with the same key."""
+        self.dataset = dataset
+        self._given = schema or dataset.schema
+        self.schema = dataset.schema if schema is None else kart_schema(schema)
+        """The columns after the edit."""
+        self.documents: dict[str, bytes | None] = {}
+        """What becomes of the dataset's documents."""
+        if self.schema != dataset.schema:
+            self.documents |= layout_documents(self.schema, dataset.structure)
+        self.add_documents(documents or {})
+        data = format_legend(legend_of(self.schema))
+        self._legend = legend_name(data)
+        if self._legend not in dataset.legends:
+            self.documents[f"meta/legend/{self._legend}"] = data
+        self._new_legend = self._legend not in dataset.legends
+        self._encoder = FeatureEncoder(self.schema, self._legend)
+        self._features = FeatureChanges()
+        self._blobs: dict[bytes, bytes] = {}
+        self._last: pa.RecordBatch | None = None
+        self.counts = ChangeCounts()
+        """The changes collected so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._blobs.clear()
+
+    def add_documents(self, documents: Mapping[str, bytes | None]) -> None:
+        """Write or remove documents of the dataset itself, by path."""
+        self.documents.update(documents)
+
+    def collect(self, changes: Iterator[ChangeBatch]) -> None:
+        """Check changes against the dataset and take them in."""
+        for batch in changes:
+            if len(batch):
+                self._last = check_order(batch, self._last, self.dataset.schema, self._given)
+                self._collect(batch)
+                self.counts += batch.counts
+
+    def write_rows(self, rows: pa.RecordBatch) -> None:
+        """Bring rows that are known to be new, without a look at what is there."""
+        rows = kart_rows(rows, self._given, self.schema)
+        keys = self._encoder.keys(rows)
+        folders, names = self._structure.paths(keys)
+        self._features.add(folders, names, [self._stored(d) for d in self._encoder.encode(rows)])
+        self.counts += ChangeCounts(rows.num_rows, 0, 0)
+
+    @property
+    def _structure(self) -> PathStructure:
+        return self.dataset.structure
+
+    def _collect(self, batch: ChangeBatch) -> None:
+        gone = _Side.of(batch.old, self.dataset.schema, self)
+        come = _Side.of(batch.new, self.schema, self, given=self._given)
+        blobs = self._check_old(gone)
+        updated = np.isin(come.index, gone.index, assume_unique=True)
+        partner = np.searchsorted(gone.index, come.index[updated])
+        places = np.flatnonzero(updated)
+        for mine, other in zip(places.tolist(), partner.tolist(), strict=True):
+            if come.path(mine) != gone.path(other):
+                raise PatchError(
+                    "a change gives a row another key",
+                    hints=("a row whose key changes is a delete and an insert",),
+                )
+        self._check_inserts(come, np.flatnonzero(~updated))
+        data = self._encoder.encode(come.rows)
+        self._keep_spellings(data, come, gone, blobs, places, partner)
+        deleted = np.flatnonzero(~np.isin(gone.index, come.index, assume_unique=True)).tolist()
+        self._features.add(
+            [gone.folders[at] for at in deleted],
+            [gone.names[at] for at in deleted],
+            [None] * len(deleted),
+        )
+        self._features.add(come.folders, come.names, [self._stored(each) for each in data])
+
+    def _stored(self, data: bytes) -> bytes:
+        sink = self.dataset.storage.sink
+        if sink is not None:
+            return bytes.fromhex(sink.write("blob", data))
+        identity = hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
+        self._blobs[identity] = data
+        return identity
+
+    def _check_old(self, gone: _Side) -> list[bytes]:
+        """Raise unless every row that goes is there and what the change says; return its file."""
+        dataset = self.dataset
+        found = dataset.find(gone.folders, gone.names)
+        absent = [index for index, identity in enumerate(found) if identity is None]
+        if absent:
+            more = f", nor {len(absent) - 1:,} others that change" if len(absent) > 1 else ""
+            raise PatchError(f"{dataset.path} has no row {gone.label(absent[0])}{more}")
+        blobs = dataset.objects.read([identity for identity in found if identity is not None])
+        form = dataset.form()
+
+        def place(index: int) -> str:
+            return form.place(gone.path(index))
+
+        gone.raw = decode_raw(blobs, place)
+        there = form.decoder().rows(gone.keys, gone.raw, place)
+        same = equal_rows(there, gone.rows, dataset.schema, dataset.schema)
+        different = np.flatnonzero(~same)
+        if len(different):
+            more = f" (and {len(different) - 1:,} more)" if len(different) > 1 else ""
+            raise PatchError(
+                f"row {gone.label(int(different[0]))} of {dataset.path} "
+                f"is not what the change says it was{more}",
+                hints=("make the patch from the version that it is applied to",),
+            )
+        gone.rows = there
+        return blobs
+
+    def _check_inserts(self, come: _Side, inserted: np.ndarray[Any, Any]) -> None:
+        chosen = inserted.tolist()
+        found = self.dataset.find(
+            [come.folders[at] for at in chosen], [come.names[at] for at in chosen]
+        )
+        for at, identity in zip(chosen, found, strict=True):
+            if identity is not None:
+                raise PatchError(
+                    f"{self.dataset.path} already has a row {come.label(at)}",
+                    hints=("an insert needs a key that is not there",),
+                )
+
+    def _keep_spellings(
+        self,
+        data: list[bytes],
+        come: _Side,
+        gone: _Side,
+        blobs: Sequence[bytes],
+        places: np.ndarray[Any, Any],
+        partner: np.ndarray[Any, Any],
+    ) -> None:
+        """Give updated features the old spelling of values that are not as we would write them."""
+        if not len(places) or gone.raw is None:
+            return
+        odd = self._oddly_written(gone, blobs)
+        chosen = [(m, o) for m, o in zip(places.tolist(), partner.tolist(), strict=True) if odd[o]]
+        if not chosen:
+            return
+        mine, other = (pa.array(side, pa.int64()) for side in zip(*chosen, strict=True))
+        new, old = come.rows.take(mine), gone.rows.take(other)
+        starts = np.concatenate([[0], np.cumsum(gone.raw.widths)]).tolist()
+        values: list[list[Any]] = []
+        keys = set(self.schema.identifier_ids)
+        for field in self.schema.fields:
+            if field.id in keys:
+                continue
+            column = values_of(new.column(field.name), field, marked=True)
+            before = self.dataset.schema.by_id.get(field.id)
+            if before is not None:
+                same = equal_columns(old.column(before.name), new.column(field.name), before, field)
+                for row in np.flatnonzero(same).tolist():
+                    at = chosen[row][1]
+                    legend = self.dataset.legends[gone.raw.legends[at]]
+                    name = column_id(before)
+                    if name in legend.values:
+                        column[row] = gone.raw.values[starts[at] + legend.values.index(name)]
+            values.append(column)
+        for row, (at, _) in enumerate(chosen):
+            data[at] = self._encoder.format([column[row] for column in values])
+
+    def _oddly_written(self, gone: _Side, blobs: Sequence[bytes]) -> list[bool]:
+        """Return which features are not what we would write of their rows."""
+        raw = gone.raw
+        if raw is None:
+            return []
+        legend = legend_name(format_legend(legend_of(self.dataset.schema)))
+        again = FeatureEncoder(self.dataset.schema, legend).encode(gone.rows)
+        return [
+            name != legend or mine != theirs
+            for name, mine, theirs in zip(raw.legends, again, blobs, strict=True)
+        ]
+
+    def finish(self, *, fold: bool = True) -> TreeEdit:
+        """Return what changes in the tree."""
+        dataset = self.dataset
+        blobs: dict[str, Change] = {
+            name: data for name, data in self.documents.items() if dataset.folder.read(name) != data
+        }
+        if self._new_legend and not len(self._features) and self.schema == dataset.schema:
+            blobs.pop(f"meta/legend/{self._legend}", None)
+        if dataset.storage.sink is None:
+            for path, identity in self._features.paths():
+                blobs[f"feature/{path}"] = self._blobs[identity] if identity else None
+        elif len(self._features):
+            try:
+                tree = self._features.write(dataset.storage.sink, dataset.features)
+            except ValueError as error:
+                raise KeyViolationError(
+                    f"{dataset.path}: two rows have the same key (file {error.args[0]!r})"
+                ) from error
+            if tree != dataset.features:
+                blobs["feature"] = Existing(tree, "tree") if tree else None
+        return TreeEdit(dataset.path, blobs, counts=self.counts, marker=dataset.marker)
+
+
+@dataclass(slots=True)
+class _Side:
+    """The rows of one side of a batch of changes, and where they stand."""
+
+    rows: pa.RecordBatch
+    index: np.ndarray[Any, Any]
+    keys: KeyColumns
+    folders: list[bytes]
+    names: list[bytes]
+    raw: RawRows | None = None
+
+    @classmethod
+    def of(
+        cls, side: pa.StructArray, schema: Schema, edit: KartEdit, *, given: Schema | None = None
+    ) -> _Side:
+        there = np.flatnonzero(side.is_valid().to_numpy(zero_copy_only=False))
+        present = side if len(there) == len(side) else side.filter(pc.is_valid(side))
+        rows = kart_rows(pa.RecordBatch.from_struct_array(present), given or schema, schema)
+        keys = FeatureEncoder(schema, "").keys(rows)
+        folders, names = edit.dataset.structure.paths(keys)
+        return cls(rows, there, keys, folders, names)
+
+    def path(self, at: int) -> bytes:
+        return self.folders[at] + b"/" + self.names[at]
+
+    def label(self, at: int) -> str:
+        return describe_key(tuple(column[at] for column in self.keys))
+
+
+def layout_documents(schema: Schema, structure: PathStructure | None) -> dict[str, bytes | None]:
+    """Return the documents that a dataset has because of its schema.
+
+    `structure` is the path structure that is there, which stays while it fits the key.
+    """
+    legend = format_legend(legend_of(schema))
+    documents: dict[str, bytes | None] = {
+        "meta/schema.json": format_columns(columns_of_schema(schema)),
+        f"meta/legend/{legend_name(legend)}": legend,
+    }
+    wanted = path_structure_of(schema)
+    if structure is None or {structure.scheme, wanted.scheme} == {INT.scheme, GENERAL.scheme}:
+        documents["meta/path-structure.json"] = format_path_structure(wanted)
+    return documents

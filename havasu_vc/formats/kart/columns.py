@@ -1,0 +1,328 @@
+"""`meta/schema.json`: Kart's list of columns, and the schema that it means.
+
+A column's UUID and our field id are tied both ways: an id that we made holds the field
+id in its first eight digits, any other is hashed to a number. So every reader finds the
+same field ids in every version, with nothing stored beside. Fields keep what a `Schema`
+has no word for as properties: `kart.id`, and `kart.column` with the attributes of a
+column that the field alone would not give back (a text's length, a float of 32 bits).
+
+>>> field = Field(7, "name", Primitive.STRING)
+>>> column_id(field)
+'00000007-6861-8761-b173-750000000000'
+>>> field_id(column_id(field))
+7
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from havasu_vc.errors import CorruptDatasetError, SchemaViolationError, UnsupportedTypeError
+from havasu_vc.model.columns import Column
+from havasu_vc.model.schema import Schema, can_identify
+from havasu_vc.model.types import Decimal, Encoding, Field, Fixed, Geometry, Primitive, Type
+
+__all__ = [
+    "column_id",
+    "columns_of_schema",
+    "field_id",
+    "format_columns",
+    "kart_schema",
+    "parse_columns",
+    "parse_schema",
+    "schema_of_columns",
+]
+
+ID, COLUMN = "kart.id", "kart.column"
+"""Names of the properties that a field keeps of its column."""
+
+_OWN = re.compile(r"([0-9a-f]{8})-6861-8761-b173-750000000000")
+_HASHED = 1 << 30
+"""Ids that are hashed stay below this, so that there is room above for new ones."""
+_FIRST = ("dataType", "primaryKeyIndex", "geometryType", "geometryCRS", "size", "length")
+_NOT_TYPE = frozenset(("id", "name", "primaryKeyIndex"))
+_SIZES: dict[str, dict[int, tuple[Primitive, str | None]]] = {
+    "integer": {
+        8: (Primitive.INT, "int8"),
+        16: (Primitive.INT, "int16"),
+        32: (Primitive.INT, None),
+        64: (Primitive.LONG, None),
+    },
+    "float": {32: (Primitive.DOUBLE, None), 64: (Primitive.DOUBLE, None)},
+}
+_SIMPLE = {
+    "boolean": Primitive.BOOLEAN,
+    "blob": Primitive.BINARY,
+    "date": Primitive.DATE,
+    "interval": Primitive.STRING,
+    "text": Primitive.STRING,
+    "time": Primitive.TIME,
+}
+DATA_TYPES = frozenset((*_SIMPLE, *_SIZES, "geometry", "numeric", "timestamp"))
+_INTEGERS = {"int8": 8, "int16": 16, "uint8": 16, "uint16": 32, "uint32": 64}
+
+
+def field_id(column: str) -> int:
+    """Return the field id that a column id stands for, clashes within a schema apart."""
+    own = _OWN.fullmatch(column)
+    if own is not None and 0 < (number := int(own[1], 16)) < (1 << 31) - 256:
+        return number
+    return 1 + int.from_bytes(hashlib.sha256(column.encode()).digest()[:4]) % _HASHED
+
+
+def column_id(field: Field) -> str:
+    """Return the id of a field's column: the one it came with, or one that holds its number."""
+    kept = dict(field.extra).get(ID)
+    return kept if kept is not None else f"{field.id:08x}-6861-8761-b173-750000000000"
+
+
+def parse_columns(data: bytes, where: str) -> list[Column]:
+    """Return the columns of a `schema.json`."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptDatasetError(where, f"it is not JSON ({error})") from error
+    reason = next(_faults(value), None)
+    if reason is not None:
+        raise CorruptDatasetError(where, reason)
+    return [_without_nulls(column) for column in value]
+
+
+def parse_schema(data: bytes, where: str) -> Schema:
+    """Return the schema that a `schema.json` means."""
+    columns = parse_columns(data, where)
+    try:
+        return _schema(columns)
+    except ValueError as error:
+        raise CorruptDatasetError(where, str(error)) from error
+
+
+def schema_of_columns(value: Any) -> Schema:
+    """Return the schema of a list of columns that a person gave."""
+    reason = next(_faults(value), None)
+    if reason is not None:
+        raise SchemaViolationError(f"the schema is not one of Kart's: {reason}")
+    try:
+        return _schema([_without_nulls(column) for column in value])
+    except ValueError as error:
+        raise SchemaViolationError(f"the schema is not possible: {error}") from error
+
+
+def format_columns(columns: Sequence[Column]) -> bytes:
+    """Return columns as Kart writes them."""
+    return json.dumps([_ordered(column) for column in columns]).encode("ascii")
+
+
+def columns_of_schema(schema: Schema) -> list[Column]:
+    """Return the columns of a schema; raises for types that Kart lacks."""
+    positions = {number: index for index, number in enumerate(schema.identifier_ids)}
+    return [_column(field, positions.get(field.id)) for field in schema.fields]
+
+
+def kart_schema(schema: Schema) -> Schema:
+    """Return a schema as it comes back from Kart's form: same ids, types of a Kart dataset."""
+    return _schema(columns_of_schema(schema), {column_id(f): f.id for f in schema.fields})
+
+
+def _faults(value: Any) -> Iterator[str]:
+    """Yield what is wrong with a list of columns."""
+    if not isinstance(value, list):
+        yield "it is not a list of columns"
+        return
+    for column in value:
+        yield from _column_faults(column)
+    for name in ("id", "name"):
+        seen: set[str] = set()
+        for column in value:
+            if column[name] in seen:
+                yield f"two columns have the {name} {column[name]!r}"
+            seen.add(column[name])
+    keys = [c["primaryKeyIndex"] for c in value if c.get("primaryKeyIndex") is not None]
+    if sorted(keys) != list(range(len(keys))):
+        yield "primaryKeyIndex does not count 0, 1, … over the key columns"
+
+
+def _column_faults(column: Any) -> Iterator[str]:
+    if not isinstance(column, dict):
+        yield "a column is not an object"
+        return
+    for name in ("id", "name", "dataType"):
+        if not isinstance(column.get(name), str) or not column[name]:
+            yield f"a column has no {name}"
+            return
+    kind, name = column["dataType"], column["name"]
+    if kind not in DATA_TYPES:
+        yield f"column {name!r} has the data type {kind!r}, which does not exist"
+        return
+    index = column.get("primaryKeyIndex")
+    if index is not None and (type(index) is not int or index < 0):
+        yield f"primaryKeyIndex of {name!r} is not a whole number from 0"
+        return
+    size = column.get("size")
+    if kind in _SIZES and size is not None and not _is_size(kind, size):
+        yield f"column {name!r} has the size {size!r}, not one of {_sizes(kind)}"
+    if kind == "timestamp" and column.get("timezone") not in (None, "UTC"):
+        yield f"column {name!r} has the timezone {column['timezone']!r}, not UTC"
+    for text in ("geometryType", "geometryCRS"):
+        if kind == "geometry" and not isinstance(column.get(text), str | None):
+            yield f"{text} of {name!r} is not text"
+    for number in ("length", "precision", "scale"):
+        if type(column.get(number)) not in (int, type(None)):
+            yield f"{number} of {name!r} is not a whole number"
+
+
+def _is_size(kind: str, size: Any) -> bool:
+    return type(size) is int and size in _SIZES[kind]
+
+
+def _sizes(kind: str) -> str:
+    return ", ".join(map(str, _SIZES[kind]))
+
+
+def _schema(columns: Sequence[Column], known: dict[str, int] | None = None) -> Schema:
+    numbers = _numbers([column["id"] for column in columns], known or {})
+    fields, keys = [], []
+    for column in columns:
+        number = numbers[column["id"]]
+        position = column.get("primaryKeyIndex")
+        field = _field(column, number, required=position is not None)
+        if position is not None:
+            if not can_identify(field):
+                raise ValueError(f"column {field.name!r} ({column['dataType']}) cannot be a key")
+            keys.append((position, number))
+        fields.append(field)
+    return Schema(tuple(fields), tuple(number for _, number in sorted(keys)))
+
+
+def _numbers(ids: Sequence[str], known: dict[str, int]) -> dict[str, int]:
+    """Return a field id for each column id; where two clash, the later in order steps aside."""
+    found = {name: known[name] for name in ids if name in known}
+    taken = set(found.values())
+    for name in sorted(ids):
+        if name in found:
+            continue
+        number = field_id(name)
+        while number in taken:
+            number = number % _HASHED + 1
+        taken.add(number)
+        found[name] = number
+    return found
+
+
+def _field(column: Column, number: int, *, required: bool) -> Field:
+    type_, source, geometry = _type(column)
+    extra = [] if _OWN.fullmatch(column["id"]) else [(ID, column["id"])]
+    field = Field(
+        number,
+        column["name"],
+        type_,
+        required=required,
+        geometry=geometry,
+        source_type=source,
+    )
+    attributes = {name: value for name, value in column.items() if name not in _NOT_TYPE}
+    if _ordered(attributes) != _ordered(_derived(field)):
+        extra.append((COLUMN, json.dumps(_ordered(attributes), separators=(",", ":"))))
+    return replace(field, extra=tuple(extra))
+
+
+def _type(column: Column) -> tuple[Type, str | None, Geometry | None]:
+    """Return the type of a column's values, what they came as, and what of geometries."""
+    kind = column["dataType"]
+    if kind in _SIMPLE:
+        return _SIMPLE[kind], None, None
+    if kind in _SIZES:
+        return (*_SIZES[kind][column.get("size") or 64], None)
+    if kind == "geometry":
+        geometry = Geometry(Encoding.EWKB, column.get("geometryCRS"), column.get("geometryType"))
+        return Primitive.BINARY, None, geometry
+    if kind == "timestamp":
+        zoned = column.get("timezone") == "UTC"
+        return (Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP), None, None
+    precision, scale = column.get("precision"), column.get("scale") or 0
+    if precision is None or not 1 <= precision <= 38 or not 0 <= scale <= precision:
+        return Primitive.STRING, None, None  # digits without a limit are kept as text
+    return Decimal(precision, scale), None, None
+
+
+def _column(field: Field, position: int | None) -> Column:
+    attributes = _derived(field)
+    kept = dict(field.extra).get(COLUMN)
+    if kept is not None:
+        merged = _kept_attributes(kept, field)
+        attributes = attributes if merged is None else merged
+    column: Column = {"id": column_id(field), "name": field.name, **attributes}
+    if position is not None:
+        column["primaryKeyIndex"] = position
+    return _ordered(column)
+
+
+def _kept_attributes(kept: str, field: Field) -> Column | None:
+    """Return the attributes that a field came with, if they still say what it is."""
+    try:
+        column = json.loads(kept)
+        reason = next(_column_faults({**column, "id": "-", "name": "-"}), None)
+        if reason is not None:
+            return None
+        type_, _, geometry = _type(column)
+    except (ValueError, TypeError):
+        return None
+    if type_ != field.type or (geometry is None) != (field.geometry is None):
+        return None
+    if field.geometry is not None:
+        told = {"geometryType": field.geometry.shape, "geometryCRS": field.geometry.crs}
+        column.update(told)
+    return _without_nulls(column)
+
+
+def _derived(field: Field) -> Column:
+    """Return the attributes that follow from a field's type."""
+    if field.geometry is not None:
+        told = {"geometryType": field.geometry.shape, "geometryCRS": field.geometry.crs}
+        return _without_nulls({"dataType": "geometry", **told})
+    match field.type:
+        case Primitive.INT | Primitive.LONG:
+            size = _INTEGERS.get(field.source_type or "", 0)
+            return {
+                "dataType": "integer",
+                "size": size or (32 if field.type is Primitive.INT else 64),
+            }
+        case Primitive.FLOAT | Primitive.DOUBLE:
+            return {"dataType": "float", "size": 32 if field.type is Primitive.FLOAT else 64}
+        case Primitive.TIMESTAMP:
+            return {"dataType": "timestamp"}
+        case Primitive.TIMESTAMPTZ:
+            return {"dataType": "timestamp", "timezone": "UTC"}
+        case Primitive.STRING:
+            return {"dataType": "text"}
+        case Primitive.UUID:
+            return {"dataType": "text", "length": 36}
+        case Primitive.BINARY:
+            return {"dataType": "blob"}
+        case Fixed(length):
+            return {"dataType": "blob", "length": length}
+        case Decimal(precision, scale):
+            return {"dataType": "numeric", "precision": precision, "scale": scale}
+        case Primitive.BOOLEAN | Primitive.DATE | Primitive.TIME:
+            return {"dataType": field.type.value}
+        case _:
+            raise UnsupportedTypeError(
+                field.name,
+                f"Kart has no type like {'raster' if field.raster else field.type}",
+                hints=("leave the column out, or keep the dataset as a Havasu one",),
+            )
+
+
+def _without_nulls(column: Column) -> Column:
+    return {name: value for name, value in column.items() if value is not None}
+
+
+def _ordered(column: Column) -> Column:
+    first = [name for name in ("id", "name", *_FIRST) if name in column]
+    rest = sorted(column.keys() - set(first))
+    return {name: column[name] for name in (*first, *rest)}

@@ -1,0 +1,282 @@
+"""Features: one msgpack message per row, a batch of them at a time.
+
+A feature is `[legend's name, [values…]]`, geometries as extension type 71. Decoding goes
+through all messages of a batch as one stream and turns rows into columns at once; what
+does not fit is then looked for row by row, so that an error names the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, repeat
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.errors import CorruptDatasetError, GeometryError
+from havasu_vc.formats.kart.columns import column_id
+from havasu_vc.formats.kart.legend import Legend
+from havasu_vc.formats.kart.paths import KeyColumns
+from havasu_vc.formats.kart.values import GeometryBytes, column_of, values_of
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field
+
+__all__ = ["GEOMETRY", "FeatureDecoder", "FeatureEncoder", "RawRows", "decode_raw"]
+
+GEOMETRY: Final = 71
+"""The msgpack extension type of geometries, `G`."""
+_FAILURES = (ValueError, TypeError, OverflowError, NotImplementedError, GeometryError)
+
+Where = Callable[[int], str]
+"""From a position in a batch to what a person calls the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """Features as msgpack has them: one list of values, not very many small ones."""
+
+    legends: list[str]
+    """The name of each one's legend."""
+    widths: list[int]
+    """How many values each one has."""
+    values: list[Any]
+    """The values of all, one after the other."""
+
+    def __len__(self) -> int:
+        return len(self.legends)
+
+
+def decode_raw(blobs: Sequence[bytes], where: Where) -> RawRows:
+    """Return what feature files hold."""
+    unpacker = msgpack.Unpacker(ext_hook=_geometry, max_buffer_size=0)
+    unpacker.feed(b"".join(blobs))
+    tell = unpacker.tell
+    legends: list[str] = []
+    widths: list[int] = []
+    ends: list[int] = []
+    values: list[Any] = []
+    try:
+        for legend, row in unpacker:
+            legends.append(legend)
+            widths.append(len(row))
+            values += row
+            ends.append(tell())
+            if type(row) is not list:
+                raise ValueError("not a list of values")
+        if ends != list(accumulate(map(len, blobs))) or not {type(n) for n in legends} <= {str}:
+            raise ValueError("not one feature in each file")
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException, RecursionError) as error:
+        for index, blob in enumerate(blobs):
+            if (reason := _fault(blob)) is not None:
+                raise CorruptDatasetError(where(index), reason) from error
+        raise
+    return RawRows(legends, widths, values)
+
+
+def _geometry(code: int, data: bytes) -> GeometryBytes:
+    if code != GEOMETRY:
+        raise ValueError(f"it holds the extension type {code}, which is not {GEOMETRY}")
+    return GeometryBytes(data)
+
+
+def _fault(blob: bytes) -> str | None:
+    """Return what is wrong with one feature file."""
+    try:
+        row = msgpack.unpackb(blob, ext_hook=_geometry)
+    except msgpack.exceptions.ExtraData:
+        return "it holds more than one message"
+    except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:
+        text = str(error) or type(error).__name__
+        return text if text.startswith("it holds") else f"it is not msgpack ({text})"
+    if not isinstance(row, list) or len(row) != 2:
+        return "it is not a legend and its values"
+    if not isinstance(row[0], str) or not isinstance(row[1], list):
+        return "it is not a legend and its values"
+    return None
+
+
+class FeatureDecoder:
+    """Turns feature files and their keys into rows of a schema."""
+
+    def __init__(self, schema: Schema, legends: Mapping[str, Legend]) -> None:
+        """Rows come in the columns of `schema`; `legends` are all that there are, by name."""
+        self._schema = schema
+        self._legends = legends
+        self._target = arrow_schema(schema)
+        self._ids = tuple(column_id(field) for field in schema.fields)
+        self._plans: dict[str, tuple[tuple[str, int] | None, ...]] = {}
+
+    def decode(self, keys: KeyColumns, blobs: Sequence[bytes], where: Where) -> pa.RecordBatch:
+        """Return the rows of a batch, in its order; `keys` are of the files' names."""
+        return self.rows(keys, decode_raw(blobs, where), where)
+
+    def rows(self, keys: KeyColumns, raw: RawRows, where: Where) -> pa.RecordBatch:
+        """Return the rows of features that are unpacked."""
+        if not len(raw):
+            return pa.RecordBatch.from_pylist([], schema=self._target)
+        names = set(raw.legends)
+        if len(names) == 1:
+            return self._rows(raw.legends[0], keys, raw, where)
+        groups: dict[str, list[int]] = {name: [] for name in names}
+        for index, name in enumerate(raw.legends):
+            groups[name].append(index)
+        starts = list(accumulate(raw.widths, initial=0))
+        batches, order = [], []
+        for name, chosen in groups.items():
+            order += chosen
+            part = RawRows(
+                [name] * len(chosen),
+                [raw.widths[index] for index in chosen],
+                [v for index in chosen for v in raw.values[starts[index] : starts[index + 1]]],
+            )
+            own = [[column[index] for index in chosen] for column in keys]
+            place = partial(_place, where, chosen)
+            batches.append(self._rows(name, own, part, place))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_batches(batches).take(pa.array(back))
+
+    def _rows(self, name: str, keys: KeyColumns, raw: RawRows, where: Where) -> pa.RecordBatch:
+        legend = self._legends.get(name)
+        if legend is None:
+            raise CorruptDatasetError(where(0), f"it names the legend {name}, which is not there")
+        width = len(legend.values)
+        for index, found in enumerate(raw.widths) if set(raw.widths) != {width} else ():
+            if found != width:
+                raise CorruptDatasetError(
+                    where(index), f"it has {found} values, its legend has {width} columns"
+                )
+        if legend.key is not None and len(keys) != len(legend.key):
+            raise CorruptDatasetError(
+                where(0), f"its key has {len(keys)} values, its legend {len(legend.key)} columns"
+            )
+        columns = []
+        for field, place in zip(self._schema.fields, self._plan(name, legend), strict=True):
+            if place is None:
+                if field.required:
+                    raise CorruptDatasetError(where(0), f"it has no value of key {field.name!r}")
+                columns.append(pa.nulls(len(raw), self._target.field(field.name).type))
+            elif place[0] == "key":
+                columns.append(_column(keys[place[1]], field, where))
+            else:
+                columns.append(_column(raw.values[place[1] :: width], field, where))
+        return pa.RecordBatch.from_arrays(columns, schema=self._target)
+
+    def _plan(self, name: str, legend: Legend) -> tuple[tuple[str, int] | None, ...]:
+        """Return where the values of each column are, under a legend."""
+        known = self._plans.get(name)
+        if known is None:
+            places = {column: ("value", i) for i, column in enumerate(legend.values)}
+            if legend.key is None:
+                numbers = {number: i for i, number in enumerate(self._schema.identifier_ids)}
+                for field, column in zip(self._schema.fields, self._ids, strict=True):
+                    if field.id in numbers:
+                        places[column] = ("key", numbers[field.id])
+            else:
+                places |= {column: ("key", i) for i, column in enumerate(legend.key)}
+            known = self._plans[name] = tuple(places.get(column) for column in self._ids)
+        return known
+
+
+def _place(where: Where, chosen: Sequence[int], index: int) -> str:
+    return where(chosen[index])
+
+
+def _column(values: Sequence[Any], field: Field, where: Where) -> pa.Array:
+    try:
+        column = column_of(values, field)
+    except _FAILURES:
+        for index, value in enumerate(values):
+            try:
+                column_of([value], field)
+            except _FAILURES as error:
+                raise CorruptDatasetError(where(index), _misfit(value, field, error)) from error
+        raise
+    if field.required and column.null_count:
+        index = int(column.is_null().index(True).as_py())
+        raise CorruptDatasetError(where(index), f"its key {field.name!r} is null")
+    return column
+
+
+def _misfit(value: Any, field: Field, error: Exception) -> str:
+    if field.geometry is not None and isinstance(value, bytes):
+        return f"the geometry {field.name!r} cannot be read: {error}"
+    text = repr(value)
+    text = text if len(text) <= 60 else text[:57] + "…"
+    kind = "geometry" if field.geometry is not None else field.type
+    return f"{field.name!r} is {text}, which its column ({kind}) cannot hold"
+
+
+class FeatureEncoder:
+    """Turns rows of a schema into feature files."""
+
+    def __init__(self, schema: Schema, legend: str) -> None:
+        """Rows are in the columns of `schema`; `legend` is the name of its legend."""
+        keys = set(schema.identifier_ids)
+        self._keys = tuple(schema.by_id[number] for number in schema.identifier_ids)
+        self._values = tuple(field for field in schema.fields if field.id not in keys)
+        self._head: bytes = b"\x92" + msgpack.packb(legend) + _array_header(len(self._values))
+
+    def keys(self, rows: pa.RecordBatch) -> KeyColumns:
+        """Return the keys of rows, as msgpack takes them."""
+        return [values_of(rows.column(field.name), field) for field in self._keys]
+
+    def encode(self, rows: pa.RecordBatch) -> list[bytes]:
+        """Return the file of each row."""
+        pieces: list[list[bytes]] = []
+        run: list[list[Any]] = []
+        for field in self._values:
+            values = values_of(rows.column(field.name), field)
+            if field.geometry is None:
+                run.append(values)
+                continue
+            pieces += _packed_run(run)
+            run = []
+            pieces.append(_packed_geometries(values))
+        pieces += _packed_run(run)
+        if not pieces:
+            return [self._head] * rows.num_rows
+        return list(map(b"".join, zip(repeat(self._head), *pieces)))
+
+    def format(self, values: Sequence[Any]) -> bytes:
+        """Return the file of one row whose values are as msgpack had them."""
+        pack = msgpack.Packer().pack
+        packed: list[bytes] = [
+            pack(msgpack.ExtType(GEOMETRY, value) if type(value) is GeometryBytes else value)
+            for value in values
+        ]
+        return self._head + b"".join(packed)
+
+
+def _packed_run(columns: list[list[Any]]) -> list[list[bytes]]:
+    """Return the values of neighbouring columns, packed without the list around them."""
+    if not columns:
+        return []
+    pack = msgpack.Packer().pack
+    start = len(_array_header(len(columns)))
+    return [[pack(row)[start:] for row in zip(*columns, strict=True)]]
+
+
+def _packed_geometries(values: Sequence[bytes | None]) -> list[bytes]:
+    heads: dict[int, bytes] = {}
+    packed = []
+    for value in values:
+        if value is None:
+            packed.append(b"\xc0")
+            continue
+        size = len(value)
+        head = heads.get(size)
+        if head is None:
+            head = heads[size] = msgpack.packb(msgpack.ExtType(GEOMETRY, value))[: -size or None]
+        packed.append(head + value)
+    return packed
+
+
+def _array_header(count: int) -> bytes:
+    header: bytes = msgpack.Packer().pack_array_header(count)
+    return header
