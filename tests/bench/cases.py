@@ -15,7 +15,7 @@ from importlib import import_module
 
 from tests.bench.scratch import Scratch
 
-MODULES = ("importing", "changing", "comparing", "merging", "storing")
+MODULES = ("importing", "changing", "comparing", "merging", "checkouts", "storing")
 
 
 @dataclass(frozen=True, slots=True)

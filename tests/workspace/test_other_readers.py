@@ -1,0 +1,89 @@
+"""PyIceberg reads checkouts of flavour `iceberg`; DuckDB and GeoPandas read the data files."""
+
+import hashlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo.checkouts import Wish
+
+GEO = (
+    b'{"version": "1.0.0", "primary_column": "geom", "columns":'
+    b' {"geom": {"encoding": "WKB", "geometry_types": ["Point"]}}}'
+)
+COUNT = 20_000
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    """A repository whose dataset has a delete file, checked out for strict readers."""
+    repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+    rows = pa.table(
+        {
+            "id": pa.array(range(COUNT), pa.int64()),
+            "name": [hashlib.sha256(b"%d" % n).hexdigest() for n in range(COUNT)],
+            "geom": pa.array(
+                shapely.to_wkb(shapely.points([(n / 7, -n / 11) for n in range(COUNT)])),
+                pa.binary(),
+            ),
+        }
+    )
+    pq.write_table(rows.replace_schema_metadata({"geo": GEO}), tmp_path / "in.parquet")
+    repo.import_(tmp_path / "in.parquet", "points", options=SourceOptions(primary_key=("id",)))
+    repo.workspace.check_out(Wish(Flavour.ICEBERG))
+    changed = pa.table({"id": [5, 6, 19_000, COUNT], "name": ["five", None, "many", "new"]})
+    repo.write("points", changed)
+    repo.write("points", pa.table({"id": [7, 8, 9]}), mode="delete")
+    return repo
+
+
+def scanned(repo: Repo) -> list[dict[str, Any]]:
+    return in_order(repo.table("points").to_arrow())
+
+
+def in_order(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.sort_by("id").to_pylist()
+    return rows
+
+
+def test_pyiceberg_reads_the_table(repo: Repo) -> None:
+    static = pytest.importorskip("pyiceberg.table").StaticTable
+    folder = repo.workspace.root / "points"
+    assert any(path.name.endswith("-deletes.parquet") for path in (folder / "data").iterdir())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = static.from_metadata(str(folder))
+        found = table.scan().to_arrow()
+        some = table.scan(row_filter="id > 18999", selected_fields=("id", "name")).to_arrow()
+    assert in_order(found) == scanned(repo)
+    assert len(some) == len([row for row in scanned(repo) if row["id"] > 18999])
+
+
+def test_duckdb_reads_the_data_files(repo: Repo) -> None:
+    folder = repo.workspace.root / "points" / "data"
+    files = [str(path) for path in folder.iterdir() if "deletes" not in path.name]
+    with duckdb.connect() as database:
+        answer = database.execute(
+            "SELECT count(*), min(id), max(id) FROM read_parquet(?)", [files]
+        ).fetchone()
+    assert answer is not None
+    assert answer[1:] == (0, COUNT)
+
+
+def test_geopandas_reads_a_data_file(repo: Repo) -> None:
+    geopandas = pytest.importorskip("geopandas")
+    folder = repo.workspace.root / "points" / "data"
+    largest = max(folder.iterdir(), key=lambda path: path.stat().st_size)
+    rows = pq.read_table(largest)
+    points = geopandas.GeoSeries.from_wkb(rows["geom"].to_pylist())
+    assert len(points) == COUNT
+    assert points.iloc[14].equals(shapely.Point(2, -14 / 11))
