@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import shapely
@@ -19,30 +18,13 @@ from havasu_vc.repo.workspace_edits import (
     edited_tables,
     workspace_changes,
 )
-from havasu_vc.workspace.materialise import Checkout, materialise
-from havasu_vc.workspace.state import WorkspaceState, read_state, write_state
+from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
 Model = dict[int, Row]
-
-
-def check_out(repo: Repo, root: Path) -> None:
-    """Make the tables of all datasets show HEAD, whatever they hold."""
-    head = repo.head()
-    known = read_state(repo.git.git_directory)
-    tables = {}
-    for path, folder in repo.folders(head).items():
-        assert head.commit is not None
-        tables[path] = materialise(
-            repo.dataset(path),
-            root / path,
-            Checkout(head.commit, folder.internals),
-            previous=None if known is None else known.tables.get(path),
-        )
-    write_state(repo.git.git_directory, WorkspaceState(root, tables=tables))
 
 
 def edits_of(repo: Repo, path: str) -> EditedTable | None:

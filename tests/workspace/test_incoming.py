@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from havasu_vc.datasets.conforming import conform
 from havasu_vc.datasets.havasu import edit
 from havasu_vc.errors import GeometryError, HavasuError, KeyViolationError, NoChangesError
 from havasu_vc.formats.havasu.entry import Origin
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
 from havasu_vc.tables.table import read_table
@@ -269,9 +269,8 @@ def test_some_datasets_are_committed_and_others_wait(tmp_path: Path) -> None:
 
 def test_edits_of_an_older_commit_come_onto_head_row_by_row(repo: Repo) -> None:
     by_hand.insert(place(repo), new(1000))
-    table = conform(
-        pa.RecordBatch.from_pylist(new(5, name="elsewhere")), repo.dataset("points").schema
-    )
+    columns = arrow_schema(repo.dataset("points").schema)
+    table = pa.RecordBatch.from_pylist(new(5, name="elsewhere"), schema=columns)
     repo.write("points", table, message="Meanwhile")
     changes = repo.workspace.changes()
     assert changes is not None and "a commit brings them onto HEAD" in changes.notes[0]
