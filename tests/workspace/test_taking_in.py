@@ -43,7 +43,7 @@ def sheet(repo: Repo, spark: "SparkSession", iceberg: Catalog) -> Sheet:
     return Sheet(spark, iceberg(repo.workspace.root), "points", model)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_edits_are_those_of_a_plain_model(repo: Repo, sheet: Sheet, seed: int) -> None:
     sheet.draw = random.Random(seed)
     base = copy.deepcopy(sheet.rows)
