@@ -151,8 +151,20 @@ def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutR
         state = open_state(repo)
         if state is None:
             _ignore_root(repo, root)
-            state = WorkspaceState(root)
+            state = WorkspaceState(root, _configured_flavour(repo))
         return _Following(repo, wish.applied(state), discard=discard, strict=True).run()
+
+
+def _configured_flavour(repo: OpenRepo) -> Flavour | None:
+    text = repo.git.config.get("havasu.workspace.flavour")
+    if text in (None, "", "auto"):
+        return None
+    if text not in list(Flavour):
+        raise InvalidArgumentError(
+            f"havasu.workspace.flavour is {text!r}",
+            hints=("flavours are havasu, spark, iceberg and auto",),
+        )
+    return Flavour(text)
 
 
 def relocate(repo: OpenRepo) -> CheckoutResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -192,7 +193,9 @@ def tell_tables(invocation: Invocation, repo: Repo, result: CheckoutResult) -> N
     at = "" if result.commit is None else f" at {result.commit[:ABBREVIATED]}"
     count = counted(len(result.tables), "table")
     said = "Checked out" if result.changed else "Nothing to do:"
-    invocation.say(f"{said} {count}{at} in {result.root}")
+    near = os.path.relpath(result.root)
+    place = near if len(near) < len(str(result.root)) else result.root
+    invocation.say(f"{said} {count}{at} in {place}")
     for path in result.changed:
         invocation.detail(f"  {path}")
     invocation.notes(result.notes)

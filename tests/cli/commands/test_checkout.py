@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, succeed
+from tests.cli.conftest import Run, invoke, succeed
+from tests.repo.checkouts import delete_like_others
 
 
 def test_a_revision_by_itself(run: Run) -> None:
@@ -51,3 +52,54 @@ def test_a_copy_to_edit(run: Run, tmp_path: Path) -> None:
 )
 def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
     assert run("checkout", *arguments).exit_code == code
+
+
+def test_tables_are_made_and_follow(run: Run, repo: Path) -> None:
+    result = succeed(run("checkout"))
+
+    assert result.stdout == ""
+    assert result.stderr.startswith("Checked out 1 table at ")
+    assert (repo / "tables" / "points" / "metadata" / "v1.metadata.json").is_file()
+    assert succeed(run("checkout")).stderr.startswith("Nothing to do: 1 table at ")
+    assert succeed(run("checkout", "HEAD^")).stderr.startswith("HEAD is now at ")
+    assert (repo / "tables" / "points" / "metadata" / "v2.metadata.json").is_file()
+    assert succeed(run("switch", "main")).stderr == "Switched to branch 'main'\n"
+    assert (repo / "tables" / "points" / "metadata" / "version-hint.text").read_text() == "3"
+    again = succeed(run("checkout", "main", "--flavour", "iceberg"))
+    assert "Checked out 1 table at " in again.stderr
+
+
+def test_edits_are_in_the_way_until_they_are_told_to_go(run: Run, repo: Path) -> None:
+    succeed(run("checkout"))
+    delete_like_others(repo / "tables" / "points")
+
+    refused = run("switch", "-c", "old", "HEAD^")
+    assert refused.exit_code == 29
+    assert "points has edits that are not committed" in refused.stderr
+    assert run("reset", "--hard").exit_code == 29
+    assert run("reset", "--soft", "--discard-changes").exit_code == 2
+    succeed(run("reset", "--hard", "--discard-changes"))
+    succeed(run("switch", "-c", "old", "HEAD^"))
+
+
+def test_a_table_elsewhere(run: Run, repo: Path, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    result = succeed(run("checkout", "HEAD^", "--to", place, "--dataset", "points", "--copy"))
+
+    assert result.stderr.startswith("Checked out 1 table at ")
+    assert (place / "metadata" / "v1.metadata.json").is_file()
+    assert not (repo / "tables").exists()
+    succeed(run("checkout", "--to", tmp_path / "all"))
+    assert (tmp_path / "all" / "points" / "metadata").is_dir()
+
+
+def test_a_repository_that_moved(run: Run, repo: Path, tmp_path: Path) -> None:
+    succeed(run("checkout"))
+    moved = tmp_path / "moved"
+    repo.rename(moved)
+    refused = invoke(["-C", moved, "checkout"])
+    assert refused.exit_code == 20
+    assert "--relocate" in refused.stderr
+    assert succeed(invoke(["-C", moved, "checkout", "--relocate"])).stderr.startswith(
+        "Nothing to do: 1 table at "
+    )
