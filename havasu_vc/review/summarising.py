@@ -6,8 +6,9 @@ kind. Work is done a batch and a column at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +38,35 @@ from havasu_vc.writers.cells import equal_cells
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import nonempty
 
-__all__ = ["Means", "summarise"]
+__all__ = ["Means", "Onlooker", "Seen", "summarise"]
 
 ROOM = 12
 """Rows that are kept for each reason."""
 _Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found out about the rows of one batch, for those who show them all."""
+
+    batch: ChangeBatch
+    """The rows."""
+    changed: Mapping[int, _Bools]
+    """By field id of columns that changed, in which rows an update changed the cell."""
+    flags: Mapping[FlagKind, _Bools]
+    """By kind, which rows are odd."""
+    distances: _Floats | None = None
+    """How far each row moved, NaN where it did not; None without geometries."""
+    unit: str = ""
+    """What distances are in."""
+
+
+class Onlooker(Protocol):
+    """Sees each batch of the one pass over the changes."""
+
+    def see(self, seen: Seen) -> None:
+        """Take from a batch what is of interest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +85,17 @@ class Means:
     """How many rows to show."""
 
 
-def summarise(diff: DatasetDiff, means: Means) -> DatasetReview:
-    """Return what happened to one dataset; its change stream is read."""
-    observer = _Observer(diff, means)
+def summarise(diff: DatasetDiff, means: Means, onlooker: Onlooker | None = None) -> DatasetReview:
+    """Return what happened to one dataset; its change stream is read, once."""
+    observer = _Observer(diff, means, onlooker)
     for batch in nonempty(diff):
         observer.add(batch)
     return observer.review()
 
 
 class _Observer:
-    def __init__(self, diff: DatasetDiff, means: Means) -> None:
-        self._diff, self._means = diff, means
+    def __init__(self, diff: DatasetDiff, means: Means, onlooker: Onlooker | None) -> None:
+        self._diff, self._means, self._onlooker = diff, means, onlooker
         old = {} if diff.old is None else diff.old.schema.by_id
         new = {} if diff.new is None else diff.new.schema.by_id
         self._tallies = [ColumnTally(old[number], new[number]) for number in old if number in new]
@@ -101,21 +126,36 @@ class _Observer:
         sampler = self._sampler
         sampler.offer("deleted", batch, np.flatnonzero(gone), start=start)
         sampler.offer("inserted", batch, np.flatnonzero(come), start=start)
-        moved = self._add_columns(batch, both, start)
+        changed = self._add_columns(batch, both, start)
+        flagged: dict[FlagKind, _Bools] = {}
+        distances = None
         if self._geometry is not None:
+            moved = self._moved(changed, len(batch))
             found = self._geometry.add(batch, moved | gone | come)
+            distances = found.distances
             rows = np.flatnonzero(found.distances > 0)
             sampler.offer("moved", batch, rows, start=start, scores=found.distances[rows])
-            for kind, flags in found.rows.items():
-                self._offer(kind, batch, flags, start)
-        for kind, flags in self._flagger.look(batch):
+            flagged |= found.rows
+        flagged |= self._flagger.look(batch)
+        for kind, flags in flagged.items():
             self._offer(kind, batch, flags, start)
+        if self._onlooker is not None:
+            unit = "" if self._geometry is None else self._geometry.unit
+            self._onlooker.see(Seen(batch, changed, flagged, distances, unit))
 
-    def _add_columns(self, batch: ChangeBatch, both: _Bools, start: int) -> _Bools:
-        """Compare updated rows column by column; return which geometries changed."""
-        moved = np.zeros(len(batch), np.bool_)
+    def _moved(self, changed: Mapping[int, _Bools], count: int) -> _Bools:
+        """Return in which rows a geometry changed."""
+        moved = np.zeros(count, np.bool_)
+        for tally in self._tallies:
+            if tally.geometry and tally.new.id in changed:
+                moved |= changed[tally.new.id]
+        return moved
+
+    def _add_columns(self, batch: ChangeBatch, both: _Bools, start: int) -> dict[int, _Bools]:
+        """Compare updated rows column by column; return by field id which rows differ."""
+        changed: dict[int, _Bools] = {}
         if not both.any():
-            return moved
+            return changed
         rows = np.flatnonzero(both)
         data = batch.data if both.all() else batch.data.take(pa.array(rows))
         updates = ChangeBatch(data)
@@ -127,11 +167,11 @@ class _Observer:
                 continue
             tally.add(old.filter(differ), new.filter(differ))
             places = rows[differ.to_numpy(zero_copy_only=False)]
-            if tally.geometry:
-                moved[places] = True
-            else:
+            where = changed[tally.new.id] = np.zeros(len(batch), np.bool_)
+            where[places] = True
+            if not tally.geometry:
                 self._sampler.offer(f"column {tally.new.id}", batch, places, start=start)
-        return moved
+        return changed
 
     def _offer(self, kind: FlagKind, batch: ChangeBatch, flags: _Bools, start: int) -> None:
         if flags.any():
