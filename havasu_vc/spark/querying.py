@@ -1,0 +1,134 @@
+"""Queries by people: a session with everything set, statements told apart, errors in one line.
+
+Where a workspace is checked out and the Iceberg runtime can be had, SQL works on the
+tables of the checkout, which it may also change. Else, or at another revision, every
+dataset is a view, which is read only.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError, StateError
+from havasu_vc.repo import Repo
+from havasu_vc.spark import functions
+from havasu_vc.spark.reading import register
+from havasu_vc.spark.session import CATALOG, session
+from havasu_vc.workspace.state import read_state
+
+__all__ = [
+    "Query",
+    "arrow_schema_of",
+    "open_query",
+    "query_error",
+    "rows_of",
+    "run_statement",
+    "split_statements",
+]
+
+_PIECES = re.compile(
+    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` |
+        --[^\n]* | /\*.*?\*/ | ; | [^'"`;/-]+ | .""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A session to ask."""
+
+    spark: SparkSession
+    """The session."""
+    tables: tuple[str, ...]
+    """What can be asked, as SQL names it."""
+    catalog: bool
+    """Whether these are the tables of the checkout, rather than views."""
+
+
+def open_query(
+    repo: Repo,
+    ref: str | None = None,
+    *,
+    jar: bool = True,
+    master: str | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Query:
+    """Start a session over a checkout, or over the datasets of a revision as views."""
+    # PySpark logs each error of a query as a page of JSON beside raising it.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    state = read_state(repo.git.git_directory)
+    if state is not None and jar and ref is None:
+        try:
+            spark = session(repo, master=master)
+        except (MissingProgramError, StateError) as error:
+            if "Iceberg" not in error.message:
+                raise
+            note(f"{error.message}; the datasets of HEAD are views instead")
+        else:
+            spark.catalog.setCurrentCatalog(CATALOG)
+            functions.register(spark)
+            return Query(spark, tuple(state.tables), catalog=True)
+    spark = session(master=master)
+    views = register(spark, repo, ref or "HEAD")
+    functions.register(spark)
+    return Query(spark, tuple(views.values()), catalog=False)
+
+
+def split_statements(text: str) -> Iterator[str]:
+    r"""Yield the statements of a script, which semicolons end.
+
+    >>> list(split_statements("SELECT ';' -- no; end\n; SELECT 2;"))
+    ["SELECT ';'", 'SELECT 2']
+    """
+    statement: list[str] = []
+    for piece in [*_PIECES.findall(text), ";"]:
+        if piece == ";":
+            found = "".join(statement).strip()
+            if found:
+                yield found
+            statement = []
+        elif not piece.startswith(("--", "/*")) or piece in ("-", "/") or piece.startswith("/*+"):
+            statement.append(piece)
+
+
+def run_statement(spark: SparkSession, statement: str) -> DataFrame:
+    """Run a statement; what is wrong with it comes as an error of ours."""
+    try:
+        return spark.sql(statement)
+    except PySparkException as error:
+        raise query_error(error) from error
+
+
+def rows_of(frame: DataFrame) -> Iterator[Row]:
+    """Yield the rows of a frame, a partition at a time; errors are ours."""
+    try:
+        yield from frame.toLocalIterator()
+    except (PySparkException, Py4JError) as error:
+        raise query_error(error) from error
+
+
+def arrow_schema_of(frame: DataFrame) -> pa.Schema:
+    """Return the Arrow schema that holds the rows of a frame."""
+    return to_arrow_schema(frame.schema)
+
+
+def query_error(error: Exception) -> Exception:
+    """Return what Spark says of a query as an error of one line."""
+    text = str(error)
+    ours = re.search(r"havasu_vc\.errors\.\w+: ([^\n]+)", text)
+    if ours is not None:
+        return InvalidArgumentError(ours[1])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if isinstance(error, PySparkException) and error.getCondition() is not None:
+        return InvalidArgumentError(f"Spark: {lines[0].rstrip(';')}")
+    causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text)
+    return EngineError(f"Spark: {causes[-1] if causes else lines[0]}")
