@@ -16,9 +16,17 @@ from typing import Any, TypeVar, cast
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["catch_up", "following", "has_workspace", "moves_head"]
+__all__ = [
+    "catch_up",
+    "commits",
+    "following",
+    "has_workspace",
+    "moves_head",
+    "require_no_merge",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -46,6 +54,25 @@ def moves_head(operation: _F) -> _F:
             return operation(self, *arguments, **options)
 
     return cast(_F, moving)
+
+
+def commits(operation: _F) -> _F:
+    """Make a method of `Repo` refuse while a merge waits, and bring the tables along."""
+
+    @wraps(operation)
+    def committing(self: Any, *arguments: Any, **options: Any) -> Any:
+        require_no_merge(self.opened)
+        return operation(self, *arguments, **options)
+
+    return moves_head(cast(_F, committing))
+
+
+def require_no_merge(repo: OpenRepo) -> None:
+    """Raise while a merge waits for its conflicts to be resolved, as git does."""
+    if merge_waits(repo.git):
+        from havasu_vc.repo.merging import require_calm
+
+        require_calm(repo)
 
 
 @contextmanager

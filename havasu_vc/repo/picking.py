@@ -17,6 +17,7 @@ from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.merge_state import MergeState
 from havasu_vc.repo.merging import MergeResult, merge_commits, require_calm
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.retrying import on_newest_head
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.revisions import EMPTY
 
@@ -43,7 +44,7 @@ def revert(
         kind="revert",
         base=undone.id,
     )
-    return _counted(repo, merge_commits(repo, state, dry_run=not commit), ours)
+    return _merged(repo, state, dry_run=not commit)
 
 
 def cherry_pick(
@@ -71,7 +72,16 @@ def cherry_pick(
         base=parent,
         author=picked.author,
     )
-    return _counted(repo, merge_commits(repo, state, dry_run=not commit), ours)
+    return _merged(repo, state, dry_run=not commit)
+
+
+def _merged(repo: OpenRepo, state: MergeState, *, dry_run: bool) -> MergeResult:
+    def attempt() -> MergeResult:
+        ours = repo.head().commit or state.ours
+        merged = merge_commits(repo, replace(state, ours=ours), dry_run=dry_run)
+        return _counted(repo, merged, ours)
+
+    return on_newest_head(repo, attempt)
 
 
 def _counted(repo: OpenRepo, result: MergeResult, ours: str) -> MergeResult:

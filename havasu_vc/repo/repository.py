@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.errors import NotYetSupportedError
-from havasu_vc.repo.following import catch_up, following, moves_head
+from havasu_vc.repo.following import (
+    catch_up,
+    commits,
+    following,
+    moves_head,
+    require_no_merge,
+)
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store import refs
@@ -230,7 +236,7 @@ class Repo:
 
         return tuple(list_source_layers(location))
 
-    @moves_head
+    @commits
     def import_(
         self,
         location: str | Path,
@@ -294,7 +300,7 @@ class Repo:
 
     # Committing
 
-    @moves_head
+    @commits
     def commit_from(
         self,
         file: str | Path,
@@ -311,7 +317,7 @@ class Repo:
             self.opened, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
         )
 
-    @moves_head
+    @commits
     def apply_patch(
         self,
         source: Any,
@@ -343,7 +349,7 @@ class Repo:
 
         return get_meta(self.opened, dataset, names, revision)
 
-    @moves_head
+    @commits
     def set_meta(
         self, dataset: str, items: Mapping[str, Any], *, message: str | None = None
     ) -> results.CommitResult:
@@ -352,7 +358,7 @@ class Repo:
 
         return set_meta(self.opened, dataset, items, message)
 
-    @moves_head
+    @commits
     def write(
         self,
         dataset: str,
@@ -535,7 +541,8 @@ class Repo:
         start: str | None = None,
         discard: bool = False,
     ) -> None:
-        """Put HEAD on a branch, or on a commit."""
+        """Put HEAD on a branch, or on a commit; refused while a merge waits."""
+        require_no_merge(self.opened)
         known = create or any(branch.name == target for branch in self.branches())
         begin = None if start is None else self._commit(start)
         self.workspace.require_no_loss(begin or ("HEAD" if create else target), discard=discard)
@@ -568,7 +575,7 @@ class Repo:
 
     # Upkeep
 
-    @moves_head
+    @commits
     def optimize(
         self, datasets: Sequence[str] = (), *, message: str | None = None, dry_run: bool = False
     ) -> results.CommitResult:
@@ -583,7 +590,7 @@ class Repo:
 
         return fsck(self.opened, full=full)
 
-    @moves_head
+    @commits
     def repair(self, *, message: str | None = None) -> results.CommitResult:
         """Mend datasets whose guard does not match, where that needs no decision."""
         from havasu_vc.repo.repairing import repair

@@ -30,12 +30,14 @@ from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.blaming import keys_batch
-from havasu_vc.repo.filters import DatasetFilter, parse_filters
+from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.metadata import edit_meta, meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.retrying import on_newest_head
 from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.store.revisions import Revision
 
 __all__ = ["restore"]
 
@@ -65,6 +67,14 @@ def restore(
     require_calm(repo)
     wanted = parse_filters(filters)
     then = repo.resolve(source)
+    text = message or _message(filters, source)
+    return on_newest_head(repo, lambda: _restore(repo, wanted, then, text, dry_run=dry_run))
+
+
+def _restore(
+    repo: OpenRepo, wanted: RepoFilter, then: Revision, message: str, *, dry_run: bool
+) -> CommitResult:
+    """Commit what is wanted as it was `then`."""
     with Transaction(repo) as transaction:
         now, before = transaction.folders, repo.folders(then)
         paths = sorted(now.keys() | before.keys())
@@ -76,7 +86,9 @@ def restore(
             if filter_ is None or (mine and other and mine.internals == other.internals):
                 continue
             old = None if mine is None else transaction.dataset(path)
-            new = None if other is None else repo.dataset(path, source)
+            new = None if other is None else repo.view(other, then.name)
+            if new is not None:
+                new.check_guard()
             with repo.settings.open_engine(sum(v.size for v in (old, new) if v)) as engine:
                 if _is_whole(filter_):
                     restored.internals[path] = None if other is None else other.internals
@@ -91,7 +103,7 @@ def restore(
         if not dry_run and (restored.edits or restored.internals):
             commit = transaction.commit(
                 restored.edits,
-                message or _message(filters, source),
+                message,
                 merge=MergedTree({}, restored.internals, (), restored.markers),
             )
     return CommitResult(commit, repo.head_branch, restored.counts)

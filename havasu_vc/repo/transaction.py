@@ -120,12 +120,13 @@ class Transaction:
         author: Signature | None = None,
         removed: Sequence[str] = (),
         merge: MergedTree | None = None,
-    ) -> str:
+    ) -> str | None:
         """Commit edits of what `dataset` and `folders` gave, and return the commit's id.
 
         `removed` are paths of datasets that go. If the branch moved meanwhile, the edits are
         brought onto its new head row by row, and only a true conflict is reported; but a
-        merge is refused.
+        merge is refused. Where other processes have made all of the edits by then, there is
+        nothing left to commit and no id.
         """
         _check_message(message)
         folders = [f"{edit.path}/{edit.marker}" for edit in edits]
@@ -142,7 +143,10 @@ class Transaction:
                 if moved != head:
                     if merge is not None or removed or moved.branch != head.branch:
                         raise _moved()
-                    edits, head = self._rebased(edits, head, moved), moved
+                    rebased = self._rebased(edits, head, moved)
+                    if any(edit.blobs for edit in edits) and not any(e.blobs for e in rebased):
+                        return None
+                    edits, head = rebased, moved
                 self._adopt(edits)
                 self._objects.flush()
                 gone = tuple(self._internals(path) for path in removed)

@@ -1,7 +1,9 @@
 import sys
 from subprocess import run
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from havasu_vc.model.arrays import arrow_array
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64, np.float64])
 @pytest.mark.parametrize("count", [0, 1, 7, 100])
 def test_is_what_pyarrow_makes(dtype: type, count: int) -> None:
-    values = np.arange(count).astype(dtype)
+    values: npt.NDArray[Any] = np.arange(count).astype(dtype)
 
     made = arrow_array(values)
 

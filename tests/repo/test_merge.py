@@ -514,6 +514,42 @@ def test_a_dry_run_changes_nothing(repo: Repo, clash: bool) -> None:
     assert_clean(repo)
 
 
+MOVES: dict[str, Callable[[Repo], object]] = {
+    "write": lambda repo: repo.write("points", pa.table({"id": [7], "name": ["new"]})),
+    "import": lambda repo: repo.import_("none.parquet"),
+    "apply": lambda repo: repo.apply_patch(b"{}"),
+    "commit": lambda repo: repo.commit_from("none.gpkg"),
+    "meta": lambda repo: repo.set_meta("points", {"title": "t"}),
+    "optimize": lambda repo: repo.optimize(),
+    "repair": lambda repo: repo.repair(),
+    "switch": lambda repo: repo.switch("dev"),
+    "new branch": lambda repo: repo.switch("more", create=True),
+    "merge": lambda repo: repo.merge("dev"),
+    "revert": lambda repo: repo.revert("HEAD"),
+    "cherry-pick": lambda repo: repo.cherry_pick("dev"),
+    "restore": lambda repo: repo.restore(),
+    "soft reset": lambda repo: repo.reset("HEAD^", mode="soft"),
+}
+
+
+@pytest.mark.parametrize("what", MOVES)
+def test_nothing_else_moves_head_while_a_merge_waits(repo: Repo, what: str) -> None:
+    fork(
+        repo,
+        lambda: write(repo, {**FIRST, 1: ("ours", 1)}),
+        lambda: write(repo, {**FIRST, 1: ("theirs", 1)}),
+    )
+    repo.merge("dev")
+
+    with frozen(repo), pytest.raises(StateError, match="a merge waits") as caught:
+        MOVES[what](repo)
+
+    assert any("--abort" in hint for hint in caught.value.hints)
+    repo.resolve_conflicts(choice="theirs")
+    repo.continue_merge()
+    assert_clean(repo)
+
+
 def test_conflicts_wait_and_can_be_dropped(repo: Repo) -> None:
     fork(
         repo,
@@ -564,7 +600,7 @@ def test_head_that_moved_is_noticed(repo: Repo) -> None:
     )
     repo.merge("dev")
     repo.resolve_conflicts(choice="theirs")
-    write(repo, {**FIRST, 1: ("later", 1)})
+    run_git("commit", "--quiet", "--allow-empty", "-m", "later", cwd=repo.path)
 
     with frozen(repo), pytest.raises(StateError, match="moved"):
         repo.continue_merge()

@@ -79,9 +79,31 @@ def test_a_commit_in_between_is_not_lost(
     # Whatever came out, the other's row went only where a commit says so.
     if what not in ("overwrite", "release", "restore", "same cell") or failed:
         assert found[50] == "others"
+    assert not (failed and what in ("revert", "cherry-pick", "restore"))
     if failed:
         assert found[1] == "main" and found[2] == "row 2"
         assert len(list(repo.log())) == 3
     assert status(repo) == ""
     assert_sound(repo, dangling=True)
     assert list(repo.fsck(full=True)) == []
+
+
+def test_an_edit_that_another_process_made_first_makes_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+    original = Transaction.commit
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        others(repo.path)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(Transaction, "commit", late)
+    result = repo.write("points", pa.table({"id": [50], "name": ["others"]}))
+
+    assert result.commit is None
+    assert next(info.message for info in repo.log()) == "others"
+    assert len(list(repo.log())) == 2
+    assert_sound(repo, dangling=True)
