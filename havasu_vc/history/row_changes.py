@@ -17,7 +17,7 @@ from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.editing import rows_with_keys
-from havasu_vc.datasets.havasu.deletes import read_deleted_keys
+from havasu_vc.datasets.havasu.deletes import deleted_places, read_deleted_keys
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.locate import find_in, may_hold
 from havasu_vc.datasets.havasu.verify import verify_deletes
@@ -31,7 +31,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 
@@ -219,8 +219,11 @@ class ChosenRows:
                 continue
             paths = tuple(view.file_path(each) for each in deletes if entry.file in each.targets)
             deleted = deleted_positions(entry.file, paths)
-            live = np.isin(hits.positions, () if deleted is None else deleted, invert=True)
-            found += zip(hits.needles[live].tolist(), hits.rows[live].tolist(), strict=True)
+            needles, rows = hits.needles, hits.rows
+            if deleted is not None:
+                live = ~among(hits.positions, deleted)
+                needles, rows = needles[live], rows[live]
+            found += zip(needles.tolist(), rows.tolist(), strict=True)
         return found
 
     def _deletions(
@@ -241,10 +244,14 @@ class ChosenRows:
         found = self._deleted.get(entry.file)
         if found is None:
             found = self._deleted[entry.file] = []
-            for places, keys in read_deleted_keys(view.file_path(entry), view.schema):
+            path = view.file_path(entry)
+            first = 0
+            for keys in read_deleted_keys(path, view.schema):
                 hashes = hash_keys(keys, view.schema)
-                for row in np.flatnonzero(np.isin(hashes, self.hashes)):
-                    needle = int(np.searchsorted(self.hashes, hashes[row]))
-                    file, position = (column[int(row)].as_py() for column in places.columns)
-                    found.append((needle, file, position))
+                rows = np.flatnonzero(among(hashes, self.hashes))
+                if len(rows):
+                    places = deleted_places(path, rows + first)
+                    needles = np.searchsorted(self.hashes, hashes[rows]).tolist()
+                    found += [(n, *place) for n, place in zip(needles, places, strict=True)]
+                first += keys.num_rows
         return found

@@ -29,7 +29,7 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.schema import Schema
 
-__all__ = ["Deletion", "read_deleted_keys", "read_deleted_rows", "read_positions"]
+__all__ = ["Deletion", "deleted_places", "read_deleted_keys", "read_deleted_rows", "read_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +82,24 @@ def read_deleted_rows(
                     yield deletion
 
 
-def read_deleted_keys(path: str, schema: Schema) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield where each row of a delete file was, as `file` and `pos`, and its key."""
+def read_deleted_keys(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the keys of the rows of a delete file, in their order there."""
     keys = schema.select(schema.key.names)
     with open_parquet(path) as file:
         row = file.schema_arrow.field("row").type
         ids = {str(field.id).encode() for field in keys.fields}
         chosen = [field for field in row if (field.metadata or {}).get(FIELD_ID) in ids]
         plan = plan_projection(pa.schema(chosen), keys, Path(path).name)
-        columns = ["file", "pos", *(f"row.{field.name}" for field in chosen)]
+        columns = [f"row.{field.name}" for field in chosen]
         for batch in file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
-            keys = plan.apply(pa.RecordBatch.from_struct_array(batch.column("row")))
-            yield batch.select(["file", "pos"]), keys
+            yield plan.apply(pa.RecordBatch.from_struct_array(batch.column("row")))
+
+
+def deleted_places(path: str, rows: Positions) -> list[tuple[str, int]]:
+    """Return the data file and the position of some rows of a delete file."""
+    with open_parquet(path) as file:
+        places = file.read(columns=["file", "pos"], use_threads=False).take(arrow_array(rows))
+    return list(zip(*(column.to_pylist() for column in places.columns), strict=True))
 
 
 @lru_cache(maxsize=256)

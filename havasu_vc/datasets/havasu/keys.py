@@ -23,6 +23,7 @@ import os
 import tempfile
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -125,11 +126,15 @@ def build_key_cache(keys: Hashes, rows: Hashes) -> KeyCache:
 
 def key_cache_path(folder: Path, file: str, schema: Schema) -> Path:
     """Return where a data file's key cache is, for the columns that it shares with a schema."""
+    return folder / f"{file}-{_columns_hash(schema)}"
+
+
+@lru_cache(maxsize=64)
+def _columns_hash(schema: Schema) -> str:
     # What is inside a column counts for its hash too.
     every = sorted(field.id for field in descendants(schema.fields))
     ids = (*sorted(schema.identifier_ids), 0, *every)
-    name = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:16]
-    return folder / f"{file}-{name}"
+    return hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
 def write_key_cache(path: Path, cache: KeyCache) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -117,9 +118,13 @@ def _rebuilt(dataset: HavasuDataset, entry: Entry, schema: Schema, path: Path) -
 
 def shared_schema(dataset: HavasuDataset, entry: Entry) -> Schema:
     """Return the columns of the dataset that a file has; the others are null in it."""
-    fields = dataset.past_schema(entry.schema).fields
-    written = {field.id for field in descendants(fields)}
-    return Schema(shared_fields(dataset.schema.fields, written), dataset.schema.identifier_ids)
+    return _shared(dataset.schema, dataset.past_schema(entry.schema))
+
+
+@lru_cache(maxsize=64)
+def _shared(schema: Schema, past: Schema) -> Schema:
+    written = {field.id for field in descendants(past.fields)}
+    return Schema(shared_fields(schema.fields, written), schema.identifier_ids)
 
 
 def shared_fields(fields: tuple[Field, ...], written: Set[int]) -> tuple[Field, ...]:
@@ -151,6 +156,9 @@ def may_hold(entry: Entry, keys: pa.RecordBatch, schema: Schema) -> bool:
     column = keys.column(field.name)
     if not (pa.types.is_integer(column.type) or pa.types.is_string(column.type)):
         return True
+    if len(column) == 1:
+        key: Any = column[0].as_py()
+        return bool(statistics.lower <= key <= statistics.upper)
     lower = pa.scalar(statistics.lower, column.type)
     upper = pa.scalar(statistics.upper, column.type)
     inside = pc.and_(pc.greater_equal(column, lower), pc.less_equal(column, upper))
