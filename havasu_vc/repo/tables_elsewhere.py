@@ -19,6 +19,7 @@ from havasu_vc.errors import (
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.checkouts import KEPT, changing_tables
+from havasu_vc.repo.clustering import CLUSTERED, clustered
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.ref_tables import havasu_view
 from havasu_vc.repo.results import CheckoutResult
@@ -106,12 +107,14 @@ def _make(
         )
     view = havasu_view(repo, folder, wish.revision)
     view.check_guard()
-    if known is not None and known.tree == folder.internals and wish.flavour in (
-        None,
-        known.flavour,
-    ):
+    tree = folder.internals + (CLUSTERED if wish.clustered else "")
+    if known is not None and known.tree == tree and wish.flavour in (None, known.flavour):
         return False
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
-    request = Checkout(commit, folder.internals, wish.flavour, wish.copy, keep)
-    materialise(view, location, request, previous=known)
+    request = Checkout(commit, tree, wish.flavour, wish.copy, keep)
+    if not wish.clustered:
+        materialise(view, location, request, previous=known)
+        return True
+    with clustered(repo, view, location) as sorted_view:
+        materialise(sorted_view, location, request, previous=known)
     return True

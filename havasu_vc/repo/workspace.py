@@ -69,7 +69,7 @@ class Workspace:
     ) -> CheckoutResult:
         """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
 
-        Options: dataset (its table is the folder itself), flavour, copy, discard.
+        Options: dataset (its table is the folder itself), flavour, copy, discard, clustered.
         """
         from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.errors import (
@@ -26,6 +28,9 @@ from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.state import read_state, state_path
 from tests.repo.checkouts import assert_shows_head, delete_like_others, rows_of, table_at
 from tests.repo.points import add, add_column, assert_clean, make, read, write
+from tests.repo.tables import BY_ID
+from tests.repo.tables import points as geometries
+from tests.repo.tables import write as write_points
 from tests.support.git import run_git
 
 ROWS = {number: (f"n{number}", number) for number in range(30)}
@@ -434,6 +439,29 @@ class TestPlaces:
             repo.workspace.check_out_to(place, "dev", dataset="points")
         repo.workspace.check_out_to(place, "dev", dataset="points", discard=True)
         assert len(rows_of(read_table(place))) == len(ROWS)
+
+    def test_clustered_elsewhere(self, tmp_path: Path) -> None:
+        repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+        file = write_points(tmp_path / "points.parquet", geometries(3000))
+        repo.import_(file, "points", options=BY_ID)
+        repo.write("points", pa.table({"id": [5], "name": ["five"]}))
+        place = tmp_path / "elsewhere"
+        repo.workspace.check_out_to(place, dataset="points", clustered=True)
+
+        stored = {entry.file for entry in repo.dataset("points").data_entries}
+        made = {path.name.removesuffix(".parquet") for path in (place / "data").iterdir()}
+        assert made.isdisjoint(stored)
+        assert {path.name for path in place.iterdir()} == {"data", "metadata"}
+        assert rows_of(read_table(place)) == sorted(
+            repo.table("points").to_arrow().to_pylist(), key=repr
+        )
+        assert repo.workspace.check_out_to(place, dataset="points", clustered=True).changed == ()
+        ids = pq.read_table(next((place / "data").iterdir()))["id"].to_pylist()
+        assert ids != sorted(ids)
+        repo.workspace.check_out_to(place, dataset="points")
+        assert rows_of(read_table(place)) == sorted(
+            repo.table("points").to_arrow().to_pylist(), key=repr
+        )
 
     def test_elsewhere_refuses_the_workspace_and_what_is_not_its_own(
         self, repo: Repo, tmp_path: Path

@@ -1,0 +1,65 @@
+"""A dataset's rows sorted anew for one table: nearby rows in the same files and row groups.
+
+Rows with geometries lie along a Hilbert curve, others in the order of their key. The
+engine sorts them, so with `--engine spark` it is a Spark job; what it writes are the
+files of that table alone, and the repository does not know of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.exchange.importing import write_table
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.workspace.linking import TEMPORARY
+
+__all__ = ["CLUSTERED", "clustered"]
+
+CLUSTERED = "-clustered"
+"""What the name of a tree ends in where its rows are sorted anew."""
+
+
+@contextmanager
+def clustered(repo: OpenRepo, view: HavasuDataset, location: Path) -> Iterator[HavasuDataset]:
+    """Yield a dataset of the same rows in clustered files, which go when the block ends."""
+    scratch = location / f"{TEMPORARY}{secrets.token_hex(8)}"
+    with reporting_storage_errors(location):
+        scratch.mkdir(parents=True)
+    try:
+        storage = replace(
+            view.storage, keys=scratch / "keys", staging=DataFileStore(scratch / "files")
+        )
+        column = next(iter(view.schema.geometries), None)
+        new = NewDataset(
+            view.path,
+            view.schema,
+            table_uuid=view.properties.table_uuid,
+            meta={
+                f"meta/{name}": view.folder.read_blob(blob)
+                for name, blob in view.folder.blobs("meta")
+                if name in ("title", "description") or name.startswith("crs/")
+            },
+            hilbert=None if column is None else column.id,
+        )
+        with repo.settings.open_engine(view.size) as engine:
+            files = write_table(
+                view.scan(),
+                new,
+                storage,
+                engine,
+                input_bytes=view.size,
+                hilbert=None if column is None else column.name,
+            )
+        yield HavasuDataset(view.path, edited(None, new.edit(files)), storage, view.revision)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
