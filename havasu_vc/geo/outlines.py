@@ -1,0 +1,124 @@
+"""Geometries as plain paths and short labels: what a map draws and a table says.
+
+`outlines` gives the points, lines and rings of a whole column as flat arrays; vertices
+without a place (NaN, infinity) are left out, and so is what is empty. `geometry_labels`
+says of each row what it is, a point by its coordinates. Both work on the layout of the
+bytes, so that curves and what GEOS refuses are shown as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.errors import GeometryError
+from havasu_vc.geo.buffers import Bools, Floats, Ints, byte_column, simple_column
+from havasu_vc.geo.extent import vertex_numbers, vertex_positions
+from havasu_vc.geo.kinds import KINDS
+from havasu_vc.geo.layout import Layout, scan
+
+__all__ = ["LINE_PATH", "POINT_PATH", "RING_PATH", "Outlines", "geometry_labels", "outlines"]
+
+POINT_PATH, LINE_PATH, RING_PATH = 0, 1, 2
+"""What a path is."""
+UNREADABLE = "unreadable geometry"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlines:
+    """The paths of a column of geometries, in the order of their rows."""
+
+    rows: Ints
+    """Which row each path belongs to."""
+    kinds: npt.NDArray[np.uint8]
+    """What each path is."""
+    counts: Ints
+    """How many vertices each path has, never 0."""
+    x: Floats
+    """Of all vertices, one path after another."""
+    y: Floats
+    """Of all vertices, one path after another."""
+
+
+def outlines(wkb: pa.Array[Any]) -> Outlines:
+    """Return the paths of a column of WKB; rows that cannot be read have none."""
+    layout = _scanned(wkb)
+    items = np.flatnonzero(layout.count)
+    positions = vertex_positions(layout, items)
+    counts = layout.count[items]
+    big = np.repeat(layout.big[items], counts) if layout.big.any() else None
+    x, y = (vertex_numbers(layout, positions + offset, big) for offset in (0, 8))
+    there: Bools = np.isfinite(x) & np.isfinite(y)
+    owner = np.repeat(np.arange(len(items)), counts)
+    if not there.all():
+        x, y, owner = x[there], y[there], owner[there]
+        counts = np.bincount(owner, minlength=len(items))
+    kept = np.flatnonzero(counts)
+    kind = layout.kind[items[kept]]
+    kinds = np.select([kind == 1, kind == 0], [POINT_PATH, RING_PATH], LINE_PATH)
+    rows = layout.column.rows[layout.value[items[kept]]]
+    return Outlines(rows, kinds.astype(np.uint8), counts[kept], x, y)
+
+
+def geometry_labels(wkb: pa.Array[Any]) -> pa.Array[Any]:
+    """Return each geometry in few words; null stays null.
+
+    >>> point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+    >>> geometry_labels(pa.array([point, None, b"?"])).to_pylist()
+    ['POINT (1 2)', None, 'unreadable geometry']
+    """
+    layout = _scanned(wkb)
+    labels = np.full(len(wkb), UNREADABLE, object)
+    tops = np.flatnonzero(layout.is_top)
+    totals = np.bincount(layout.value, layout.count, minlength=len(layout.column.starts))
+    totals = totals.astype(np.int64)[layout.value[tops]]
+    kinds, rows = layout.kind[tops], layout.column.rows[layout.value[tops]]
+    for kind in np.unique(kinds).tolist():
+        these = kinds == kind
+        if kind == 1:
+            labels[rows[these]] = _point_labels(layout, tops[these])
+            continue
+        name = KINDS.get(kind, "GEOMETRY")
+        labels[rows[these]] = [
+            f"{name} of {count:,} vertices" if count else f"{name} EMPTY"
+            for count in totals[these].tolist()
+        ]
+    return pc.if_else(wkb.is_valid(), pa.array(labels, pa.string()), None)
+
+
+def _point_labels(layout: Layout, items: Ints) -> list[str]:
+    positions = vertex_positions(layout, items)
+    big = layout.big[items] if layout.big.any() else None
+    x, y = (vertex_numbers(layout, positions + offset, big) for offset in (0, 8))
+    return [
+        "POINT EMPTY" if a != a and b != b else f"POINT ({_number(a)} {_number(b)})"
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+
+
+def _number(value: float) -> str:
+    text = repr(value)
+    return text.removesuffix(".0")
+
+
+def _scanned(wkb: pa.Array[Any]) -> Layout:
+    """Return the layout of a column, values that are not sound WKB left out."""
+    column = simple_column(wkb)
+    try:
+        return scan(byte_column(column))
+    except GeometryError:
+        sound = [_is_sound(column.slice(row, 1)) for row in range(len(column))]
+        return scan(byte_column(pc.if_else(pa.array(sound), column, None)))
+
+
+def _is_sound(value: pa.Array[Any]) -> bool:
+    try:
+        scan(byte_column(value))
+    except GeometryError:
+        return False
+    return True
