@@ -10,6 +10,7 @@ from havasu_vc.repo.settings import Settings
 
 if TYPE_CHECKING:
     from havasu_vc.repo.results import (
+        CheckoutResult,
         CommitResult,
         DatasetInfo,
         ExportResult,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CheckoutResult",
     "CommitResult",
     "DatasetInfo",
     "ExportResult",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDataFileError,
     InvalidArgumentError,
@@ -448,7 +449,9 @@ class TestPlaces:
         place = tmp_path / "elsewhere"
         repo.workspace.check_out_to(place, dataset="points", clustered=True)
 
-        stored = {entry.file for entry in repo.dataset("points").data_entries}
+        view = repo.dataset("points")
+        assert isinstance(view, HavasuDataset)
+        stored = {entry.file for entry in view.data_entries}
         made = {path.name.removesuffix(".parquet") for path in (place / "data").iterdir()}
         assert made.isdisjoint(stored)
         assert {path.name for path in place.iterdir()} == {"data", "metadata"}

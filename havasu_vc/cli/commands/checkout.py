@@ -43,9 +43,9 @@ class _Tables:
         from havasu_vc.formats.iceberg.values import Flavour
         from havasu_vc.repo.checkouts import Wish
 
-        known = self.flavour not in (None, "auto")
+        named = None if self.flavour in (None, "auto") else self.flavour
         return Wish(
-            Flavour(self.flavour) if known else None,
+            None if named is None else Flavour(named),
             any_flavour=self.flavour == "auto",
             copy=self.copy,
             refs=self.refs,
