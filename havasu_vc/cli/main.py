@@ -65,6 +65,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sql": ("sql", "Run a query of Spark SQL"),
         "shell": ("shell", "Open a Python shell with Spark and the tables at hand"),
         "spark-conf": ("spark_conf", "Print the settings with which Spark sees the checkout"),
+        "convert": ("convert", "Store a dataset as Kart does, or as a Havasu table"),
+        "upgrade": ("upgrade", "Make a Kart V3 repository of one in Kart's V2"),
         "optimize": ("optimize", "Fold small files into large ones, in a commit of its own"),
         "fsck": ("fsck", "Check that everything stored is sound"),
         "repair": ("repair", "Finish merges that git left half done"),

@@ -49,7 +49,9 @@ def optimize(
 
 def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
     """Yield what is wrong, in git's objects and in the datasets of every branch and tag."""
-    result = repo.git.git("fsck", "--strict", "--no-dangling", "--no-progress", check=False)
+    result = repo.git.git(
+        "fsck", "--strict", "--no-dangling", "--no-progress", check=False, environment=_index(repo)
+    )
     for line in (*result.text.splitlines(), *result.errors.splitlines()):
         if line.strip() and not line.startswith(("notice:", "Checking")):
             yield Problem("git", line.strip(), "`git fsck` tells more")
@@ -69,6 +71,11 @@ def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
                         )
             except HavasuError as error:
                 yield Problem(f"{path} at {revision.name}", error.message, None)
+
+
+def _index(repo: OpenRepo) -> dict[str, str]:
+    """Return what keeps git from the index where Kart has locked it in a way of its own."""
+    return {"GIT_INDEX_FILE": str(repo.git.data_folder / "none")} if repo.git.is_kart else {}
 
 
 def _findings(view: AnyDataset, engine: Engine, full: bool, checked: set[str]) -> Iterator[Finding]:

@@ -134,6 +134,12 @@ def require_calm(repo: OpenRepo) -> None:
             "a merge waits for its conflicts to be resolved",
             hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
         )
+    branch = repo.git.kart_merge
+    if branch is not None:
+        raise StateError(
+            f"a merge of Kart's, of {branch}, is half done",
+            hints=("`kart merge --continue` concludes it, `kart merge --abort` drops it",),
+        )
     operation = repo.git.operation
     if operation is not Operation.NONE:
         taken = operation not in (Operation.BISECT, Operation.APPLY)

@@ -55,6 +55,13 @@ def status(repo: OpenRepo) -> RepoStatus:
     operation = repo.git.operation
     state = "clean" if operation is Operation.NONE else operation.value
     problems = list(_problems(repo))
+    stopped = repo.git.kart_merge
+    if stopped is not None:
+        state = "merge"
+        problems.append(
+            f"a merge of Kart's, of {stopped}, is half done; `kart merge --continue` concludes "
+            "it, `kart merge --abort` drops it"
+        )
     waiting = None
     if merge_waits(repo.git):
         # Only now is Arrow needed.

@@ -81,10 +81,14 @@ class Repo:
         *,
         bare: bool = False,
         branch: str | None = None,
+        kart: bool = False,
         settings: Settings | None = None,
     ) -> Repo:
-        """Make a repository, or prepare the one that is there; doing it again changes nothing."""
-        return cls(GitRepository.init(path, bare=bare, branch=branch), settings)
+        """Make a repository, or prepare the one that is there; doing it again changes nothing.
+
+        With `kart`, a new one is such that Kart opens it, and its datasets are Kart's.
+        """
+        return cls(GitRepository.init(path, bare=bare, branch=branch, kart=kart), settings)
 
     @classmethod
     def open(cls, path: str | Path = ".", *, settings: Settings | None = None) -> Repo:
@@ -249,12 +253,14 @@ class Repo:
         replace: bool = False,
         dry_run: bool = False,
         message: str | None = None,
+        kind: str | None = None,
     ) -> results.ImportResult:
         """Import layers of a file as datasets, in one commit.
 
         A layer may be written `LAYER:DATASET`. With `replace`, datasets that are there are
         compared by key and only what differs is committed. `order` is `key`, `hilbert` or
-        `none`.
+        `none`. New datasets are of a `kind`, `havasu` or `kart`, by default that of the
+        repository.
         """
         from havasu_vc.repo.imports import ImportRequest, import_layers
 
@@ -266,8 +272,24 @@ class Repo:
             options=options,
             order=order,
             replace=replace,
+            kind=kind,
         )
         return import_layers(self.opened, request, dry_run=dry_run, message=message)
+
+    @commits
+    def convert(
+        self, dataset: str, kind: str, *, message: str | None = None
+    ) -> results.CommitResult:
+        """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows."""
+        from havasu_vc.repo.converting import convert
+
+        return convert(self.opened, dataset.strip("/"), kind, message)
+
+    def upgrade(self, destination: str | Path) -> Repo:
+        """Make a Kart V3 repository of one in Kart's V2, with all commits, and return it."""
+        from havasu_vc.repo.upgrading import upgrade
+
+        return Repo(upgrade(self.opened, Path(destination)), self.settings)
 
     def export(
         self, dataset: str, file: str | Path, *, revision: str = "HEAD", **options: Any

@@ -25,6 +25,7 @@ from havasu_vc.errors import (
 from havasu_vc.store.command import GitResult, run_git
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.configuration import GitConfig
+from havasu_vc.store.kart_repository import init_kart, kart_merge
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
 from havasu_vc.store.preparation import prepare
 
@@ -96,16 +97,24 @@ class GitRepository:
 
     @classmethod
     def init(
-        cls, path: Path | str, *, bare: bool = False, branch: str | None = None
+        cls,
+        path: Path | str,
+        *,
+        bare: bool = False,
+        branch: str | None = None,
+        kart: bool = False,
     ) -> "GitRepository":
         """Make a repository at `path`, or take the one that is there, and prepare it for datasets.
 
-        Doing it again changes nothing.
+        Doing it again changes nothing. With `kart` a new one is such as Kart makes.
         """
         place = Path(path).absolute()
         found = _git_directory_at(place)
         if found is None:
-            _git_init(place, bare, branch)
+            if kart:
+                init_kart(place, bare=bare, branch=branch)
+            else:
+                _git_init(place, bare, branch)
             repository = cls(_opened(_git_directory_at(place) or place, place))
         else:
             repository = cls(_opened(found, place))
@@ -137,6 +146,11 @@ class GitRepository:
     def operation(self) -> Operation:
         """What git command stopped half-way here."""
         return _OPERATIONS.get(RepositoryState(self.handle.state()), Operation.NONE)
+
+    @property
+    def kart_merge(self) -> str | None:
+        """What Kart stopped in the middle of merging, if it did."""
+        return kart_merge(self.git_directory)
 
     @property
     def head_branch(self) -> str | None:

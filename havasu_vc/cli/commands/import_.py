@@ -104,6 +104,12 @@ def _delimiter(text: str | None) -> str | None:
     is_flag=True,
     help="Compare with the datasets that are there and commit only what differs.",
 )
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(["havasu", "kart"]),
+    help="The kind of new datasets; by default that of the repository.",
+)
 @click.option("-n", "--dry-run", is_flag=True, help="Read and check everything, commit nothing.")
 @click.option("--columns", metavar="COLUMN,...", multiple=True, help="Take only these columns.")
 @click.option("--leave-out", metavar="COLUMN,...", multiple=True, help="Leave these columns out.")
@@ -131,6 +137,7 @@ def command(
     do_list: bool,
     order: str,
     replace: bool,
+    kind: str | None,
     dry_run: bool,
     messages: tuple[str, ...],
     message_file: TextIO | None,
@@ -165,6 +172,7 @@ def command(
         replace=replace,
         dry_run=dry_run,
         message=message,
+        kind=kind,
     )
     if output_format == "json":
         click.echo(_import_json(result))

@@ -18,6 +18,7 @@ __all__ = ["command"]
 @click.command("init", cls=Command)
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option("--bare", is_flag=True, help="Make a repository without a work tree.")
+@click.option("--kart", is_flag=True, help="Make a repository that Kart opens as its own.")
 @click.option(
     "-b", "--initial-branch", "branch", metavar="NAME", help="Call the first branch NAME."
 )
@@ -33,6 +34,7 @@ def command(
     invocation: Invocation,
     directory: Path | None,
     bare: bool,
+    kart: bool,
     branch: str | None,
     source: str | None,
     message: str | None,
@@ -40,6 +42,7 @@ def command(
     """Make a repository in DIRECTORY, or prepare the git repository that is there.
 
     The repository is an ordinary one of git, and doing it again changes nothing.
+    With --kart it is laid out as Kart does it, and datasets are stored as Kart's.
     """
     if message is not None and source is None:
         raise click.UsageError("-m is the message of --import, which is not given")
@@ -48,7 +51,7 @@ def command(
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{place} cannot be made: {error.strerror}") from error
-    repo = Repo.init(place, bare=bare, branch=branch, settings=invocation.settings())
+    repo = Repo.init(place, bare=bare, branch=branch, kart=kart, settings=invocation.settings())
     kind = "bare repository" if bare else "repository"
     invocation.say(f"Initialized {kind} in {repo.path}")
     if source is not None:

@@ -1,0 +1,194 @@
+"""Repositories of Kart's older forms as ones of V3: every commit again, with its own tables.
+
+Authors, dates and messages stay, so what comes out are the commits that `kart upgrade`
+makes. Rows are not decoded: a feature's bytes are the same in both forms, only where it
+stands differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.kart.edit import layout_documents
+from havasu_vc.datasets.kart.kernels import batches
+from havasu_vc.datasets.kart.reading import StoredFolder
+from havasu_vc.datasets.kart.trees import FeatureChanges, leaves
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.errors import StateError, UnsupportedVersionError
+from havasu_vc.formats.kart.columns import format_columns
+from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
+from havasu_vc.formats.kart.paths import path_structure_of
+from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
+from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.commits import format_commit, read_commit
+from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.objects import ObjectWriter
+from havasu_vc.store.refs import list_branches, list_tags
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import (
+    TREE,
+    DatasetFolder,
+    find_datasets,
+    find_entry,
+    format_tree,
+    read_entries,
+)
+
+__all__ = ["upgrade"]
+
+_METADATA = "meta/metadata/dataset.json"
+
+
+def upgrade(repo: OpenRepo, destination: Path) -> GitRepository:
+    """Make a V3 repository at `destination` of all branches and tags of an older one."""
+    new = GitRepository.init(destination, bare=repo.git.is_bare, branch=repo.head_branch, kart=True)
+    if not new.handle.head_is_unborn:
+        raise StateError(f"{destination} holds commits already", hints=("give an empty folder",))
+    refs = {f"refs/heads/{branch.name}": branch.commit for branch in list_branches(repo.git)}
+    refs |= {f"refs/tags/{tag.name}": tag.commit for tag in list_tags(repo.git)}
+    with new.writer() as writer:
+        work = _Upgrade(repo, writer)
+        listed = repo.git.git("rev-list", "--reverse", "--topo-order", *refs.values()).text
+        for commit in listed.split() if refs else ():
+            work.commit(commit)
+        writer.flush()
+    for name, commit in refs.items():
+        new.git("update-ref", name, work.commits[commit])
+    return new
+
+
+@dataclass(slots=True)
+class _Upgrade:
+    """What was written again so far."""
+
+    repo: OpenRepo
+    writer: ObjectWriter
+    commits: dict[str, str] = field(default_factory=dict)
+    datasets: dict[str, dict[str, Change]] = field(default_factory=dict)
+    copied: set[bytes] = field(default_factory=set)
+
+    def commit(self, identity: str) -> None:
+        """Write a commit again."""
+        old = read_commit(self.repo.git.objects, identity)
+        self.commits[identity] = self.writer.write(
+            "commit",
+            format_commit(
+                self._tree(old.tree),
+                tuple(self.commits[parent] for parent in old.parents),
+                author=old.author,
+                committer=old.committer,
+                message=old.message,
+            ),
+        )
+
+    def _tree(self, tree: str) -> str:
+        source = self.repo.git.objects
+        self._check_version(tree)
+        changes: dict[str, Change] = {OLD_VERSION: None, KART_VERSION: KART_VERSION_3}
+        for folder in find_datasets(source, tree):
+            if folder.marker == OLD_TABLE_MARKER:
+                changes[f"{folder.path}/{OLD_TABLE_MARKER}"] = None
+                for name, change in self._dataset(folder).items():
+                    changes[f"{folder.path}/{name}"] = change
+        return edit_tree(self.writer, self._copied_tree(tree, top=True), changes)
+
+    def _check_version(self, tree: str) -> None:
+        source = self.repo.git.objects
+        for name in (KART_VERSION, OLD_VERSION):
+            if find_entry(source, tree, name) is not None:
+                return
+        raise UnsupportedVersionError(
+            "the repository is in a form of Kart's older than V2",
+            hints=("`kart upgrade` of Kart itself brings it to V3",),
+        )
+
+    def _dataset(self, folder: DatasetFolder) -> dict[str, Change]:
+        """Return what a V2 dataset becomes, by path below the dataset's folder."""
+        known = self.datasets.get(folder.internals)
+        if known is not None:
+            return known
+        repo = self.repo
+        inside = TreeFolder(repo.git.objects, folder.internals)
+        view = KartDataset(folder.path, inside, repo.storage, "upgrade", folder.marker)
+        changes: dict[str, Change] = {}
+        for name, blob in inside.blobs("meta"):
+            data = inside.read_blob(blob)
+            if name.startswith("crs/"):
+                data = format_wkt(data.decode(errors="replace"))
+            if not name.startswith("metadata/"):
+                changes[f"{TABLE_MARKER}/meta/{name}"] = data
+        changes |= _layout(view)
+        changes |= _attachments(inside.read(_METADATA))
+        tree = self._features(view)
+        if tree:
+            changes[f"{TABLE_MARKER}/feature"] = Existing(tree, "tree")
+        self.datasets[folder.internals] = changes
+        return changes
+
+    def _features(self, view: KartDataset) -> str:
+        if not view.features:
+            return ""
+        objects, form = view.objects, view.form()
+        if not isinstance(objects, StoredFolder):
+            raise ValueError("features are read from a repository")
+        structure = path_structure_of(view.schema)
+        found = FeatureChanges()
+        for files in batches(objects, leaves(objects, [(b"", bytes.fromhex(view.features))]), form):
+            ids = [files.blobs.ids[at : at + 20] for at in range(0, len(files.blobs.ids), 20)]
+            fresh = [identity for identity in ids if identity not in self.copied]
+            for data in objects.read(fresh):
+                self.writer.write("blob", data)
+            self.copied.update(fresh)
+            folders, names = structure.paths(files.keys(form))
+            found.add(folders, names, ids)
+        return found.write(self.writer, "")
+
+    def _copied_tree(self, tree: str, *, top: bool = False) -> str:
+        """Copy the user's own files, and datasets that stay as they are."""
+        source = self.repo.git.objects
+        items: dict[bytes, tuple[bytes, bytes]] = {}
+        for mode, name, identity in read_entries(source, tree):
+            if mode == TREE:
+                if name == OLD_TABLE_MARKER.encode():
+                    continue
+                copied = self._copied_tree(identity.hex())
+                if copied:
+                    items[name] = (mode, bytes.fromhex(copied))
+                continue
+            if identity not in self.copied and mode != b"160000":
+                self.writer.write("blob", source.read(identity.hex())[1])
+                self.copied.add(identity)
+            items[name] = (mode, identity)
+        if not items and not top:
+            return ""
+        return self.writer.write("tree", format_tree(items))
+
+
+def _layout(view: KartDataset) -> dict[str, Change]:
+    """Return the documents that a V3 dataset has because of its schema."""
+    legend = format_legend(legend_of(view.schema))
+    documents = layout_documents(view.schema, None)
+    if legend_name(legend) in view.legends:
+        documents.pop(f"meta/legend/{legend_name(legend)}", None)
+    changes: dict[str, Change] = {f"{TABLE_MARKER}/{n}": d for n, d in documents.items()}
+    columns = view.header.meta["schema.json"]
+    changes[f"{TABLE_MARKER}/meta/schema.json"] = format_columns(columns)
+    return changes
+
+
+def _attachments(data: bytes | None) -> Mapping[str, Change]:
+    """Return the metadata of a V2 dataset as the file beside the dataset that it is in V3."""
+    if data is None:
+        return {}
+    try:
+        (formats,) = json.loads(data).values()
+        texts = {kind.rpartition("/")[2]: text for kind, text in formats.items()}
+        return {f"metadata.{kind}": text.encode() for kind, text in texts.items()}
+    except (ValueError, AttributeError, TypeError):
+        return {"metadata.json": data}
