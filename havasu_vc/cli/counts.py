@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,10 +34,18 @@ def format_counts(counts: ChangeCounts) -> str:
     return ", ".join(parts) or "no rows changed"
 
 
-def change_lines(changes: Mapping[str, ChangeCounts]) -> Iterator[str]:
-    """Yield one line for each dataset that changes."""
+def change_lines(
+    changes: Mapping[str, ChangeCounts], meta: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[str]:
+    """Yield one line for each dataset that changes, with the meta items that do."""
     for path, counts in changes.items():
-        yield f"  {path}: {format_counts(counts)}"
+        items = ", ".join((meta or {}).get(path, ()))
+        if not items:
+            yield f"  {path}: {format_counts(counts)}"
+        elif counts.total:
+            yield f"  {path}: {format_counts(counts)}, and {items}"
+        else:
+            yield f"  {path}: {items}"
 
 
 def format_size(size: int) -> str:

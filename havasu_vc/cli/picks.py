@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.commands.merge import parse_policy
 from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import engine_option, message_options
+from havasu_vc.cli.options import engine_option, format_option, message_options
+from havasu_vc.cli.results import changes_object
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
     from havasu_vc.repo import Repo
     from havasu_vc.repo.merging import MergeResult
 
-__all__ = ["conclude", "pick_options", "tell_pick"]
+__all__ = ["PickOptions", "pick", "pick_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -47,19 +52,82 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--continue", "go_on", is_flag=True, help="Conclude what waits."),
     click.option("--abort", is_flag=True, help="Drop what waits."),
     engine_option,
+    format_option("text", "json"),
 )
 
 
-def conclude(invocation: Invocation, repo: Repo, *, message: str | None, abort: bool) -> None:
-    """Conclude or drop what waits for its conflicts to be resolved."""
-    if abort:
+@dataclass(frozen=True, slots=True)
+class PickOptions:
+    """What both commands are given by their options."""
+
+    mainline: int | None
+    """The parent that a merge is compared with."""
+    messages: tuple[str, ...]
+    """Paragraphs of the message."""
+    message_file: TextIO | None
+    """The file that holds the message."""
+    dry_run: bool
+    """Whether to only tell what would happen."""
+    policies: tuple[str, ...]
+    """What decides conflicts."""
+    go_on: bool
+    """Whether to conclude what waits."""
+    abort: bool
+    """Whether to drop what waits."""
+    output_format: str
+    """`text` or `json`."""
+
+
+def pick(
+    invocation: Invocation, what: str, revision: str | None, options: PickOptions, **more: Any
+) -> None:
+    """Revert or cherry-pick a commit, or conclude or drop what waits."""
+    if sum((revision is not None, options.go_on, options.abort)) != 1:
+        raise click.UsageError("give a commit, --continue or --abort")
+    file = options.message_file
+    message = join_message(options.messages, file.read() if file else None)
+    repo = invocation.open_repo()
+    if options.abort:
         repo.abort_merge()
         invocation.say("It is dropped; HEAD is where it was")
+        return
+    if revision is None:
+        result = repo.continue_merge(message=message)
     else:
-        tell_pick(invocation, repo, repo.continue_merge(message=message), dry_run=False)
+        operation = repo.revert if what == "revert" else repo.cherry_pick
+        result = operation(
+            revision,
+            mainline=options.mainline,
+            message=message,
+            commit=not options.dry_run,
+            policy=parse_policy(options.policies),
+            **more,
+        )
+    if options.output_format == "json":
+        value = _pick_object(repo, result, dry_run=options.dry_run)
+        click.echo(json.dumps({f"havasu.{what}/v1": value}, indent=2))
+    else:
+        _tell(invocation, repo, result, dry_run=options.dry_run)
 
 
-def tell_pick(invocation: Invocation, repo: Repo, result: MergeResult, *, dry_run: bool) -> None:
+def _pick_object(repo: Repo, result: MergeResult, *, dry_run: bool) -> dict[str, Any]:
+    from havasu_vc.repo.conflict_views import conflict_counts
+    from havasu_vc.writers.conflicts import counts_object
+
+    commit = None if result.kind == "empty" else result.commit
+    return {
+        "commit": commit,
+        "abbrevCommit": commit and commit[:ABBREVIATED],
+        "branch": repo.head_branch,
+        "message": commit and repo.commit_info(commit).message,
+        "changes": changes_object(result.changes),
+        "conflicts": counts_object(conflict_counts(result.conflicts)) or None,
+        "noOp": result.kind == "empty",
+        "dryRun": dry_run,
+    }
+
+
+def _tell(invocation: Invocation, repo: Repo, result: MergeResult, *, dry_run: bool) -> None:
     """Tell what was committed, or what is in conflict."""
     if result.kind == "conflicts":
         for each in result.conflicts:

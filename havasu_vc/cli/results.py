@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.counts import ChangeCounts
     from havasu_vc.repo import CommitResult, Repo
 
-__all__ = ["commit_json", "tell_commit"]
+__all__ = ["changes_object", "commit_json", "tell_commit"]
 
 _COUNTS = ("inserts", "updates", "deletes")
 
@@ -33,7 +33,7 @@ def tell_commit(
         invocation.say("Would commit:" if result.changes else "Nothing would change")
     elif not result.changes:
         invocation.say("Nothing changed, nothing is committed")
-    for line in change_lines(result.changes):
+    for line in change_lines(result.changes, result.meta):
         invocation.say(line)
     invocation.notes(result.notes)
 
@@ -47,14 +47,15 @@ def commit_json(result: CommitResult, info: CommitInfo | None) -> str:
         "committer": info and info.committer_email,
         "branch": result.branch,
         "message": info and info.message,
-        "changes": _changes_object(result.changes),
+        "changes": changes_object(result.changes),
         "commitTime": info and format_time(info.commit_time),
         "commitTimeOffset": info and format_offset(info.commit_offset),
     }
     return json.dumps({"kart.commit/v1": value}, indent=2)
 
 
-def _changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, Any]:
+def changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, Any]:
+    """Return numbers of rows by dataset in Kart's form."""
     return {
         path: {"feature": {n: getattr(counts, n) for n in _COUNTS if getattr(counts, n)}}
         for path, counts in changes.items()

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "Predicate", "TreeEdit"]
 
 
+_ITEMS = ("title", "description", "schema.json")
+
+
 @dataclass(frozen=True, slots=True)
 class TreeEdit:
     """What a commit changes in one dataset."""
@@ -41,6 +44,12 @@ class TreeEdit:
     """How many rows it changes."""
     marker: str = HAVASU_MARKER
     """The name of the dataset's own folder."""
+
+    @property
+    def meta(self) -> tuple[str, ...]:
+        """The meta items that it changes, of those that people see and set."""
+        names = (path.removeprefix("meta/") for path in self.blobs if path.startswith("meta/"))
+        return tuple(sorted(name for name in names if name.startswith("crs/") or name in _ITEMS))
 
 
 @dataclass(frozen=True, slots=True)

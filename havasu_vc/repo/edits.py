@@ -50,7 +50,8 @@ def commit_edits(
         commit = None
         if not dry_run and (changed or allow_empty):
             commit = transaction.commit(changed, message, author=author)
-    return CommitResult(commit, repo.head_branch, counts, tuple(notes))
+    meta = {edit.path: edit.meta for edit in changed}
+    return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
 
 
 def sorted_changes(

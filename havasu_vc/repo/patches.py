@@ -90,7 +90,8 @@ def apply_patch(
             identity = transaction.commit(
                 changed, text, author=_author(patch, repo), removed=tuple(removed)
             )
-    return CommitResult(identity, repo.head_branch, counts)
+    meta = {edit.path: edit.meta for edit in changed}
+    return CommitResult(identity, repo.head_branch, counts, meta=meta)
 
 
 def _author(patch: Patch, repo: OpenRepo) -> Signature | None:

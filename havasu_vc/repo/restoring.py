@@ -106,7 +106,8 @@ def _restore(
                 message,
                 merge=MergedTree({}, restored.internals, (), restored.markers),
             )
-    return CommitResult(commit, repo.head_branch, restored.counts)
+    meta = {edit.path: edit.meta for edit in restored.edits}
+    return CommitResult(commit, repo.head_branch, restored.counts, meta=meta)
 
 
 def _message(filters: Sequence[str], source: str) -> str:

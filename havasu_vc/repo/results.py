@@ -52,6 +52,8 @@ class CommitResult:
     """Rows changed, by dataset."""
     notes: tuple[str, ...] = ()
     """What a person should know, one line each."""
+    meta: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Meta items changed, by dataset."""
 
 
 @dataclass(frozen=True, slots=True)

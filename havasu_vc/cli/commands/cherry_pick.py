@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Any
 
 import click
 
-from havasu_vc.cli.arguments import join_message
-from havasu_vc.cli.commands.merge import parse_policy
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
-from havasu_vc.cli.picks import conclude, pick_options, tell_pick
+from havasu_vc.cli.picks import PickOptions, pick, pick_options
 
 __all__ = ["command"]
 
@@ -21,36 +19,10 @@ __all__ = ["command"]
 @pick_options
 @click.option("-x", "record", is_flag=True, help="Name REV in the message.")
 @click.pass_obj
-def command(
-    invocation: Invocation,
-    revision: str | None,
-    mainline: int | None,
-    messages: tuple[str, ...],
-    message_file: TextIO | None,
-    dry_run: bool,
-    policies: tuple[str, ...],
-    go_on: bool,
-    abort: bool,
-    record: bool,
-) -> None:
+def command(invocation: Invocation, /, revision: str | None, record: bool, **options: Any) -> None:
     """Commit on the current branch what the commit REV changed, as its author's.
 
     Rows are merged cell by cell. What is in conflict waits, as with a merge, until
     `resolve` decides it.
     """
-    if sum((revision is not None, go_on, abort)) != 1:
-        raise click.UsageError("give a commit, --continue or --abort")
-    message = join_message(messages, message_file.read() if message_file else None)
-    repo = invocation.open_repo()
-    if revision is None:
-        conclude(invocation, repo, message=message, abort=abort)
-        return
-    result = repo.cherry_pick(
-        revision,
-        mainline=mainline,
-        message=message,
-        commit=not dry_run,
-        policy=parse_policy(policies),
-        record=record,
-    )
-    tell_pick(invocation, repo, result, dry_run=dry_run)
+    pick(invocation, "cherry-pick", revision, PickOptions(**options), record=record)

@@ -82,7 +82,7 @@ def command(
             raise NoChangesError("there is nothing to commit: no row and no column was edited")
         source = "the workspace" if file is None else str(file)
         message = edit_message(
-            repo.git, [f"Changes from {source}:", *change_lines(planned.changes)]
+            repo.git, [f"Changes from {source}:", *change_lines(planned.changes, planned.meta)]
         )
     result = commit(message, dry_run=dry_run)
     if output_format == "json":

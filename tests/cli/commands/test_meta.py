@@ -20,6 +20,7 @@ def test_set_and_get(run: Run, tmp_path: Path) -> None:
     result = succeed(run("meta", "set", "points", "title=A=B", f"description=@{text}", "-m", "Say"))
 
     assert result.stderr.splitlines()[0].endswith("] Say")
+    assert "  points: description, title\n" in result.output
     assert get(run, "title", "description") == {"title": "A=B", "description": "About\npoints"}
     assert (
         succeed(run("meta", "get", "points", "title")).stdout == "points\n    title\n        A=B\n"

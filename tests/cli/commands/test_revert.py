@@ -95,3 +95,27 @@ def test_what_makes_no_sense_is_refused(run: Run) -> None:
         assert run(command, "--abort").exit_code == 20
         assert run(command, "nothing").exit_code == 47
         assert run(command, "HEAD", "--mainline", "1").exit_code == 2
+
+
+def test_what_came_of_it_as_json(run: Run, repo: Path, tmp_path: Path) -> None:
+    value = json.loads(succeed(run("revert", "HEAD", "-o", "json")).stdout)["havasu.revert/v1"]
+
+    assert value["commit"] == run_git("rev-parse", "HEAD", cwd=repo)
+    assert value["message"].startswith('Revert "Second"')
+    assert value["changes"] == {"points": {"feature": {"inserts": 1, "updates": 1, "deletes": 1}}}
+    assert value["conflicts"] is None and not value["noOp"] and not value["dryRun"]
+
+    succeed(run("reset", "--hard", "HEAD^"))
+    write(run, tmp_path, THIRD, "Third")
+    value = json.loads(succeed(run("revert", "HEAD^", "-o", "json")).stdout)["havasu.revert/v1"]
+    assert value["commit"] is None and set(value["conflicts"]) == {"points"}
+    succeed(run("resolve", "--all", "--with", "ours"))
+    value = json.loads(succeed(run("revert", "--continue", "-o", "json")).stdout)
+    assert value["havasu.revert/v1"]["commit"] == run_git("rev-parse", "HEAD", cwd=repo)
+
+
+def test_a_pick_that_changes_nothing_as_json(run: Run, repo: Path) -> None:
+    value = json.loads(succeed(run("cherry-pick", "HEAD", "-o", "json")).stdout)
+
+    assert value["havasu.cherry-pick/v1"]["noOp"]
+    assert value["havasu.cherry-pick/v1"]["commit"] is None
