@@ -180,18 +180,34 @@ class Transaction:
 
     def set_aside(self, edits: Sequence[TreeEdit], message: str, ref: str) -> str:
         """Commit edits upon HEAD to a new ref of their own; no branch moves."""
+        return self._commit_upon(self.head.commit, edits, message, (ref, None))
+
+    def commit_to(self, ref: str, edits: Sequence[TreeEdit], message: str, *, old: str) -> str:
+        """Commit edits of another branch than HEAD's, which is at `old`."""
+        return self._commit_upon(old, edits, message, (ref, old))
+
+    def _commit_upon(
+        self,
+        parent: str | None,
+        edits: Sequence[TreeEdit],
+        message: str,
+        move: tuple[str, str | None],
+    ) -> str:
         _check_message(message)
         committer = self._git.committer
         self._adopt(edits)
         with self._git.writer() as writer:
-            tree = write_tree(writer, self._tree(self.head), edits, edit_changes(edits))
-            parents = () if self.head.commit is None else (self.head.commit,)
+            base = None if parent is None else read_commit(self._git.objects, parent).tree
+            tree = write_tree(writer, base, edits, edit_changes(edits))
+            parents = () if parent is None else (parent,)
             document = format_commit(
                 tree, parents, author=self._git.author, committer=committer, message=message
             )
             commit = writer.write("commit", document)
             writer.flush()
-        move_ref(self._git, ref, old=None, new=commit, message="stash")
+        ref, old = move
+        kind = "stash" if old is None else "commit"
+        move_ref(self._git, ref, old=old, new=commit, message=f"{kind}: {message.splitlines()[0]}")
         return commit
 
     def _internals(self, path: str) -> str:
@@ -277,7 +293,7 @@ class Transaction:
         if version is None and (kart or self._git.is_kart):
             changes.setdefault(KART_VERSION, KART_VERSION_3)
         havasu = HAVASU_MARKER in kinds
-        if not havasu and (kart or self._git.is_kart or version is not None):
+        if self._git.is_kart or (not havasu and (kart or version is not None)):
             return
         attributes = attributes_edit(self._git.objects, base)
         if attributes is not None:

@@ -156,13 +156,22 @@ class Workspace:
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
+        refs: bool = False,
     ) -> CommitResult:
-        """Commit the edits of all tables, or of some; the tables are at HEAD then."""
+        """Commit the edits of all tables, or of some; the tables are at HEAD then.
+
+        With `refs`, branches of tables that were written to are committed to git's.
+        """
         from havasu_vc.repo.workspace_edits import commit_edits_of
 
         try:
             return commit_edits_of(
-                self._repo, datasets, message=message, dry_run=dry_run, allow_empty=allow_empty
+                self._repo,
+                datasets,
+                message=message,
+                dry_run=dry_run,
+                allow_empty=allow_empty,
+                refs=refs,
             )
         finally:
             self._repo.taken.clear()

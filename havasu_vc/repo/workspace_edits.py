@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
@@ -40,6 +40,12 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.repo.workspace_branches import (
+    branch_edits,
+    branch_notes,
+    commit_branches,
+    written_branches,
+)
 from havasu_vc.repo.workspace_glance import TableChanges, WorkspaceChanges, notes_on, remember
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.revisions import Revision
@@ -77,6 +83,8 @@ class EditedTable:
     """The table's version that was read."""
     edits: TableEdits
     """What differs."""
+    branches: Mapping[str, int] = field(default_factory=dict)
+    """Branches of the table that were written to, and their snapshots."""
 
     @property
     def path(self) -> str:
@@ -116,7 +124,7 @@ def read_table_edits(
         base = replace(base, storage=storage)
     with repo.settings.open_engine(0) as engine:
         edits = read_edits(base, found, table.snapshot_id, engine)
-    return EditedTable(table, found.version, edits)
+    return EditedTable(table, found.version, edits, written_branches(found, table))
 
 
 def edited_tables(
@@ -151,7 +159,7 @@ def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
         draft = draft_view(repo, table)
         with repo.settings.open_engine(draft.size) as engine:
             rows = count_changes(row_changes(edits.base, draft, engine))
-    return TableChanges(counts, rows, table.state.commit)
+    return TableChanges(counts, rows, table.state.commit, tuple(sorted(table.branches)))
 
 
 def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
@@ -281,8 +289,11 @@ def commit_edits_of(
     message: str | None = None,
     dry_run: bool = False,
     allow_empty: bool = False,
+    refs: bool = False,
 ) -> CommitResult:
     """Commit what was edited in the tables of all datasets, or of some.
+
+    With `refs`, branches of tables that were written to are committed to git's as well.
 
     The tables whose edits the commit holds are at HEAD then.
     """
@@ -295,19 +306,33 @@ def commit_edits_of(
             found = read_table_edits(repo, state, state.tables[path], transaction.storage)
             if found is None:
                 continue
+            if found.branches and not refs:
+                raise _branches_written(found)
             edit = onto_head(repo, transaction, found)
             looked_at.append(found)
             edits += [edit] if edit.blobs else []
-        if not edits and not allow_empty and not dry_run:
+        others = branch_edits(repo, transaction, looked_at) if refs else {}
+        if not (edits or others or allow_empty or dry_run):
             raise NoChangesError("there is nothing to commit: no row and no column was edited")
         counts = {edit.path: edit.counts for edit in edits}
-        commit = None
-        if not dry_run and (edits or allow_empty):
+        commit, notes = None, branch_notes(others)
+        if not dry_run and (edits or others or allow_empty):
             with following(repo):
-                commit = transaction.commit(edits, message or _message(edits))
+                if edits or allow_empty:
+                    commit = transaction.commit(edits, message or _message(edits))
+                notes = commit_branches(transaction, others, message)
                 # What was read is in HEAD now; what is written to a table meanwhile is not.
                 repo.taken.update((table.path, table.version) for table in looked_at)
-    return CommitResult(commit, repo.head_branch, counts)
+    meta = {edit.path: edit.meta for edit in edits}
+    return CommitResult(commit, repo.head_branch, counts, notes, meta)
+
+
+def _branches_written(table: EditedTable) -> StateError:
+    names = " and ".join(sorted(table.branches))
+    return StateError(
+        f"{table.path}: the branch {names} of its table was written to as well",
+        hints=("`havasu-vc commit --refs` commits it to git's branch of that name",),
+    )
 
 
 def _message(edits: Sequence[TreeEdit]) -> str:

@@ -35,11 +35,13 @@ class TableChanges:
     """Rows."""
     commit: str
     """The commit that was checked out."""
+    branches: tuple[str, ...] = ()
+    """Branches of the table that were written to."""
 
     @property
     def total(self) -> int:
-        """All changes."""
-        return self.meta.total + self.rows.total
+        """All changes; a branch that was written to counts as one."""
+        return self.meta.total + self.rows.total + len(self.branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,10 @@ def glance(repo: OpenRepo) -> WorkspaceChanges | None:
                 continue
             counted = json.loads(_memory(repo, known, newest).read_bytes())
             meta, rows = (ChangeCounts(*counted[name]) for name in ("meta", "rows"))
+            branches = tuple(map(str, counted["branches"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        found[path] = TableChanges(meta, rows, known.commit)
+        found[path] = TableChanges(meta, rows, known.commit, branches)
     return _told(repo, state, found)
 
 
@@ -96,13 +99,18 @@ def notes_on(repo: OpenRepo, table: TableState, changes: TableChanges) -> tuple[
     """Return what a person should know of an edited table."""
     if not changes.total:
         return (f"{table.path}: its files were rewritten and no row changed",)
+    notes = [
+        f"{table.path}: the branch {name} of its table was written to; "
+        "`havasu-vc commit --refs` commits it"
+        for name in changes.branches
+    ]
     now = repo.folders(repo.head()).get(table.path)
-    if now is not None and now.internals == table.tree:
-        return ()
-    return (
-        f"{table.path}: the edits were made on {table.commit[:10]}; "
-        "a commit brings them onto HEAD row by row",
-    )
+    if now is None or now.internals != table.tree:
+        notes.append(
+            f"{table.path}: the edits were made on {table.commit[:10]}; "
+            "a commit brings them onto HEAD row by row"
+        )
+    return tuple(notes)
 
 
 def remember(
@@ -116,11 +124,12 @@ def remember(
         name: [counts.inserts, counts.updates, counts.deletes]
         for name, counts in (("meta", changes.meta), ("rows", changes.rows))
     }
+    value = {**counted, "branches": list(changes.branches)}
     with suppress(OSError):  # it only spares work next time
         place = _memory(repo, table, newest)
         place.parent.mkdir(parents=True, exist_ok=True)
         temporary = place.with_name(f".tmp-{place.name}-{os.getpid()}")
-        temporary.write_text(json.dumps(counted), encoding="utf-8")
+        temporary.write_text(json.dumps(value), encoding="utf-8")
         os.replace(temporary, place)
 
 

@@ -32,7 +32,7 @@ from havasu_vc.formats.havasu.layout import (
     format_sort_order,
 )
 from havasu_vc.formats.havasu.properties import format_properties
-from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent
+from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent, Snapshot
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.store.drafts import Draft
@@ -138,17 +138,30 @@ def _with_documents(view: HavasuDataset, documents: Mapping[str, bytes]) -> Hava
     return HavasuDataset(view.path, TreeFolder(draft, tree), view.storage, "the workspace")
 
 
-def read_edits(base: HavasuDataset, table: Table, base_snapshot: int, engine: Engine) -> TableEdits:
-    """Return how a table differs from its snapshot of `base`."""
-    current = snapshot_of(table)
-    schema = altered_schema(
-        base.schema, schema_of(table, base_snapshot), table.metadata.schema, base.path
-    )
+def read_edits(
+    base: HavasuDataset,
+    table: Table,
+    base_snapshot: int,
+    engine: Engine,
+    *,
+    branch_snapshot: int | None = None,
+) -> TableEdits:
+    """Return how a table differs from its snapshot of `base`.
+
+    With `branch_snapshot`, how a branch of it does, whose columns stay what they are: a
+    table has one schema, and it is HEAD's.
+    """
+    if branch_snapshot is None:
+        current = snapshot_of(table)
+        then, now = schema_of(table, base_snapshot), table.metadata.schema
+        schema = altered_schema(base.schema, then, now, base.path)
+    else:
+        current, schema = snapshot_of(table, branch_snapshot), base.schema
     files = FileDifference()
     if current is None or current.snapshot_id != base_snapshot:
         changed = None if current is None else current.snapshot_id
         files = difference(table, base_snapshot, changed)
-    sources = _Sources(table, files, base)
+    sources = _Sources(table, current, files, base)
     removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
     added = _added(base, table, files, schema, engine)
     documents = _documents(base, schema, [schema_ for _, schema_, _ in added])
@@ -268,7 +281,13 @@ def _layout(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes])
 class _Sources:
     """Which rows are deleted now, of every data file whose deletes may have changed."""
 
-    def __init__(self, table: Table, files: FileDifference, base: HavasuDataset) -> None:
+    def __init__(
+        self,
+        table: Table,
+        current: Snapshot | None,
+        files: FileDifference,
+        base: HavasuDataset,
+    ) -> None:
         self._base = base
         self._table = table
         self._after: dict[str, Positions] = {}
@@ -277,7 +296,7 @@ class _Sources:
         changed += [live for pair in files.renumbered for live in pair if not live.is_data]
         if not changed and not files.added_data and not files.renumbered:
             return
-        manifests = manifests_of(table, snapshot_of(table))
+        manifests = manifests_of(table, current)
         deletes = live_files_of(
             table, [each for each in manifests if each.content is ManifestContent.DELETES]
         )

@@ -35,6 +35,7 @@ __all__ = ["command"]
     shell_complete=complete_datasets,
     help="With --from, the dataset that FILE is a copy of, where FILE does not know itself.",
 )
+@click.option("--refs", is_flag=True, help="Also commit branches of the tables to git's branches.")
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
 @click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
@@ -46,6 +47,7 @@ def command(
     datasets: tuple[str, ...],
     file: Path | None,
     dataset: str | None,
+    refs: bool,
     messages: tuple[str, ...],
     message_file: TextIO | None,
     dry_run: bool,
@@ -60,8 +62,8 @@ def command(
     """
     if file is None and dataset is not None:
         raise click.UsageError("--dataset goes with --from; write DATASET alone")
-    if file is not None and datasets:
-        raise click.UsageError("with --from, name the dataset with --dataset")
+    if file is not None and (datasets or refs):
+        raise click.UsageError("--from goes with --dataset, not with DATASET or --refs")
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     if file is None and not repo.workspace.exists:
@@ -70,7 +72,7 @@ def command(
     def commit(message: str | None, *, dry_run: bool) -> CommitResult:
         if file is None:
             return repo.workspace.commit(
-                datasets, message=message, dry_run=dry_run, allow_empty=allow_empty
+                datasets, message=message, dry_run=dry_run, allow_empty=allow_empty, refs=refs
             )
         return repo.commit_from(
             file, dataset=dataset, message=message, dry_run=dry_run, allow_empty=allow_empty
