@@ -24,7 +24,7 @@ from havasu_vc.repo.tables import Table
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.log import commits
 from havasu_vc.store.objects import EMPTY_TREE
-from havasu_vc.store.trees import DatasetFolder, find_entry
+from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
@@ -64,7 +64,7 @@ def blame_dataset(
         chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
         if chosen is not None and wanted is not None:
             _require_rows(view, chosen, wanted)
-        versions = DatasetVersions(repo, view.path)
+        versions = DatasetVersions(repo, view.path, uuid_of(view))
         found = blame(versions.walk(start), versions.at, start, engine, chosen=chosen, columns=ids)
     every = list(dict.fromkeys(commit for blamed in found for commit in blamed.commits))
     infos = tuple(info_of(read_commit(repo.git.objects, commit), {}) for commit in every)
@@ -159,11 +159,16 @@ def _keys(repo: OpenRepo, view: AnyDataset) -> Iterator[pa.RecordBatch]:
 
 
 class DatasetVersions:
-    """One dataset at each commit; the same version is the same view."""
+    """One dataset at each commit; the same version is the same view.
 
-    def __init__(self, repo: OpenRepo, path: str) -> None:
+    Where nothing is at its path it is looked for elsewhere, by the table-uuid that it keeps
+    when it is moved.
+    """
+
+    def __init__(self, repo: OpenRepo, path: str, uuid: str | None = None) -> None:
         self._repo = repo
-        self._path = path
+        self._paths = [path]
+        self._uuid = uuid
         self._views: OrderedDict[str, AnyDataset] = OrderedDict()
         self._known: OrderedDict[str, AnyDataset | None] = OrderedDict()
 
@@ -186,17 +191,32 @@ class DatasetVersions:
 
     def of_tree(self, tree: str, name: str) -> AnyDataset | None:
         """Return the dataset in a commit's tree."""
-        found, marker = None, HAVASU_MARKER
-        for marker in TABLES:
-            found = find_entry(self._repo.git.objects, tree, f"{self._path}/{marker}")
-            if found is not None and found.is_tree:
-                break
-        if found is None or not found.is_tree:
-            return None
-        view = self._views.get(found.id)
+        for path in self._paths:
+            for marker in TABLES:
+                found = find_entry(self._repo.git.objects, tree, f"{path}/{marker}")
+                if found is not None and found.is_tree:
+                    return self._view(DatasetFolder(path, marker, tree, found.id), name)
+        return self._moved(tree, name)
+
+    def _moved(self, tree: str, name: str) -> AnyDataset | None:
+        """Return the dataset under another path than those where it was found before."""
+        for folder in find_datasets(self._repo.git.objects, tree) if self._uuid else ():
+            if folder.marker == HAVASU_MARKER:
+                view = self._view(folder, name)
+                if uuid_of(view) == self._uuid:
+                    self._paths.append(folder.path)
+                    return view
+        return None
+
+    def _view(self, folder: DatasetFolder, name: str) -> AnyDataset:
+        view = self._views.get(folder.internals)
         if view is None:
-            folder = DatasetFolder(self._path, marker, tree, found.id)
-            view = self._views[found.id] = self._repo.view(folder, name)
+            view = self._views[folder.internals] = self._repo.view(folder, name)
             if len(self._views) > REMEMBERED:
                 self._views.popitem(last=False)
         return view
+
+
+def uuid_of(view: AnyDataset) -> str | None:
+    """Return the table-uuid of a dataset, of kinds that have one."""
+    return view.properties.table_uuid if view.kind == "havasu" else None

@@ -305,3 +305,29 @@ def test_what_cannot_be_blamed_is_refused(repo: Repo, tmp_path: Path) -> None:
     if not repo.dataset("loose").key:
         with pytest.raises(InvalidArgumentError, match="has no key"):
             blame_dataset(repo.opened, "loose")
+
+
+@pytest.mark.parametrize("keys", [None, [1, 2, 3]])
+def test_a_dataset_is_followed_to_where_it_was_before(
+    tmp_path: Path, keys: list[int] | None
+) -> None:
+    repo = make(tmp_path / "repo", FIRST)
+    first = repo.commit_info().id
+    write(repo, {**FIRST, 2: ("edited", 2)}, message="edit")
+    second = repo.commit_info().id
+    folder = tmp_path / "repo"
+    tree = run_git("rev-parse", "HEAD:points", cwd=folder)
+    for command in (
+        ["rm", "-rq", "--cached", "--sparse", "points"],
+        ["read-tree", "--prefix=places/", tree],
+        ["commit", "--quiet", "-m", "move"],
+    ):
+        run_git(*command, cwd=folder)
+    moved = Repo.open(folder, settings=Settings(engine="local"))
+    write(moved, {**read(moved, dataset="places"), 3: ("later", 3)}, dataset="places")
+    third = moved.commit_info().id
+
+    found = moved.blame("places", keys=keys)
+    places = {row.key[0]: row.commit and row.commit.id for row in found.rows()}
+    wanted = dict.fromkeys(FIRST, first) | {2: second, 3: third}
+    assert places == {key: wanted[key] for key in keys or FIRST}
