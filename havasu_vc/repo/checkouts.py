@@ -277,7 +277,8 @@ class _Following:
         first: HavasuError | None = None
         for path, folder in folders.items():
             if not _is_havasu(folder):
-                self.notes.append(f"{path} is a dataset of a kind that is not checked out yet")
+                if self.strict:
+                    self.notes.append(f"{path} is a dataset of a kind that is not checked out yet")
                 continue
             try:
                 self._one(path, folder, head)
@@ -337,7 +338,7 @@ class _Following:
         view = havasu_view(self.repo, folder, "HEAD")
         flavour = flavour_for(view, self.state.flavour)
         refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
-        self.notes += notes
+        self.notes += notes if self.strict else ()
         if (
             condition is Condition.CLEAN
             and found is not None
