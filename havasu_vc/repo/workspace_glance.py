@@ -98,7 +98,7 @@ def _told(
 def notes_on(repo: OpenRepo, table: TableState, changes: TableChanges) -> tuple[str, ...]:
     """Return what a person should know of an edited table."""
     if not changes.total:
-        return (f"{table.path}: its files were rewritten and no row changed",)
+        return (f"{table.path}: its table was written to, and no row or column changed",)
     notes = [
         f"{table.path}: the branch {name} of its table was written to; "
         "`havasu-vc commit --refs` commits it"

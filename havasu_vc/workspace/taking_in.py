@@ -23,6 +23,7 @@ from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import CorruptionError, NotYetSupportedError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
@@ -221,9 +222,22 @@ def _added(
     known = known_fields(schema, base.schema, *older)
     found = []
     for live in files.added_data:
-        path = table.places.file(live.file.path)
+        path = _place(base, table, live)
         found.append((live, read_file_schema(path, known, schema), path))
     return found
+
+
+def _place(base: HavasuDataset, table: Table, live: LiveFile) -> Path:
+    try:
+        return table.places.file(live.file.path)
+    except CorruptionError as error:
+        raise NotYetSupportedError(
+            f"{base.path}: the table was given the file {live.file.path}, which is not in its "
+            "folder and so cannot be taken in",
+            hints=(
+                "INSERT its rows instead, after `havasu-vc restore` or CALL …rollback_to_snapshot",
+            ),
+        ) from error
 
 
 def _measured(

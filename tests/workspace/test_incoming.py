@@ -88,7 +88,7 @@ def test_a_compaction_is_no_change(repo: Repo) -> None:
 
     assert counts_of(repo, "points") == ChangeCounts()
     changes = repo.workspace.changes()
-    assert changes is not None and "no row changed" in changes.notes[0]
+    assert changes is not None and "no row or column changed" in changes.notes[0]
     with refuses(repo, NoChangesError):
         repo.workspace.commit(message="Nothing")
     repo.switch("other", create=True)
