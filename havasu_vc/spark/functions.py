@@ -6,35 +6,33 @@ few that Spark itself brings) stays, unless `replace` says otherwise.
 
     functions.register(spark)
     spark.sql("SELECT * FROM parcels WHERE ST_Intersects(geom, 'POINT (174.8 -41.3)')")
-    parcels.where(functions.ST_Area("geom") > 100)
+    parcels.where(functions.ST_Within("geom", shapely.box(174, -42, 175, -41)))
+
+A constant of SQL travels with every row, as Spark has it; a geometry of shapely's in a
+Python call goes to the workers once, which matters for one of many vertices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import col
+from pyspark.sql.pandas.types import from_arrow_type
 
 from havasu_vc.engine.session import is_local_master, ship_package
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute, function_named
+from havasu_vc.geo.functions.arguments import repeated
 from havasu_vc.geo.functions.catalogue import SqlFunction
 from havasu_vc.spark.series import series_udf
 
 __all__ = ["names", "register"]
 
 Udf: TypeAlias = Callable[..., Column]
-
-_TYPES: Final = {
-    pa.binary(): "binary",
-    pa.string(): "string",
-    pa.float64(): "double",
-    pa.int32(): "int",
-    pa.bool_(): "boolean",
-}
 
 
 def register(
@@ -74,12 +72,29 @@ def __dir__() -> list[str]:
     return [*__all__, *FUNCTIONS]
 
 
-def _apply(function: SqlFunction, *columns: Column | str) -> Column:
-    """Return a function of columns, or of the columns of names, as a column."""
-    function.check_arity(len(columns))
+def _apply(function: SqlFunction, *arguments: Any) -> Column:
+    """Return a function of columns, of names of columns, and of shapely's geometries."""
+    function.check_arity(len(arguments))
+    fixed = [not isinstance(one, Column | str) for one in arguments]
+    constants = tuple((place, _wkb(one)) for place, one in enumerate(arguments) if fixed[place])
+    columns = [one for one, known in zip(arguments, fixed, strict=True) if not known]
+    if not columns:
+        raise InvalidArgumentError(
+            f"{function.name} takes at least one column",
+            hints=("what has constants alone, shapely computes",),
+        )
     given = [col(one) if isinstance(one, str) else one for one in columns]
-    made: Column = _udf(function.name, False)(*given)
+    made: Column = _udf(function.name, False, constants)(*given)
     return made
+
+
+def _wkb(geometry: Any) -> bytes:
+    import shapely
+
+    if not isinstance(geometry, shapely.Geometry):
+        raise TypeError(f"{geometry!r} is no column, no name of one and no geometry")
+    found: bytes = shapely.to_wkb(geometry, include_srid=True)
+    return found
 
 
 def _present(spark: SparkSession) -> set[str]:
@@ -89,10 +104,10 @@ def _present(spark: SparkSession) -> set[str]:
 
 
 @lru_cache(maxsize=512)
-def _udf(name: str, lenient: bool) -> Any:
+def _udf(name: str, lenient: bool, constants: tuple[tuple[int, bytes], ...] = ()) -> Any:
     function = FUNCTIONS[name]
-    returned = _spark_type(function.result.arrow_type)
-    kernel = _aggregate_kernel(name) if function.aggregate else _kernel(name, lenient)
+    returned = from_arrow_type(function.result.arrow_type)
+    kernel = _aggregate_kernel(name) if function.aggregate else _kernel(name, lenient, constants)
     kernel.__name__ = name  # what plans and error messages call it
     try:
         from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
@@ -103,9 +118,14 @@ def _udf(name: str, lenient: bool) -> Any:
     return made
 
 
-def _kernel(name: str, lenient: bool) -> Callable[..., pa.Array]:
+def _kernel(
+    name: str, lenient: bool, constants: tuple[tuple[int, bytes], ...]
+) -> Callable[..., pa.Array]:
     def kernel(*columns: pa.Array) -> pa.Array:
-        return compute(name, columns, lenient=lenient)
+        arguments = list(columns)
+        for place, wkb in constants:
+            arguments.insert(place, repeated(wkb, len(columns[0])))
+        return compute(name, arguments, lenient=lenient)
 
     return kernel
 
@@ -115,12 +135,3 @@ def _aggregate_kernel(name: str) -> Callable[..., Any]:
         return compute(name, (column,), lenient=False)[0].as_py()
 
     return kernel
-
-
-def _spark_type(kind: pa.DataType) -> str:
-    """Return an Arrow type in Spark's own words."""
-    if not pa.types.is_struct(kind):
-        return _TYPES[kind]
-    fields = (kind.field(index) for index in range(kind.num_fields))
-    inside = ", ".join(f"{field.name}: {_TYPES[field.type]}" for field in fields)
-    return f"struct<{inside}>"

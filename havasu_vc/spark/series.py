@@ -6,20 +6,21 @@ frame. They are turned into Arrow arrays and back, which costs time and nothing 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import DataType
 
 from havasu_vc.geo.raster_v1_columns import RASTER_TYPE
 
 __all__ = ["series_udf"]
 
 
-def series_udf(kernel: Callable[..., Any], returned: str, *, aggregate: bool) -> Any:
+def series_udf(kernel: Callable[..., Any], returned: DataType, *, aggregate: bool) -> Any:
     """Return a kernel of Arrow arrays as a pandas UDF of Spark's."""
-    import pandas
-    from pyspark.sql.functions import pandas_udf  # type: ignore[attr-defined]
+    from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
     def scalar(*columns: Any) -> Any:
         return _series(kernel(*map(_array, columns)))
@@ -28,15 +29,13 @@ def series_udf(kernel: Callable[..., Any], returned: str, *, aggregate: bool) ->
         return kernel(_array(column))
 
     scalar.__name__ = grouped.__name__ = kernel.__name__
-
-    # Spark tells the kinds of UDFs apart by their type hints.
-    one, frame = pandas.Series, pandas.DataFrame
-    if aggregate:
-        grouped.__annotations__ = {"column": one, "return": Any}
-        return pandas_udf(grouped, returned)
-    given = frame if returned.startswith("struct") else one
-    scalar.__annotations__ = {"columns": one, "return": given}
-    return pandas_udf(scalar, returned)
+    made: Any = pandas_udf  # its overloads know no return type that is computed
+    with warnings.catch_warnings():
+        # Spark would rather have type hints, for which pandas would have to be loaded here.
+        warnings.simplefilter("ignore", UserWarning)
+        if aggregate:
+            return made(grouped, returned, PandasUDFType.GROUPED_AGG)
+        return made(scalar, returned, PandasUDFType.SCALAR)
 
 
 def _array(column: Any) -> pa.Array:

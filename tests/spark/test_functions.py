@@ -87,6 +87,15 @@ def test_functions_of_columns(sql: "SparkSession") -> None:
     assert "ST_X(geom)" in made.columns
     with pytest.raises(InvalidArgumentError, match="ST_X takes 1 argument, not 2"):
         functions.ST_X("geom", "geom")
+    box = shapely.set_srid(shapely.box(0, 0, 1, 2), 2193)
+    for within in (functions.ST_Within("geom", box), functions.ST_Contains(box, "geom")):
+        assert [row[0] for row in frame.select(within).collect()] == [False, None]
+    covered = frame.select(functions.ST_SRID(functions.ST_Union(box, "geom")))
+    assert [row[0] for row in covered.collect()] == [2193, None]
+    with pytest.raises(InvalidArgumentError, match="at least one column"):
+        functions.ST_Area(box)
+    with pytest.raises(TypeError, match="12 is no column"):
+        functions.ST_Buffer("geom", 12)
     assert "ST_X" in dir(functions)
     assert not hasattr(functions, "ST_Nothing")
     assert functions.names() == tuple(FUNCTIONS)
@@ -150,13 +159,15 @@ def test_series_give_what_arrays_give(sql: "SparkSession", name: str) -> None:
         shapes = pa.array([shapely.box(0, 0, 1, 2).wkb, None])
         columns = {"a": shapes} | ({"b": pa.array(["POINT (1 1)"] * 2)} if "I" in name else {})
         expected = compute(name, list(columns.values()), lenient=False).to_pylist()
+    from pyspark.sql.pandas.types import from_arrow_type
+
     frame = sql.createDataFrame(pa.table(columns))
     function = FUNCTIONS[name]
 
     def kernel(*given: pa.Array) -> pa.Array:
         return compute(name, given, lenient=False)
 
-    udf = series_udf(kernel, functions._spark_type(function.result.arrow_type), aggregate=False)
+    udf = series_udf(kernel, from_arrow_type(function.result.arrow_type), aggregate=False)
     found = [row[0] for row in frame.select(udf(*frame.columns)).collect()]
 
     assert found[0] == expected[0] or found[0].asDict() == expected[0]

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     import shapely
 
 __all__ = [
+    "REPEATED",
     "Array",
     "Geometries",
     "Shapes",
     "geometry_array",
     "masked",
     "numbers",
+    "repeated",
     "texts",
     "whole_numbers",
 ]
@@ -39,6 +41,8 @@ __all__ = [
 Array: TypeAlias = pa.Array
 Shapes: TypeAlias = npt.NDArray[np.object_]
 
+REPEATED: Final = pa.dictionary(pa.int8(), pa.binary())
+"""The type of an argument that is one geometry, the same in every row."""
 _GEOMETRY: Final = "a geometry, as WKB (binary) or as WKT or GeoJSON (string)"
 
 
@@ -53,28 +57,33 @@ class Geometries:
             or pa.types.is_large_binary(kind)
             or pa.types.is_string(kind)
             or pa.types.is_large_string(kind)
-            or kind in (pa.binary_view(), pa.string_view())
+            or kind in (pa.binary_view(), pa.string_view(), REPEATED)
         ):
             raise _wrong_type(_GEOMETRY, kind)
-        self.column: Array = simple_column(column)
         self.size = len(column)
+        self._given = column
+
+    @cached_property
+    def column(self) -> Array:
+        """The array, of binary or string."""
+        return simple_column(self._given)
 
     @cached_property
     def valid(self) -> Bools:
         """Which rows are not null."""
-        found: Bools = self.column.is_valid().to_numpy(zero_copy_only=False)
+        found: Bools = self._given.is_valid().to_numpy(zero_copy_only=False)
         return found
 
     @property
     def is_text(self) -> bool:
         """Whether geometries are written as text."""
-        kind = self.column.type
+        kind = self._given.type
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     @cached_property
     def constant(self) -> "shapely.Geometry | None":
         """The geometry of all rows, prepared, if it is the same in all."""
-        value = _constant(self._bytes)
+        value = self._repeated
         return None if value is None else _prepared(value, self.is_text)[0]
 
     @cached_property
@@ -92,7 +101,7 @@ class Geometries:
     @cached_property
     def srids(self) -> Srids | None:
         """The SRID of each row; None if there are none."""
-        value = None if self.is_text else _constant(self._bytes)
+        value = None if self.is_text else self._repeated
         if value is not None:
             srid = _prepared(value, False)[1]
             return np.full(self.size, srid, np.int32) if srid else None
@@ -133,8 +142,22 @@ class Geometries:
         return self.shapes if self.constant is None else self.constant
 
     @cached_property
+    def _repeated(self) -> bytes | None:
+        """The bytes of all rows, if they are the same."""
+        if self._given.type == REPEATED:
+            value: bytes | None = self._given[0].as_py() if self.size else None
+            return value
+        return _constant(self._bytes)
+
+    @cached_property
     def _bytes(self) -> ByteColumn:
         return byte_column(self.column)
+
+
+def repeated(wkb: bytes, size: int) -> Array:
+    """Return one geometry as the argument of so many rows, which takes no room."""
+    places = pa.array(np.zeros(size, np.int8))
+    return pa.DictionaryArray.from_arrays(places, pa.array([wkb], pa.binary()))
 
 
 def geometry_array(shapes: Shapes, srids: Srids | None = None) -> Array:
@@ -191,10 +214,18 @@ def _constant(column: ByteColumn) -> bytes | None:
     start, length = int(column.starts[0]), int(column.lengths[0])
     if int(column.lengths[-1]) != length or not (column.lengths == length).all():
         return None
-    values = column.data[start : start + count * length].reshape(count, length)
-    if length and not (np.array_equal(values[0], values[-1]) and (values == values[0]).all()):
+    values = column.data[start : start + count * length]
+    # A column of one value is the same when it is moved by one row.
+    rest = values.size - length
+    words, bytes_ = rest // 8 * 8, slice(rest // 8 * 8, rest)
+    moved = values[length:]
+    if not np.array_equal(values[:rest][-length:], moved[-length:]):
         return None
-    found: bytes = values[0].tobytes()
+    if not np.array_equal(values[:words].view("<u8"), moved[:words].view("<u8")):
+        return None
+    if not np.array_equal(values[bytes_], moved[bytes_]):
+        return None
+    found: bytes = values[:length].tobytes()
     return found
 
 
