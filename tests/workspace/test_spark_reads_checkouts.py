@@ -239,3 +239,47 @@ def test_branches_and_tags_of_git_are_those_of_the_table(
     repo.switch("wide")
     assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'wide'").count() == 2
     assert selected(spark, name) == scanned(repo, "things")
+
+
+def test_edits_by_spark_move_along(spark: "SparkSession", iceberg: Catalog, tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(every_type(3000), EVERY_TYPE)
+    repo = make(tmp_path, table, ("code", "part"))
+    name = f"{iceberg(repo.workspace.check_out().root)}.things"
+    repo.write("things", table.slice(70, 7).select(["code", "part"]), mode="delete")
+    spark.sql(f"UPDATE {name} SET small = -1 WHERE part = 3")
+    spark.sql(f"DELETE FROM {name} WHERE part = 5")
+    edited = selected(spark, name)
+    (tmp_path / "repo").rename(tmp_path / "moved")
+    repo = Repo.open(tmp_path / "moved", settings=Settings(engine="local"))
+    result = repo.workspace.relocate()
+    name = f"{iceberg(result.root)}.things"
+
+    assert result.kept == ("things",)
+    assert selected(spark, name) == edited
+    spark.sql(f"DELETE FROM {name} WHERE part = 6")
+    assert len(selected(spark, name)) == len(edited) - 7
+    repo.workspace.check_out(discard=True)
+    assert selected(spark, name) == scanned(repo, "things")
+
+
+def test_a_table_that_spark_partitions_stays_partitioned(
+    spark: "SparkSession", iceberg: Catalog, tmp_path: Path
+) -> None:
+    rows = pa.table({"id": range(100), "a": [f"a{n % 3}" for n in range(100)]})
+    repo = make(tmp_path, rows, ("id",))
+    name = f"{iceberg(repo.workspace.check_out().root)}.things"
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD a")
+    spark.sql(f"INSERT INTO {name} SELECT id + 1000, a FROM {name}")
+    spark.sql(f"DELETE FROM {name} WHERE id IN (4, 1004, 1005)")
+    edited = selected(spark, name)
+    repo.workspace.commit(message="By Spark")
+
+    assert scanned(repo, "things") == edited
+    assert selected(spark, name) == edited
+    assert repo.workspace.edited() == {}
+    repo.write("things", pa.table({"id": [3, 1003, 1006], "a": ["b", "c", "d"]}))
+    assert selected(spark, name) == scanned(repo, "things")
+    repo.switch("before", create=True, start="HEAD^^")
+    assert selected(spark, name) == scanned(repo, "things")
+    repo.switch("main")
+    assert selected(spark, name) == scanned(repo, "things")
