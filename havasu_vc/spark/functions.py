@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from havasu_vc.engine.session import is_local_master, ship_package
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute, function_named
-from havasu_vc.geo.functions.arguments import repeated
+from havasu_vc.geo.functions.arguments import constant_bytes, repeated
 from havasu_vc.geo.functions.catalogue import SqlFunction
 from havasu_vc.spark.series import series_udf
 
@@ -76,7 +76,9 @@ def _apply(function: SqlFunction, *arguments: Any) -> Column:
     """Return a function of columns, of names of columns, and of shapely's geometries."""
     function.check_arity(len(arguments))
     fixed = [not isinstance(one, Column | str) for one in arguments]
-    constants = tuple((place, _wkb(one)) for place, one in enumerate(arguments) if fixed[place])
+    constants = tuple(
+        (place, constant_bytes(one)) for place, one in enumerate(arguments) if fixed[place]
+    )
     columns = [one for one, known in zip(arguments, fixed, strict=True) if not known]
     if not columns:
         raise InvalidArgumentError(
@@ -86,15 +88,6 @@ def _apply(function: SqlFunction, *arguments: Any) -> Column:
     given = [col(one) if isinstance(one, str) else one for one in columns]
     made: Column = _udf(function.name, False, constants)(*given)
     return made
-
-
-def _wkb(geometry: Any) -> bytes:
-    import shapely
-
-    if not isinstance(geometry, shapely.Geometry):
-        raise TypeError(f"{geometry!r} is no column, no name of one and no geometry")
-    found: bytes = shapely.to_wkb(geometry, include_srid=True)
-    return found
 
 
 def _present(spark: SparkSession) -> set[str]:

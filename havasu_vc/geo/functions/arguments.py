@@ -30,6 +30,7 @@ __all__ = [
     "Array",
     "Geometries",
     "Shapes",
+    "constant_bytes",
     "geometry_array",
     "masked",
     "numbers",
@@ -152,6 +153,16 @@ class Geometries:
     @cached_property
     def _bytes(self) -> ByteColumn:
         return byte_column(self.column)
+
+
+def constant_bytes(geometry: Any) -> bytes:
+    """Return a geometry of shapely's as EWKB."""
+    import shapely
+
+    if not isinstance(geometry, shapely.Geometry):
+        raise TypeError(f"{geometry!r} is no column, no name of one and no geometry")
+    found: bytes = shapely.to_wkb(geometry, include_srid=True)
+    return found
 
 
 def repeated(wkb: bytes, size: int) -> Array:
