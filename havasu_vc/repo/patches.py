@@ -23,7 +23,14 @@ from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import InvalidArgumentError, NoChangesError, NotYetSupportedError, PatchError
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    NoBranchError,
+    NoChangesError,
+    NotYetSupportedError,
+    PatchError,
+    StateError,
+)
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
 from havasu_vc.formats.patch_values import PatchBatch, patch_batches
@@ -41,6 +48,7 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.writing import given
 from havasu_vc.store.commits import Signature
+from havasu_vc.store.refs import list_branches
 
 __all__ = ["apply_patch"]
 
@@ -56,11 +64,7 @@ def apply_patch(
     limit: int | None,
 ) -> CommitResult:
     """Commit a patch; without `commit`, only check that it applies."""
-    if ref is not None and ref.removeprefix("refs/heads/") != repo.head_branch:
-        raise NotYetSupportedError(
-            "a patch is applied to the branch that HEAD is on",
-            hints=(f"`havasu-vc switch {ref}` first",),
-        )
+    branch = None if ref is None else _other_branch(repo, ref.removeprefix("refs/heads/"))
     patch = parse_patch(source, limit or MOST_PATCH_BYTES)
     if patch.crs is not None:
         raise NotYetSupportedError(
@@ -68,7 +72,7 @@ def apply_patch(
             hints=("make it without --crs",),
         )
     text = patch.message if message is None else message
-    with Transaction(repo) as transaction:
+    with Transaction(repo, branch=branch) as transaction:
         known = transaction.folders
         edits: list[TreeEdit] = []
         removed: dict[str, ChangeCounts] = {}
@@ -91,7 +95,24 @@ def apply_patch(
                 changed, text, author=_author(patch, repo), removed=tuple(removed)
             )
     meta = {edit.path: edit.meta for edit in changed}
-    return CommitResult(identity, repo.head_branch, counts, meta=meta)
+    return CommitResult(identity, branch or repo.head_branch, counts, meta=meta)
+
+
+def _other_branch(repo: OpenRepo, name: str) -> str | None:
+    """Return the branch to commit to; None for that which HEAD is on."""
+    if name == repo.head_branch:
+        return None
+    found = next((each for each in list_branches(repo.git) if each.name == name), None)
+    if found is None:
+        raise NoBranchError(
+            f"there is no branch {name!r}", hints=(f"`havasu-vc branch {name}` makes it",)
+        )
+    if found.checked_out is not None:
+        raise StateError(
+            f"the branch {name} is checked out at {found.checked_out}",
+            hints=("apply the patch there",),
+        )
+    return name
 
 
 def _author(patch: Patch, repo: OpenRepo) -> Signature | None:

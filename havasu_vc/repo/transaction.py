@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
@@ -40,7 +40,7 @@ from havasu_vc.store.objects import (
     EMPTY_TREE,
 )
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
-from havasu_vc.store.refs import Head, move_head, move_ref, read_head
+from havasu_vc.store.refs import Head, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
 
@@ -58,9 +58,11 @@ PATIENCE = 120.0
 class Transaction:
     """Holds the commit lock and a staging folder. Use it as a context manager."""
 
-    def __init__(self, repo: OpenRepo) -> None:
+    def __init__(self, repo: OpenRepo, *, branch: str | None = None) -> None:
+        """Begin to commit to HEAD, or to a branch that no work tree is on."""
         self._repo = repo
         self._git = repo.git
+        self._branch = branch
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -73,8 +75,8 @@ class Transaction:
             self._repo.storage, staging=DataFileStore(staging), sink=self._objects
         )
         """Where this commit's files wait, and the objects of rows that are git objects."""
-        self.head = read_head(self._git)
-        """Where HEAD was when this began."""
+        self.head = self._read_head()
+        """Where HEAD, or the branch, was when this began."""
         return self
 
     def __exit__(
@@ -87,6 +89,11 @@ class Transaction:
         full = None if error is None else no_room(error)
         if full is not None:
             raise full from error
+
+    def _read_head(self) -> Head:
+        if self._branch is None:
+            return read_head(self._git)
+        return Head(self._branch, read_ref(self._git, f"refs/heads/{self._branch}"))
 
     def require_head(self, commit: str | None) -> None:
         """Raise unless HEAD was at a commit when this began; what was read of it counts then."""
@@ -108,7 +115,7 @@ class Transaction:
         folder = self.folders.get(path.strip("/"))
         if folder is None:
             raise DatasetNotFoundError(path)
-        view = replace(self._repo.view(folder, "HEAD"), storage=self.storage)
+        view = replace(self._repo.view(folder, self._branch or "HEAD"), storage=self.storage)
         view.check_guard()
         return view
 
@@ -130,7 +137,8 @@ class Transaction:
         """
         _check_message(message)
         folders = [f"{edit.path}/{edit.marker}" for edit in edits]
-        self._require_settled([*folders, *(self._internals(path) for path in removed)])
+        if self._branch is None:
+            self._require_settled([*folders, *(self._internals(path) for path in removed)])
         # Who it is by, too, is asked before a file is stored.
         committer = self._git.committer
         author = author or self._git.author
@@ -139,7 +147,7 @@ class Transaction:
             for _ in range(ATTEMPTS):
                 # Looked at before anything is written, so that a lost race leaves nothing
                 # behind; only another git can still come between.
-                moved = read_head(self._git)
+                moved = self._read_head()
                 if moved != head:
                     if merge is not None or removed or moved.branch != head.branch:
                         raise _moved()
@@ -281,7 +289,11 @@ class Transaction:
             writer.flush()
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         subject = plan.message.split("\n", 1)[0]
-        with in_step(self._git, plan.folders, files=self._files(base, tree)):
+        with (
+            in_step(self._git, plan.folders, files=self._files(base, tree))
+            if self._branch is None
+            else nullcontext()
+        ):
             move_head(self._git, head, commit, f"{kind}: {subject}")
         return commit
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, succeed
+from tests.support.git import run_git
 
 
 @pytest.fixture
@@ -39,11 +40,26 @@ def test_a_try_commits_nothing(run: Run, patch: Path) -> None:
     assert run("log", "-o", "json").stdout == before
 
 
-def test_the_branch_is_heads(run: Run, patch: Path) -> None:
-    assert run("apply", patch, "--ref", "main").exit_code == 30
+def test_the_branch_may_be_another(run: Run, repo: Path, patch: Path, tmp_path: Path) -> None:
     succeed(run("apply", patch, "--ref", "other"))
-
     assert run("log", "other", "-1", "--oneline").stdout.endswith(" Second\n")
+    succeed(run("reset", "--hard", "HEAD^"))
+    succeed(run("switch", "main"))
+    before = run_git("rev-parse", "HEAD", cwd=repo)
+
+    result = succeed(run("apply", patch, "--ref", "refs/heads/other"))
+
+    assert result.stderr.splitlines()[0].startswith("[other ")
+    assert run("diff", "main", "other", "-o", "quiet").exit_code == 0
+    assert run_git("rev-parse", "HEAD", cwd=repo) == before
+    assert run_git("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/main"
+    assert run_git("status", "--porcelain", cwd=repo) == ""
+    assert run("fsck").exit_code == 0
+    # What is there already does not fit, and no other branch is made up.
+    assert run("apply", patch, "--ref", "other").exit_code == 22
+    assert run("apply", patch, "--ref", "more").exit_code == 43
+    run_git("worktree", "add", "--quiet", tmp_path / "beside", "other", cwd=repo)
+    assert "is checked out at" in run("apply", patch, "--ref", "other").stderr
 
 
 @pytest.mark.parametrize(
