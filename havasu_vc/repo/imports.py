@@ -219,8 +219,14 @@ def _fresh_kart(
         )
     meta = _meta(source, "kart")
     new = NewKartDataset(path, source.schema, sink_of(storage), meta=meta)
-    new.write(engine.run(source.tasks(), description=f"Importing {path}"))
+    new.write(_one_by_one(engine, source.tasks()))
     return new.finish()
+
+
+def _one_by_one(engine: Engine, tasks: Sequence[Task]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of tasks, none read ahead: writing objects takes longer than reading."""
+    for task in tasks:
+        yield from engine.run([task])
 
 
 def sink_of(storage: Storage) -> ObjectSink:
@@ -240,7 +246,7 @@ def _kart_replacement(
     """Return the edit that makes a Kart dataset hold the rows of some tasks, and no others."""
     sink = sink_of(old.storage)
     staged = NewKartDataset(old.path, schema, sink, structure=old.structure)
-    staged.write(engine.run(tasks, description=f"Reading {old.path}"))
+    staged.write(_one_by_one(engine, tasks))
     tree = edit_tree(sink, None, staged.finish().blobs)
     new = KartDataset(old.path, TreeFolder(sink, tree), old.storage, "the source")
     more, edit = evolved(old, schema)

@@ -14,7 +14,7 @@ import mmap
 import os
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,51 +27,83 @@ from havasu_vc.store.durability import reporting_storage_errors
 __all__ = ["BulkReader", "bulk_reader"]
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
-_LARGE = np.uint32(1 << 31)
+_LARGE = 1 << 31
 _DELTAS = (6, 7)
-_MOST_OBJECT = 1 << 31
+_FEW = 4096
+"""Fewer ids than this are looked up one by one, so that the index is not read whole."""
+_GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 14
+"""Bytes between objects, of a block, and after the beginning of its last object."""
+_MOST_OBJECT = 1 << 20
+"""Larger objects are left to libgit2."""
 
 
 class _Pack:
-    """One pack and its index, mapped into memory."""
+    """One pack: its index mapped into memory, its objects read from the file.
+
+    Mapping the objects too would count every page around those that are read.
+    """
 
     def __init__(self, index: Path) -> None:
         with open(index, "rb") as file:
             self._index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        with open(index.with_suffix(".pack"), "rb") as file:
-            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if self._index[:8] != _MAGIC or self._data[:8] != b"PACK\0\0\0\2":
+        if self._index[:8] != _MAGIC:
             raise ValueError(f"{index} is not of version 2")
+        self._file = open(index.with_suffix(".pack"), "rb", buffering=0)
         self._fan = np.frombuffer(self._index, ">u4", 256, 8).astype(np.int64)
-        count = int(self._fan[-1])
-        start = 8 + 1024
-        ids = np.frombuffer(self._index, np.uint8, count * 20, start).reshape(count, 20)
-        self._heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel()
-        self._tails = ids[:, 8:]
-        short = np.frombuffer(self._index, ">u4", count, start + count * 24)
-        self._offsets = short.astype(np.int64)
-        large = (short & _LARGE) != 0
-        if large.any():
-            places = (short[large] & ~_LARGE).astype(np.int64)
-            wide = np.frombuffer(self._index, ">u8", int(places.max()) + 1, start + count * 28)
-            self._offsets[large] = wide[places].astype(np.int64)
-        self._ends = np.append(np.sort(self._offsets), len(self._data) - 20)
-        self.view = memoryview(self._data)
+        self._count = int(self._fan[-1])
+        self._heads: npt.NDArray[np.uint64] | None = None
 
     def find(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """Return the offset of each object, -1 where it is not here."""
-        heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel()
-        place = np.searchsorted(self._heads, heads)
-        place = np.minimum(place, len(self._heads) - 1)
-        if not len(self._heads):
+        if not self._count:
             return np.full(len(ids), -1, np.int64)
-        here = (self._heads[place] == heads) & (self._tails[place] == ids[:, 8:]).all(axis=1)
-        return np.where(here, self._offsets[place], -1)
-
-    def ends(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return where the objects after some offsets begin."""
-        found: npt.NDArray[np.int64] = self._ends[np.searchsorted(self._ends, offsets, "right")]
+        if len(ids) < _FEW and self._heads is None:
+            places = np.array([self._place(row.tobytes()) for row in ids], np.int64)
+        else:
+            places = self._places(ids)
+        here = places >= 0
+        found = np.full(len(ids), -1, np.int64)
+        found[here] = self._offsets(places[here])
         return found
+
+    def _place(self, identity: bytes) -> int:
+        """Return where an id stands in the index."""
+        first = int(self._fan[identity[0] - 1]) if identity[0] else 0
+        last = int(self._fan[identity[0]])
+        while first < last:
+            middle = (first + last) // 2
+            at = 1032 + 20 * middle
+            there = self._index[at : at + 20]
+            if there == identity:
+                return middle
+            if there < identity:
+                first = middle + 1
+            else:
+                last = middle
+        return -1
+
+    def _places(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        table = np.frombuffer(self._index, np.uint8, self._count * 20, 1032).reshape(-1, 20)
+        if self._heads is None:
+            self._heads = np.ascontiguousarray(table[:, :8]).view(">u8").ravel().astype(np.uint64)
+        heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel().astype(np.uint64)
+        places = np.minimum(np.searchsorted(self._heads, heads), self._count - 1)
+        same = (table[places] == ids).all(axis=1)
+        return np.where(same, places, -1)
+
+    def _offsets(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        start = 1032 + self._count * 24
+        short = np.frombuffer(self._index, ">u4", self._count, start)[places].astype(np.int64)
+        large = np.flatnonzero(short & _LARGE)
+        if len(large):
+            rest = (len(self._index) - start - self._count * 4 - 40) // 8
+            wide = np.frombuffer(self._index, ">u8", rest, start + self._count * 4)
+            short[large] = wide[short[large] & ~_LARGE].astype(np.int64)
+        return short
+
+    def block(self, start: int, size: int) -> memoryview:
+        """Return bytes of the file, fewer at its end."""
+        return memoryview(os.pread(self._file.fileno(), size, start))
 
 
 class BulkReader:
@@ -154,36 +186,54 @@ class BulkReader:
             return bool(fresh)
 
 
+def _runs(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield stretches of sorted offsets that are read from the file at once."""
+    cuts = np.flatnonzero(np.diff(starts) > _GAP) + 1
+    for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), len(starts)], strict=True):
+        while first < last:
+            stop = int(np.searchsorted(starts[:last], starts[first] + _BLOCK, "right"))
+            yield first, stop
+            first = stop
+
+
 def _expanded(
     pack: _Pack,
     starts: npt.NDArray[np.int64],
     positions: list[int],
     found: list[bytes | None],
 ) -> list[int]:
-    """Expand objects of a pack into their places; return the positions of deltas."""
-    view, decompress = pack.view, zlib.decompress
-    deltas = []
-    ends = pack.ends(starts).tolist()
-    for index, start, end in zip(positions, starts.tolist(), ends, strict=True):
-        byte = view[start]
-        if byte >> 4 & 7 in _DELTAS:
-            deltas.append(index)
-            continue
-        size, shift, start = byte & 15, 4, start + 1
-        while byte & 0x80:
-            byte = view[start]
-            size |= (byte & 0x7F) << shift
-            shift, start = shift + 7, start + 1
-        try:
-            data = decompress(view[start:end], 15, min(size, _MOST_OBJECT) or 1)
-        except zlib.error:
-            deltas.append(index)  # libgit2 says what is wrong
-            continue
-        if len(data) != size:
-            deltas.append(index)
-            continue
-        found[index] = data
-    return deltas
+    """Expand objects of a pack into their places; return the positions of the others."""
+    left = []
+    for first, stop in _runs(starts):
+        begin = int(starts[first])
+        block = pack.block(begin, int(starts[stop - 1]) - begin + _TAIL)
+        offsets = (starts[first:stop] - begin).tolist()
+        for index, offset in zip(positions[first:stop], offsets, strict=True):
+            data = _object_at(block, offset)
+            if data is None:
+                left.append(index)
+            else:
+                found[index] = data
+    return left
+
+
+def _object_at(block: memoryview, at: int) -> bytes | None:
+    """Return an object that stands whole in a block; None for deltas and others."""
+    byte = block[at]
+    if byte >> 4 & 7 in _DELTAS:
+        return None
+    size, shift, at = byte & 15, 4, at + 1
+    while byte & 0x80:
+        byte = block[at]
+        size |= (byte & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+    if size > _MOST_OBJECT:
+        return None
+    try:
+        data = zlib.decompress(block[at : at + size + (size >> 6) + 64], 15, size or 1)
+    except zlib.error:
+        return None  # it goes on beyond the block, or libgit2 says what is wrong
+    return data if len(data) == size else None
 
 
 @functools.lru_cache(maxsize=8)
