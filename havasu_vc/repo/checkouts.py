@@ -19,6 +19,7 @@ from havasu_vc.errors import (
     ConcurrentChangeError,
     HavasuError,
     InvalidArgumentError,
+    NotYetSupportedError,
     StateError,
     UncommittedChangesError,
 )
@@ -90,6 +91,10 @@ def workspace_root(repo: OpenRepo) -> Path:
     """Return the folder that the tables of this work tree belong in."""
     work_tree = repo.git.work_tree
     configured = repo.git.config.get("havasu.workspace.path")
+    if configured is not None and "://" in configured:
+        raise NotYetSupportedError(
+            f"havasu.workspace.path is {configured!r}: tables are put into folders alone so far"
+        )
     if work_tree is None or repo.git.is_kart:
         if configured is None or not os.path.isabs(configured):
             raise StateError(
@@ -335,14 +340,18 @@ class _Following:
             return
         if condition is not Condition.CLEAN:
             found = known if condition is Condition.EDITED else None
+        same = condition is Condition.CLEAN and found is not None and found.tree == folder.internals
+        if same and found is not None and not self.strict and not self.state.refs:
+            # The usual case: nothing is read for a dataset that did not change.
+            self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
+            return
         view = havasu_view(self.repo, folder, "HEAD")
         flavour = flavour_for(view, self.state.flavour)
         refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
         self.notes += notes if self.strict else ()
         if (
-            condition is Condition.CLEAN
+            same
             and found is not None
-            and found.tree == folder.internals
             and found.flavour is flavour
             and (not self.strict or _is_whole(location, found))
             and {name: ref.tree for name, ref in refs.items()}
