@@ -6,6 +6,7 @@ row; the others keep their values.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -21,7 +22,9 @@ from havasu_vc.datasets.editing import collect_changes, edit_of, evolved, rows_w
 from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -32,16 +35,18 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.exchange.importing import write_table
+from havasu_vc.formats.kart.columns import schema_of_columns
 from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
 from havasu_vc.formats.patch_values import PatchBatch, patch_batches
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.names import check_dataset_path
+from havasu_vc.model.names import check_dataset_path, unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import aligned, sorted_changes
+from havasu_vc.repo.imports import holds_kart, sink_of
 from havasu_vc.repo.metadata import check_shapes, meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
@@ -159,7 +164,7 @@ def _check_meta(part: DatasetPatch, view: AnyDataset) -> None:
             )
 
 
-def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -> TreeEdit:
+def _created(part: DatasetPatch, repo: OpenRepo, storage: Storage, engine: Engine) -> TreeEdit:
     """Return the edit that makes a dataset which a patch brings whole."""
     meta = {change.name: change.new for change in part.meta}
     columns = meta.pop("schema.json", None)
@@ -168,6 +173,8 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -
             f"there is no dataset {part.path!r}",
             hints=("`havasu-vc data ls` lists the datasets",),
         )
+    if holds_kart(repo):
+        return _created_kart(part, meta, schema_of_columns(columns), storage)
     schema = schema_of(columns)
     check_shapes(schema)
     folder = MemoryFolder()
@@ -182,6 +189,22 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Any, engine: Engine) -
     size = sum(batch.nbytes for batch in batches)
     tasks = [task_of(given, batch) for batch in batches]
     return new.edit(write_table(tasks, new, storage, engine, input_bytes=size))
+
+
+def _created_kart(
+    part: DatasetPatch, meta: dict[str, Any], schema: Schema, storage: Storage
+) -> TreeEdit:
+    """Return the edit that makes a Kart dataset which a patch brings whole."""
+    documents = {
+        f"meta/{name}": value.encode() if isinstance(value, str) else json.dumps(value).encode()
+        for name, value in meta.items()
+        if value is not None and (unsafe_reason(name) is None)
+    }
+    new = NewKartDataset(part.path, schema, sink_of(storage), meta=documents)
+    new.write(
+        conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
+    )
+    return new.finish()
 
 
 def _edited(part: DatasetPatch, view: AnyDataset, engine: Engine) -> TreeEdit:

@@ -20,7 +20,13 @@ from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.kart.columns import kart_schema
 from havasu_vc.formats.kart.features import FeatureEncoder
 from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
-from havasu_vc.formats.kart.paths import PathStructure, parse_keys, path_structure_of
+from havasu_vc.formats.kart.paths import (
+    LEGACY,
+    PathStructure,
+    format_path_structure,
+    parse_keys,
+    path_structure_of,
+)
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import TABLE_MARKER
@@ -88,6 +94,8 @@ class NewKartDataset:
         blobs: dict[str, Change] = dict(self._meta)
         for name, data in layout_documents(self.schema, self._structure).items():
             blobs.setdefault(name, data)
+        if self._structure not in (None, LEGACY):
+            blobs["meta/path-structure.json"] = format_path_structure(self._structure)
         try:
             tree = self._features.write(self._sink, "")
         except ValueError as error:

@@ -32,8 +32,6 @@ from havasu_vc.formats.kart.columns import (
 from havasu_vc.formats.kart.features import FeatureEncoder, RawRows, decode_raw
 from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.formats.kart.paths import (
-    GENERAL,
-    INT,
     KeyColumns,
     PathStructure,
     format_path_structure,
@@ -295,14 +293,13 @@ class _Side:
 def layout_documents(schema: Schema, structure: PathStructure | None) -> dict[str, bytes | None]:
     """Return the documents that a dataset has because of its schema.
 
-    `structure` is the path structure that is there, which stays while it fits the key.
+    `structure` is the path structure that is there, which stays; a new dataset has none.
     """
     legend = format_legend(legend_of(schema))
     documents: dict[str, bytes | None] = {
         "meta/schema.json": format_columns(columns_of_schema(schema)),
         f"meta/legend/{legend_name(legend)}": legend,
     }
-    wanted = path_structure_of(schema)
-    if structure is None or {structure.scheme, wanted.scheme} == {INT.scheme, GENERAL.scheme}:
-        documents["meta/path-structure.json"] = format_path_structure(wanted)
+    if structure is None:
+        documents["meta/path-structure.json"] = format_path_structure(path_structure_of(schema))
     return documents
