@@ -163,8 +163,23 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name_of)
-def test_page_can_be_followed(page: Path, reader: Reader) -> None:
+def uses_spark(page: Path) -> bool:
+    return any("havasu_vc.spark" in b.text for b in runnable(page) if b.language == "python")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        # What such a page starts is the one session of the tests, which others go on using.
+        pytest.param(page, marks=[pytest.mark.spark] if uses_spark(page) else [])
+        for page in PAGES
+        if runnable(page)
+    ],
+    ids=name_of,
+)
+def test_page_can_be_followed(page: Path, reader: Reader, request: pytest.FixtureRequest) -> None:
+    if uses_spark(page):
+        request.getfixturevalue("spark")
     for block in runnable(page):
         reader.follow(block, page)
 

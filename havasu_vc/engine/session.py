@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import signal
+import site
 import sys
 import tempfile
 import threading
@@ -26,7 +27,14 @@ from havasu_vc.errors import EngineError, MissingProgramError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["is_local_master", "require_spark", "ship_package", "start_session", "zipped_package"]
+__all__ = [
+    "ensure_package",
+    "is_local_master",
+    "require_spark",
+    "ship_package",
+    "start_session",
+    "zipped_package",
+]
 
 _PACKAGE = Path(__file__).parents[1]
 _SETTINGS = {
@@ -141,6 +149,17 @@ def _this_python(master: str) -> Iterator[None]:
             os.environ.pop("PYSPARK_PYTHON", None)
         else:
             os.environ["PYSPARK_PYTHON"] = before
+
+
+def ensure_package(session: "SparkSession") -> None:
+    """Let the session's workers find this package: send it, unless they run where it is installed.
+
+    What is sent is a zip file, which costs each task some milliseconds.
+    """
+    master = session.sparkContext.master
+    installed = any(_PACKAGE.parent == Path(folder) for folder in site.getsitepackages())
+    if not (installed and master is not None and is_local_master(master)):
+        ship_package(session)
 
 
 _shipped: dict[str, Path] = {}

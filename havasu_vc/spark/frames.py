@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from havasu_vc.engine.session import ship_package
+from havasu_vc.engine.session import ensure_package
 
 __all__ = ["frame_of"]
 
@@ -33,7 +33,7 @@ def frame_of(
     """Return a frame of the rows that `rows_of` gives for each item; both must pickle."""
     if not items:
         return spark.createDataFrame([], shown)
-    ship_package(spark)
+    ensure_package(spark)
     context = spark.sparkContext
     given = context.broadcast([pickle.dumps(item) for item in items])
     parts = min(len(items), _PARTITIONS_PER_CORE * max(context.defaultParallelism, 1))

@@ -23,7 +23,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_type
 
-from havasu_vc.engine.session import is_local_master, ship_package
+from havasu_vc.engine.session import ensure_package
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute, function_named
 from havasu_vc.geo.functions.arguments import constant_bytes, repeated
@@ -50,8 +50,8 @@ def register(
     wanted = list(FUNCTIONS.values()) if names is None else [function_named(n) for n in names]
     there = set() if replace else _present(spark)
     chosen = [one for one in wanted if one.name.lower() not in there]
-    if chosen and not is_local_master(spark.sparkContext.master or ""):
-        ship_package(spark)
+    if chosen:
+        ensure_package(spark)
     for one in chosen:
         spark.udf.register(one.name, _udf(one.name, lenient))
     return tuple(one.name for one in chosen)

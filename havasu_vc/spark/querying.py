@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -26,6 +27,7 @@ from havasu_vc.spark.session import CATALOG, session
 from havasu_vc.workspace.state import read_state
 
 __all__ = [
+    "Frame",
     "Query",
     "arrow_schema_of",
     "open_query",
@@ -34,6 +36,9 @@ __all__ = [
     "run_statement",
     "split_statements",
 ]
+
+Frame: TypeAlias = DataFrame
+"""The rows of a statement."""
 
 _PIECES = re.compile(
     r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` |

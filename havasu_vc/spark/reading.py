@@ -20,6 +20,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -33,7 +34,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
 from havasu_vc.spark.rows import shown_rows
-from havasu_vc.spark.spatial import exact_filter, spatial_tests
+from havasu_vc.spark.spatial import blocks_that_match, exact_filter, spatial_tests
 
 __all__ = ["read", "register", "view_name"]
 
@@ -86,7 +87,10 @@ def read_view(
     by_id = {view.schema.by_name[name].id: value for name, value in ranges.items()}
     needed = _needed(view, names, ranges, tests, where)
     if isinstance(view, HavasuDataset):
-        frame = _union(spark, view, live_files(view, ranges=by_id, tests=tests), needed)
+        files = live_files(view, ranges=by_id, tests=tests)
+        clustered = view.layout.clustered
+        blocks = [test for test in tests if test.column == clustered]
+        frame = _union(spark, view, files, needed, blocks)
     else:
         frame = _scanned(spark, view, needed)
     for name, each in ranges.items():
@@ -163,14 +167,22 @@ def _needed(
 
 
 def _union(
-    spark: SparkSession, view: HavasuDataset, files: Sequence[LiveFile], schema: Schema
+    spark: SparkSession,
+    view: HavasuDataset,
+    files: Sequence[LiveFile],
+    schema: Schema,
+    blocks: Sequence[SpatialTest],
 ) -> DataFrame:
     shown = spark_schema(schema)
-    parts = [
-        _scan(spark, columns, [files[number] for number in numbers], schema, deletes=deletes)
+    scans = [
+        (
+            columns,
+            _scan(spark, columns, [files[n] for n in numbers], deletes=deletes, blocks=blocks),
+        )
         for columns, numbers in grouped(_file_columns(view, each, schema) for each in files)
         for deletes, numbers in _apart(files, numbers)
     ]
+    parts = [scan.select(*columns.columns(schema.fields)) for columns, scan in scans]
     if not parts:
         return spark.createDataFrame([], shown)
     return reduce(DataFrame.union, parts)
@@ -217,19 +229,24 @@ def _scan(
     spark: SparkSession,
     columns: FileColumns,
     files: Sequence[LiveFile],
-    schema: Schema,
     *,
     deletes: bool,
+    blocks: Sequence[SpatialTest],
 ) -> DataFrame:
-    frame = _parquet(spark, columns.read_schema, [file.path for file in files])
+    """Return the live rows of files, in their own columns."""
+    wanted = columns.read_schema
+    for name in sorted({name for test in blocks for name in block_names(test.column)}):
+        wanted = wanted.add(name, "double")
+    frame = _parquet(spark, wanted, [file.path for file in files])
+    for test in blocks:
+        frame = blocks_that_match(frame, test)
     if not deletes:
-        return frame.select(*columns.columns(schema.fields))
+        return frame
     meta = frame.metadataColumn("_metadata")
     place = F.shiftleft(meta.getField("file_size") % _SIZES, _POSITION_BITS)
     key = place.bitwiseOR(meta.getField("row_index"))
     name = "_havasu_place"
-    live = frame.withColumn(name, key).join(_deleted(spark, files, name), name, "left_anti")
-    return live.select(*columns.columns(schema.fields))
+    return frame.withColumn(name, key).join(_deleted(spark, files, name), name, "left_anti")
 
 
 def _deleted(spark: SparkSession, files: Sequence[LiveFile], name: str) -> DataFrame:

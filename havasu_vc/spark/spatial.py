@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.live import SpatialTest
-from havasu_vc.engine.session import ship_package
+from havasu_vc.engine.session import ensure_package
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.matching import matching_rows
 from havasu_vc.geo.predicates import SpatialPredicate, Window
@@ -21,7 +23,7 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field
 
-__all__ = ["exact_filter", "parse_window", "spatial_tests"]
+__all__ = ["blocks_that_match", "exact_filter", "parse_window", "spatial_tests"]
 
 
 def spatial_tests(
@@ -76,10 +78,31 @@ def _no_window(value: Any) -> InvalidArgumentError:
     )
 
 
+def blocks_that_match(frame: DataFrame, test: SpatialTest) -> DataFrame:
+    """Return the rows of blocks that can hold a match, and those of files that have no blocks.
+
+    The condition is one that Spark pushes down to row groups and pages.
+    """
+    bounds = test.window.bounds
+    if bounds is None:
+        return frame
+    sides = [F.col(name) for name in block_names(test.column)]
+    west, south, east, north = sides
+    if test.predicate is SpatialPredicate.CONTAINS:
+        meets = [west <= bounds.xmin, south <= bounds.ymin]
+        meets += [east >= bounds.xmax, north >= bounds.ymax]
+    else:
+        meets = [west <= bounds.xmax, south <= bounds.ymax]
+        meets += [east >= bounds.xmin, north >= bounds.ymin]
+    for side, meet in zip(sides, meets, strict=True):
+        frame = frame.where(side.isNull() | meet)
+    return frame
+
+
 def exact_filter(frame: DataFrame, column: Field, test: SpatialTest) -> DataFrame:
     """Return the rows of a frame that match a test."""
     assert column.geometry is not None
-    ship_package(frame.sparkSession)
+    ensure_package(frame.sparkSession)
     matches = _matcher(column.geometry.encoding, test.predicate, test.window)
     quoted = "`" + column.name.replace("`", "``") + "`"
     try:

@@ -20,7 +20,7 @@ from havasu_vc.cli.query_output import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from havasu_vc.spark.querying import Frame
 
 __all__ = ["command"]
 
@@ -91,7 +91,7 @@ def _text(query: str | None, script: Path | None) -> str:
         raise click.UsageError(f"{script} cannot be read: {reason}") from error
 
 
-def _write(frame: DataFrame, form: str, output: Path | None, most: int) -> bool:
+def _write(frame: Frame, form: str, output: Path | None, most: int) -> bool:
     """Write the rows of a frame; return whether some were left out."""
     from havasu_vc.spark.querying import arrow_schema_of, rows_of
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from havasu_vc.datasets.folder import Folder
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import Layout, clustered_column
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,
     SortOrder,
     format_partition,
     format_sort_order,
+    parse_sort_order,
 )
 from havasu_vc.formats.havasu.schema import format_schema
 from havasu_vc.model.schema import Schema
@@ -37,7 +38,9 @@ def layout_of(schema: Schema, documents: Mapping[str, bytes]) -> Layout:
     of_schema, of_partition, of_order = (
         document_hash(documents[f"meta/{name}.json"]) for name in _LAYOUT
     )
-    return Layout(schema, of_schema, of_partition, of_order)
+    name = "meta/sort-order.json"
+    order = parse_sort_order(documents[name], name)
+    return Layout(schema, of_schema, of_partition, of_order, clustered_column(schema, order))
 
 
 def past_documents(

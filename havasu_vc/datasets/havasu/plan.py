@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from havasu_vc.formats.havasu.layout import SortOrder
 from havasu_vc.model.schema import Schema
 
-__all__ = ["TARGET_BYTES", "Layout"]
+__all__ = ["TARGET_BYTES", "Layout", "clustered_column"]
 
 TARGET_BYTES = 128 * 1024 * 1024
 
@@ -23,5 +24,14 @@ class Layout:
     """The partition spec's."""
     sort_hash: str
     """The sort order's."""
+    clustered: int | None = None
+    """The geometry column along whose curve rows lie, if along any."""
     target_bytes: int = TARGET_BYTES
     """Files are closed at about this size."""
+
+
+def clustered_column(schema: Schema, order: SortOrder) -> int | None:
+    """Return the geometry column along whose Hilbert curve rows lie, if along any."""
+    wanted = [field.source_id for field in order.fields if field.transform == "hilbert"]
+    found = [field.id for field in schema.geometries if field.id in wanted]
+    return found[0] if found else None

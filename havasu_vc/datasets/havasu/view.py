@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import Folder, check_guard
-from havasu_vc.datasets.havasu import diff as diffing
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import Layout, clustered_column
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
@@ -31,11 +31,13 @@ from havasu_vc.formats.havasu.layout import (
 from havasu_vc.formats.havasu.properties import Properties, parse_properties
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.havasu.snapshot import Guard, Snapshot, parse_snapshot
-from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task
+
+if TYPE_CHECKING:
+    from havasu_vc.model.changes import ChangeBatch
 
 __all__ = ["FOLDER", "HavasuDataset", "Storage"]
 
@@ -149,7 +151,8 @@ class HavasuDataset:
             document_hash(self._document(f"meta/{name}.json"))
             for name in ("schema", "partition", "sort-order")
         )
-        return Layout(self.schema, schema, partition, order)
+        clustered = clustered_column(self.schema, self.order)
+        return Layout(self.schema, schema, partition, order, clustered)
 
     def past_schema(self, name: str) -> Schema:
         """Return the schema that some file was written with."""
@@ -215,11 +218,28 @@ class HavasuDataset:
             raise NotYetSupportedError(
                 f"{self.path} has a file that is not in the repository: {entry.location}"
             )
+        self.storage.bring([(entry.file, entry.size)])
         path = self.storage.path(entry.file)
         size = path.stat().st_size
         if size != entry.size:
             raise CorruptDataFileError(entry.file, f"it has {size} bytes instead of {entry.size}")
         return str(path)
+
+    def bring(self, entries: Iterable[Entry], *, deletes: bool = True) -> None:
+        """Have files fetched that work is about to read, all at once, and what deletes from them.
+
+        Does nothing where every file is here.
+        """
+        if self.storage.fetcher is None:
+            return
+        wanted = list(entries)
+        if deletes:
+            wanted += [each for entry in wanted for each in self.deletes.get(entry.file, ())]
+        self.storage.bring((entry.file, entry.size) for entry in wanted if entry.location is None)
+
+    def is_outside(self, entry: Entry, box: tuple[float, float, float, float]) -> bool:
+        """Whether no geometry of a data file can lie in a box."""
+        return _outside(entry, box, self.schema)
 
     def delete_paths(self, entry: Entry) -> tuple[str, ...]:
         """Return the paths of the delete files that delete from a data file."""
@@ -243,14 +263,14 @@ class HavasuDataset:
         """Return tasks that yield the live rows, in file order."""
         where = where or Predicate()
         if where.keys is not None:
-            return diffing.plan_rows(self, where.keys, columns)
+            from havasu_vc.datasets.havasu.diff import plan_rows
+
+            return plan_rows(self, where.keys, columns)
         schema = self.schema if columns is None else self.schema.select(tuple(columns))
-        tasks: list[Task] = []
-        for entry in self.data_entries:
-            if where.box is not None and _outside(entry, where.box, self.schema):
-                continue
-            tasks.extend(self.scan_file(entry, schema))
-        return tasks
+        box = where.box
+        chosen = [e for e in self.data_entries if box is None or not self.is_outside(e, box)]
+        self.bring(chosen)
+        return [task for entry in chosen for task in self.scan_file(entry, schema)]
 
     def scan_file(self, entry: Entry, schema: Schema) -> Iterator[Task]:
         """Yield tasks that yield the live rows of one data file, in file order."""
@@ -264,7 +284,9 @@ class HavasuDataset:
         """Return tasks that yield, in key order, the changes from this view to `new`."""
         if not isinstance(new, HavasuDataset):
             raise TypeError("datasets of two kinds are compared by history")
-        return diffing.plan_diff(self, new).tasks()
+        from havasu_vc.datasets.havasu.diff import plan_diff
+
+        return plan_diff(self, new).tasks()
 
     def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
         """Return the edit that makes the changes, after checking each `old` row."""

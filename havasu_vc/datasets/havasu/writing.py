@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
+from havasu_vc.datasets.havasu.blocks import block_columns, block_fields
 from havasu_vc.datasets.havasu.grouping import cut_row_groups
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
@@ -142,6 +143,7 @@ class _FileWriter:
         self._pool = pool
         self._copy = copy
         self._physical = arrow_schema(layout.schema, physical=True)
+        self._blocks: int | None = None
         self._temporary = store.temporary()
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -160,11 +162,10 @@ class _FileWriter:
         try:
             if self._writer is None:
                 self._sink = pa.OSFile(str(self._temporary), "wb")
-                self._writer = _parquet_writer(self._sink, self._physical, group, self._copy)
-            self._writer.write_batch(
-                pa.RecordBatch.from_arrays(group.columns, schema=self._physical),
-                row_group_size=GROUP_ROWS,
-            )
+                self._lay_out(group)
+                sample = self._stored(group)
+                self._writer = _parquet_writer(self._sink, self._physical, sample, self._copy)
+            self._writer.write_batch(self._stored(group), row_group_size=GROUP_ROWS)
         except OSError as error:
             raise StorageError(
                 f"a data file cannot be written: {error.strerror or error}"
@@ -172,6 +173,19 @@ class _FileWriter:
         # Keeps at most a few row groups waiting for their hashes.
         for waiting in self._hashing[-3:-2]:
             waiting.result()
+
+    def _lay_out(self, first: pa.RecordBatch) -> None:
+        """Choose the file's columns: bounds of blocks too, where they tell anything apart."""
+        if self._layout.clustered is not None and first.num_rows == GROUP_ROWS:
+            self._blocks = self._layout.clustered
+            for field in block_fields(self._blocks):
+                self._physical = self._physical.append(field)
+
+    def _stored(self, group: pa.RecordBatch) -> pa.RecordBatch:
+        columns = list(group.columns)
+        if self._blocks is not None:
+            columns += block_columns(group, self._layout.schema, self._blocks)
+        return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
     def finish(self, keys: Path | None, origin: Origin) -> WrittenFile:
         """Close the file, put it in the store and return what is known of it."""
