@@ -67,6 +67,7 @@ FACADES = frozenset({"__init__", "__main__", "cli", "repo"})
 # Other modules that import one of ours late, each with its reason.
 LATE: dict[str, str] = {
     "datasets/havasu/view.py": "most commands only read, and what writes files is much",
+    "workspace/snapshots.py": "most checkouts write no delete file, and that needs Parquet",
     "history/diff.py": "datasets of other kinds bring formats that most repositories lack",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
     "store/objects.py": "most runs write no pack, and packs need numpy",

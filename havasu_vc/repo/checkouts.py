@@ -35,7 +35,6 @@ from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of, is_newest
 from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
-from havasu_vc.workspace.relocating import relocate_table
 from havasu_vc.workspace.removal import remove_leftovers, remove_table
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import (
@@ -194,6 +193,8 @@ def relocate(repo: OpenRepo) -> CheckoutResult:
 
 def _relocated(location: Path, table: TableState) -> TableState:
     """Return what is known of a table once it is at home at a place."""
+    from havasu_vc.workspace.relocating import relocate_table
+
     clean = is_newest(location, table.version)
     moved = relocate_table(location)
     places = {file: data_path(moved.table.location, file) for file in table.files}

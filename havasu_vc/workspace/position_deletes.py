@@ -8,7 +8,7 @@ long as all that they were made of stays: so a checkout writes what changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,31 +16,13 @@ import numpy as np
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.tables.partitions import partition_key
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.workspace.state import DeleteBatch
 
-__all__ = ["delete_sources", "reusable", "write_batch"]
-
-
-def delete_sources(view: HavasuDataset) -> tuple[Entry, ...]:
-    """Return the live delete files of a dataset."""
-    found = [entry for entry in view.entries.values() if entry.content is Content.DELETES]
-    return tuple(sorted(found, key=lambda entry: entry.file))
-
-
-def reusable(
-    batches: Iterable[DeleteBatch], sources: Container[str], live: Container[str]
-) -> tuple[DeleteBatch, ...]:
-    """Return the batches that are live as they are and made of nothing that went."""
-    return tuple(
-        batch
-        for batch in batches
-        if all(source in sources for source in batch.sources)
-        and all(path in live and Path(path).is_file() for path in batch.files)
-    )
+__all__ = ["write_batch"]
 
 
 def write_batch(

@@ -26,9 +26,9 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
+from havasu_vc.workspace.delete_batches import delete_sources, reusable
 from havasu_vc.workspace.layouts import Numbered
 from havasu_vc.workspace.manifests import ManifestPlan, Read, plan_manifests
-from havasu_vc.workspace.position_deletes import delete_sources, reusable, write_batch
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE
 from havasu_vc.workspace.state import DeleteBatch
 
@@ -135,6 +135,8 @@ class SnapshotParts:
         remaining = [entry for file, entry in sources.items() if file not in done]
         if not remaining:
             return kept, (), []
+        from havasu_vc.workspace.position_deletes import write_batch
+
         folder = self.table.location / "data"
         batch, files = write_batch(view, remaining, folder, self.describe)
         return kept, (batch,), files
