@@ -1,16 +1,21 @@
-"""Any of the kinds of dataset, for code that serves them all and is told which one it has."""
+"""Any of the kinds of dataset, for code that serves them all and is told which one it has.
+
+Kart's kind is named for the type checker only: whoever meets one imports it.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import NotYetSupportedError
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.kart.view import KartDataset
 
 __all__ = ["AnyDataset", "as_havasu"]
 
-AnyDataset: TypeAlias = HavasuDataset | KartDataset
+AnyDataset: TypeAlias = Union[HavasuDataset, "KartDataset"]
 """A dataset of some kind."""
 
 

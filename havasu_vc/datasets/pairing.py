@@ -74,8 +74,8 @@ def _pair_by_key(
     left, right = partner[paired], paired
     aligned = len(left) == old.num_rows and bool((left == np.arange(len(left))).all())
     same = equal_rows(
-        old if aligned else old.take(pa.array(left)),
-        new if len(right) == new.num_rows else new.take(pa.array(right)),
+        old if aligned else old.take(arrow_array(left)),
+        new if len(right) == new.num_rows else new.take(arrow_array(right)),
         old_schema,
         new_schema,
     )
@@ -107,7 +107,7 @@ def key_codes(
         codes += encoded.indices.to_numpy()
         # Codes stay small however many columns there are.
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    return pa.array(codes[: old.num_rows]), pa.array(codes[old.num_rows :])
+    return arrow_array(codes[: old.num_rows]), arrow_array(codes[old.num_rows :])
 
 
 def _key_order(
@@ -139,7 +139,10 @@ def _pair_by_row(
     partner = nth_equal(before, after)
     paired = np.flatnonzero(partner >= 0)
     same = equal_rows(
-        old.take(pa.array(partner[paired])), new.take(pa.array(paired)), old_schema, new_schema
+        old.take(arrow_array(partner[paired])),
+        new.take(arrow_array(paired)),
+        old_schema,
+        new_schema,
     )
     matched_old = partner[paired[same]]
     matched_new = paired[same]
@@ -194,4 +197,5 @@ def _side(rows: pa.RecordBatch, indices: Indices) -> pa.StructArray:
         return struct_of(rows.take(arrow_array(indices)))
     if absent.all():
         return pa.nulls(len(indices), pa.struct(list(rows.schema)))
-    return struct_of(rows.take(pa.array(indices, mask=absent)), mask=pa.array(absent))
+    taken = rows.take(arrow_array(indices, absent=absent))
+    return struct_of(taken, mask=arrow_array(absent))

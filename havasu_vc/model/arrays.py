@@ -16,14 +16,20 @@ import pyarrow as pa
 __all__ = ["arrow_array"]
 
 
-def arrow_array(values: npt.NDArray[Any]) -> pa.Array:
-    """Return numbers or truth values as an array without nulls.
+def arrow_array(
+    values: npt.NDArray[Any], *, absent: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Return numbers or truth values as an array, with nulls where they are absent.
 
-    >>> arrow_array(np.array([2, 1])).to_pylist()
-    [2, 1]
+    >>> arrow_array(np.array([2, 1]), absent=np.array([True, False])).to_pylist()
+    [None, 1]
     """
+    valid = None if absent is None else _bits(~absent)
     if values.dtype == np.bool_:
-        bits = np.packbits(values, bitorder="little")
-        return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+        return pa.Array.from_buffers(pa.bool_(), len(values), [valid, _bits(values)])
     data = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, data])
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
+
+
+def _bits(values: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(values, bitorder="little"))

@@ -1,5 +1,6 @@
 """The group of commands: what it imports, where options may stand, how it ends."""
 
+import json
 import os
 import signal
 import subprocess
@@ -180,3 +181,29 @@ def test_ctrl_c_is_one_line(repo: Path) -> None:
     assert output == ""
     assert errors.splitlines()[0] == "Interrupted"
     assert "Traceback" not in errors
+
+
+def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
+    """Loading is what small diffs spend their time with."""
+    code = (
+        "import sys; from havasu_vc.cli.main import cli, run; "
+        "code = run(cli, sys.argv[1:]); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    arguments = ("-C", repo, "diff", "HEAD^...HEAD", "-o", "json")
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert json.loads(done.stdout)
+    needless = {
+        "concurrent.futures",
+        "havasu_vc.datasets.havasu.edit",
+        "havasu_vc.datasets.kart.view",
+        "havasu_vc.model.conflicts",
+        "havasu_vc.repo.results",
+        "havasu_vc.workspace.state",
+        "numpy.ma",
+        "pandas",
+        "pyarrow.dataset",
+        "shapely",
+    }
+    assert needless & set(done.stderr.split()) == set()

@@ -21,6 +21,11 @@ def test_is_what_pyarrow_makes(dtype: type, count: int) -> None:
 
     made.validate(full=True)
     assert made.equals(pa.array(values))
+    odd = np.arange(count) % 2 == 1
+    nullable = arrow_array(values, absent=odd)
+    nullable.validate(full=True)
+    assert nullable.null_count == count // 2
+    assert nullable.equals(pa.array(values, mask=odd))
 
 
 @given(st.lists(st.booleans(), max_size=70))

@@ -8,7 +8,6 @@ that nobody above has to think of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -140,6 +139,8 @@ def read_rows(
     if count <= 1:
         pieces = read(chosen)
     else:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(count) as pool:
             shares = pool.map(read, np.array_split(chosen, count))
             pieces = [piece for share in shares for piece in share]
