@@ -116,10 +116,11 @@ def read_table_edits(
     location = state.location(table.path)
     base = base_view(repo, table)
     condition, known = condition_of(location, table)
-    check_linked(location, table.files, base.entries)
     if condition is Condition.CLEAN and known is not None and known.tree == table.tree:
+        check_linked(location, table, repo.storage.files)
         return None
     found = open_checked_out(location, table, base.properties.table_uuid)
+    check_linked(location, table, repo.storage.files)
     if storage is not None:
         base = replace(base, storage=storage)
     with repo.settings.open_engine(0) as engine:

@@ -8,7 +8,6 @@ table stays there until its owner decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from havasu_vc.errors import (
@@ -19,9 +18,10 @@ from havasu_vc.errors import (
     StateError,
     UnsupportedVersionError,
 )
+from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.table import Table, read_table
 from havasu_vc.workspace.foreign import hash_file
-from havasu_vc.workspace.state import FileIdentity, TableState, identify
+from havasu_vc.workspace.state import TableState, identify
 
 __all__ = ["check_linked", "open_checked_out"]
 
@@ -80,22 +80,21 @@ def type_of(error: HavasuError) -> type[HavasuError]:
     return type(error) if isinstance(error, UnsupportedVersionError) else CorruptionError
 
 
-def check_linked(location: Path, files: Mapping[str, FileIdentity], live: Iterable[str]) -> None:
-    """Raise when a data file that is linked into a table was written into since.
+def check_linked(location: Path, known: TableState, store: DataFileStore) -> None:
+    """Raise when a data file that is linked into a table is gone, or was written into since.
 
-    `live` are the files that matter. One that only looks different (it was copied, or
-    touched) is read once more to be sure.
+    One that only looks different (it was copied, or touched) is read once more to be sure.
     """
-    for file in live:
-        known = files.get(file)
+    for file, was in known.files.items():
         path = location / "data" / f"{file}.parquet"
-        if known is None:
-            continue
         try:
             found = identify(path)
         except FileNotFoundError:
-            continue  # whoever needs it says that it is missing
-        if found == known or (found.size == known.size and hash_file(path)[0] == file):
+            raise CorruptionError(
+                f"{known.path}: its table lacks {path}",
+                hints=(f"`cp {store.location(file)} {path}` puts it back; edits stay as they are",),
+            ) from None
+        if found == was or (found.size == was.size and hash_file(path)[0] == file):
             continue
         raise CorruptDataFileError(
             file,

@@ -71,6 +71,11 @@ def break_new_data(table: Path) -> None:
     path.write_bytes(b"PAR1" + bytes(100))
 
 
+def lose_linked_data(table: Path) -> None:
+    (path,) = (p for p in table.glob("data/*.parquet") if not p.name.startswith("00000"))
+    path.unlink()
+
+
 def put_another_in_its_place(table: Path) -> None:
     edited_metadata(table, **{"table-uuid": "11111111-2222-3333-4444-555555555555"})
 
@@ -109,6 +114,7 @@ CASES: dict[str, tuple[Damage, type[HavasuError], str]] = {
     "broken metadata": (break_metadata, CorruptionError, "points:"),
     "no manifest list": (lose_manifest_list, CorruptionError, "is missing"),
     "no data file": (lose_new_data, CorruptionError, "is missing, and the table needs it"),
+    "no linked file": (lose_linked_data, CorruptionError, "points: its table lacks"),
     "broken data file": (break_new_data, CorruptionError, ".parquet"),
     "another table": (put_another_in_its_place, StateError, "is another one"),
     "version 3": (upgrade, UnsupportedVersionError, "Iceberg 3"),
@@ -179,3 +185,25 @@ def test_damage_of_one_table_hides_no_other(repo: Repo, tmp_path: Path) -> None:
     with refuses(repo, CorruptionError):
         repo.workspace.commit(message="All")
     assert list(repo.workspace.commit(["more"], message="One").changes) == ["more"]
+
+
+def test_a_linked_file_that_was_lost_comes_back_with_the_edits(repo: Repo) -> None:
+    lose_linked_data(place(repo))
+    with pytest.raises(CorruptionError) as caught:
+        repo.workspace.commit(message="Edit")
+    _, source, target = caught.value.hints[0].partition("`")[2].partition("`")[0].split()
+    shutil.copy(source, target)
+
+    assert repo.workspace.commit(message="Edit").changes["points"].inserts == 1
+
+
+def test_a_clean_table_that_lost_a_file_is_told_of(repo: Repo) -> None:
+    repo.workspace.commit(message="Edit")
+    for path in place(repo).glob("data/*.parquet"):
+        path.unlink()
+
+    changes = repo.workspace.changes()
+    assert changes is not None and "its table lacks" in changes.problems[0]
+    repo.workspace.check_out()
+    changes = repo.workspace.changes()
+    assert changes is not None and changes.problems == ()
