@@ -16,7 +16,6 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConflictError,
     NoChangesError,
-    NotYetSupportedError,
     UnfinishedMergeError,
 )
 from havasu_vc.model.names import HAVASU_MARKER
@@ -29,7 +28,7 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.stray import sweep
-from havasu_vc.upkeep.repair import has_files_of, repair_dataset
+from havasu_vc.upkeep.repair import repair_dataset
 
 __all__ = ["broken_datasets", "repair"]
 
@@ -82,15 +81,6 @@ def _mended(
         if folder is not None:
             views.append(as_havasu(repo.view(folder, parent)))
     view = as_havasu(repo.view(repo.folders(repo.head())[path], "HEAD"))
-    if views and not any(has_files_of(view, parent) for parent in views):
-        # Files that are sound may still hold rows that the other side deleted.
-        raise NotYetSupportedError(
-            f"{path} at HEAD has to be merged row by row, and HEAD does not tell from which commit",
-            hints=(
-                "`git reset --hard HEAD^`, then `havasu-vc merge`, with `--squash`, or "
-                "`havasu-vc cherry-pick` of that commit",
-            ),
-        )
     with repo.settings.open_engine(0) as engine:
         return repair_dataset(replace(view, storage=transaction.storage), engine, parents=views)
 

@@ -50,6 +50,16 @@ def repair_dataset(
     for parent in parents:
         if has_files_of(view, parent):
             return TreeEdit(view.path, {}, parent.snapshot)
+    if parents:
+        # Files that are sound may still hold rows that the other side deleted.
+        raise NotYetSupportedError(
+            f"{view.path} at {view.revision} has to be merged row by row, and HEAD does not tell "
+            "from which commit",
+            hints=(
+                "`git reset --hard HEAD^`, then `havasu-vc merge`, with `--squash`, or "
+                "`havasu-vc cherry-pick` of that commit",
+            ),
+        )
     if not view.key:
         raise _refusal(view, "it has no key to tell rows apart")
     finding = next(check_contents(view, engine, full=True, summed=False), None)
