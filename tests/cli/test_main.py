@@ -103,7 +103,7 @@ def test_an_unknown_command() -> None:
 
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        "Error: there is no command 'stats'; did you mean status?",
+        "Error: there is no command 'stats'; did you mean status or stash?",
         "Hint: `havasu-vc --help` tells what it takes",
     ]
 
