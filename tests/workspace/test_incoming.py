@@ -7,8 +7,9 @@ import pytest
 import shapely
 
 from havasu_vc.datasets.havasu import edit
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import GeometryError, HavasuError, KeyViolationError, NoChangesError
-from havasu_vc.formats.havasu.entry import Origin
+from havasu_vc.formats.havasu.entry import Entry, Origin
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
@@ -45,6 +46,13 @@ def made(folder: Path, table: pa.Table | None = None, *, keyed: bool = True) -> 
     repo.import_(file, options=BY_ID if keyed else NO_KEY)
     repo.workspace.check_out()
     return repo
+
+
+def entries(repo: Repo) -> tuple[Entry, ...]:
+    """Return the data files of HEAD's `points`."""
+    view = repo.dataset("points")
+    assert isinstance(view, HavasuDataset)
+    return view.data_entries
 
 
 def place(repo: Repo, path: str = "points") -> Path:
@@ -102,7 +110,7 @@ def test_a_rewrite_for_few_rows_commits_these_alone(repo: Repo) -> None:
     by_hand.rewrite(place(repo), edited)
 
     assert commit(repo) == ChangeCounts(0, 1, 0)
-    assert all(e.origin is not Origin.FOREIGN for e in repo.dataset("points").data_entries)
+    assert all(e.origin is not Origin.FOREIGN for e in entries(repo))
 
 
 @pytest.mark.usefixtures("large")
@@ -117,7 +125,7 @@ def test_large_files_come_in_as_they_are(repo: Repo, twice: bool) -> None:
     counts = commit(repo)
 
     assert counts == ChangeCounts(399 if twice else 300, 0, 2)
-    foreign = [e for e in repo.dataset("points").data_entries if e.origin is Origin.FOREIGN]
+    foreign = [e for e in entries(repo) if e.origin is Origin.FOREIGN]
     assert len(foreign) == (2 if twice else 1)
     assert foreign[0].statistics and foreign[0].bounds
     by_hand.delete(place(repo), {0: [10], 1: [300]})
@@ -134,7 +142,7 @@ def test_large_files_take_the_place_of_others(repo: Repo) -> None:
     by_hand.rewrite(place(repo), edited[:90])
 
     assert commit(repo) == ChangeCounts(0, 80, 9)
-    assert [e.origin for e in repo.dataset("points").data_entries] == [Origin.FOREIGN]
+    assert [e.origin for e in entries(repo)] == [Origin.FOREIGN]
 
 
 def test_a_file_whose_rows_are_all_deleted_is_gone(repo: Repo) -> None:
@@ -201,7 +209,7 @@ def test_equal_files_without_a_key_become_two(tmp_path: Path) -> None:
     by_hand.delete(place(repo), {2: [0, 1]})
 
     assert commit(repo) == ChangeCounts(13, 0, 0)
-    assert len(repo.dataset("points").data_entries) == 4
+    assert len(entries(repo)) == 4
 
 
 @pytest.mark.parametrize("as_files", [False, True])
