@@ -13,6 +13,7 @@ import functools
 import mmap
 import os
 import threading
+import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,7 +49,8 @@ class _Pack:
             self._index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if self._index[:8] != _MAGIC:
             raise ValueError(f"{index} is not of version 2")
-        self._file = open(index.with_suffix(".pack"), "rb", buffering=0)
+        self._file = os.open(index.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._file)
         self._fan = np.frombuffer(self._index, ">u4", 256, 8).astype(np.int64)
         self._count = int(self._fan[-1])
         self._heads: npt.NDArray[np.uint64] | None = None
@@ -103,7 +105,7 @@ class _Pack:
 
     def block(self, start: int, size: int) -> memoryview:
         """Return bytes of the file, fewer at its end."""
-        return memoryview(os.pread(self._file.fileno(), size, start))
+        return memoryview(os.pread(self._file, size, start))
 
 
 class BulkReader:

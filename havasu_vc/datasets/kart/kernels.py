@@ -62,27 +62,15 @@ class Files:
 
     def keys(self, form: Form) -> KeyColumns:
         """Return their keys; raises where a path is not that of its key."""
-        try:
-            keys = parse_keys(self.names)
-        except ValueError as error:
-            index = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-            raise CorruptDatasetError(
-                self.place(form, index), "its name is not that of a key"
-            ) from error
-        try:
-            folders, names = form.structure.paths(keys)
-        except (TypeError, ValueError, IndexError) as error:
-            raise CorruptDatasetError(
-                self.place(form, 0), f"its path does not match its key ({error})"
-            ) from error
-        if folders != self.folders or names != self.names:
-            for index, found in enumerate(zip(folders, names, strict=True)):
-                if found != (self.folders[index], self.names[index]):
-                    wanted = b"/".join(found).decode()
-                    raise CorruptDatasetError(
-                        self.place(form, index), f"its path does not match its key, {wanted} would"
-                    )
-        return keys
+        keys = _keys(self.folders, self.names, form)
+        if keys is not None:
+            return keys
+        for index, (folder, name) in enumerate(zip(self.folders, self.names, strict=True)):
+            if _keys([folder], [name], form) is None:
+                raise CorruptDatasetError(self.place(form, index), "its path does not match a key")
+        raise CorruptDatasetError(
+            self.place(form, 0), "its key has more or fewer values than that of others"
+        )
 
     def read(self, form: Form) -> tuple[KeyColumns, RawRows]:
         """Return their keys and what they hold."""
@@ -93,6 +81,16 @@ class Files:
         """Return their rows, in their order."""
         keys, raw = self.read(form)
         return decoder.rows(keys, raw, lambda index: self.place(form, index))
+
+
+def _keys(folders: list[bytes], names: list[bytes], form: Form) -> KeyColumns | None:
+    """Return the keys that paths spell; None if one of them spells none."""
+    try:
+        keys = parse_keys(names)
+        found = form.structure.paths(keys)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return keys if found == (folders, names) else None
 
 
 @kernel

@@ -204,7 +204,7 @@ def _column(values: Sequence[Any], field: Field, where: Where) -> pa.Array:
 
 
 def _misfit(value: Any, field: Field, error: Exception) -> str:
-    if field.geometry is not None and isinstance(value, bytes):
+    if field.geometry is not None and isinstance(value, GeometryBytes):
         return f"the geometry {field.name!r} cannot be read: {error}"
     text = repr(value)
     text = text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,29 @@
+"""Kart datasets keep the contract, in every path structure and with or without a commit at hand."""
+
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.formats.kart.paths import GENERAL, INT, LEGACY, PathStructure
+from havasu_vc.testing.dataset_contract import SCHEMA, DatasetContract, TableOf
+from havasu_vc.testing.kart import KartDatasets
+
+
+@pytest.fixture(params=[INT, GENERAL, LEGACY, PathStructure("msgpack/hash", 16, 3, "hex")])
+def structure(request: pytest.FixtureRequest) -> PathStructure:
+    found: PathStructure = request.param
+    return found
+
+
+class TestWithSink(DatasetContract):
+    @pytest.fixture
+    def table(self, tmp_path: Path, structure: PathStructure) -> TableOf:
+        made = KartDatasets(tmp_path)
+        return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows, structure=structure), made.after)
+
+
+class TestWithoutSink(DatasetContract):
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> TableOf:
+        made = KartDatasets(tmp_path, sink=False)
+        return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows), made.after)
