@@ -16,13 +16,14 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConflictError, SchemaViolationError, StateError
+from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.refs import list_branches
 from havasu_vc.tables.table import Table, read_table
 from havasu_vc.workspace.incoming import edit_of
-from havasu_vc.workspace.state import RefState, TableState, read_state
+from havasu_vc.workspace.state import RefState, TableState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _edit(
 
 
 def _table(repo: OpenRepo, table: EditedTable) -> Table:
-    state = read_state(repo.git.git_directory)
+    state = open_state(repo)
     assert state is not None
     return read_table(state.location(table.path), version=table.version)
 

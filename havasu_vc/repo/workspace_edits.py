@@ -33,6 +33,7 @@ from havasu_vc.history.diff import diff_datasets, meta_changes, row_changes
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.following import following
 from havasu_vc.repo.merging import require_calm
@@ -55,7 +56,7 @@ from havasu_vc.workspace.counting import can_count, count_edits
 from havasu_vc.workspace.damage import check_linked, open_checked_out
 from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.incoming import edit_of
-from havasu_vc.workspace.state import TableState, WorkspaceState, read_state
+from havasu_vc.workspace.state import TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits
 
 __all__ = [
@@ -94,7 +95,7 @@ class EditedTable:
 
 def require_workspace(repo: OpenRepo) -> WorkspaceState:
     """Return what is checked out; raise when nothing is."""
-    state = read_state(repo.git.git_directory)
+    state = open_state(repo)
     if state is None:
         raise StateError(
             "there is no workspace, so there are no edits in it",
@@ -165,7 +166,10 @@ def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
 
 def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
     """Return what is edited; None where there is no workspace. No damage stops it."""
-    state = read_state(repo.git.git_directory)
+    try:
+        state = open_state(repo)
+    except StateError as error:
+        return WorkspaceChanges(Path(), {}, ("; ".join((error.message, *error.hints)),))
     if state is None:
         return None
     tables: dict[str, TableChanges] = {}

@@ -61,7 +61,7 @@ class WorkspaceChanges:
 def glance(repo: OpenRepo) -> WorkspaceChanges | None:
     """Return what is edited; None where tables have to be read to know."""
     state = read_state(repo.git.git_directory)
-    if state is None:
+    if state is None or not _at_home(repo, state):
         return None
     found: dict[str, TableChanges] = {}
     for path, known in state.tables.items():
@@ -131,6 +131,13 @@ def remember(
         temporary = place.with_name(f".tmp-{place.name}-{os.getpid()}")
         temporary.write_text(json.dumps(value), encoding="utf-8")
         os.replace(temporary, place)
+
+
+def _at_home(repo: OpenRepo, state: WorkspaceState) -> bool:
+    """Whether the tables are where this work tree has them; it may be a copy of another."""
+    configured = repo.git.config.get("havasu.workspace.path") or "tables"
+    base = os.path.realpath(repo.git.work_tree or "")
+    return os.path.normpath(os.path.join(base, configured)) == os.fspath(state.root)
 
 
 def _linked(location: Path, file: str) -> Path:

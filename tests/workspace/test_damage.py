@@ -207,3 +207,15 @@ def test_a_clean_table_that_lost_a_file_is_told_of(repo: Repo) -> None:
     repo.workspace.check_out()
     changes = repo.workspace.changes()
     assert changes is not None and changes.problems == ()
+
+
+def test_a_copy_of_a_repository_does_not_look_at_the_tables_of_the_first(
+    repo: Repo, tmp_path: Path
+) -> None:
+    copy = Repo.open(shutil.copytree(repo.path, tmp_path / "copy", symlinks=True))
+
+    changes = copy.workspace.changes()
+    assert changes is not None and "--relocate" in changes.problems[0]
+    with pytest.raises(StateError, match="were checked out at"):
+        copy.workspace.commit(message="Edit")
+    assert repo.workspace.commit(message="Edit").changes["points"].inserts == 1
