@@ -7,7 +7,7 @@ differences with `--exit-code` or `-o quiet`, as in git and Kart.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
+from havasu_vc.cli.pages import write_diff_page
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
@@ -38,6 +39,7 @@ FORMATS = (
     "json:extracompact",
     "json-lines",
     "geojson",
+    "html",
     "quiet",
     "feature-count",
 )
@@ -128,12 +130,15 @@ def print_diff(
     options: DiffOptions,
     *,
     commit: CommitInfo | None = None,
+    revisions: tuple[str, Sequence[str]] = ("", ()),
 ) -> int:
-    """Print a diff and return the exit code."""
+    """Print a diff and return the exit code; `revisions` and filters are what it is of."""
     name, style = _writer(options)
     how = _writer_options(options, style, commit)
     seen = _Seen()
     shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
+    if name == "html":
+        return _print_page(shown, options, revisions, seen)
     if options.output is None:
         how = replace(how, color=invocation.colored(sys.stdout, options.color))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
@@ -145,6 +150,18 @@ def print_diff(
             summary = writer_named(name)(shown, out, how)
     differs = summary.has_changes or seen.changes
     return 1 if differs and (options.exit_code or name == "quiet") else 0
+
+
+def _print_page(
+    diffs: Iterable[DatasetDiff],
+    options: DiffOptions,
+    revisions: tuple[str, Sequence[str]],
+    seen: _Seen,
+) -> int:
+    if options.delta_filter is not None or options.crs is not None:
+        raise InvalidArgumentError("a page shows both halves, on a map of the world or its own")
+    differs = write_diff_page(diffs, revisions[0], filters=revisions[1], output=options.output)
+    return 1 if (differs or seen.changes) and options.exit_code else 0
 
 
 def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None) -> WriterOptions:

@@ -22,7 +22,15 @@ from havasu_vc.geo.extent import vertex_numbers, vertex_positions
 from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.layout import Layout, scan
 
-__all__ = ["LINE_PATH", "POINT_PATH", "RING_PATH", "Outlines", "geometry_labels", "outlines"]
+__all__ = [
+    "LINE_PATH",
+    "POINT_PATH",
+    "RING_PATH",
+    "Outlines",
+    "geometry_labels",
+    "outlines",
+    "simplified",
+]
 
 POINT_PATH, LINE_PATH, RING_PATH = 0, 1, 2
 """What a path is."""
@@ -44,6 +52,13 @@ class Outlines:
     y: Floats
     """Of all vertices, one path after another."""
 
+    def within(self, kept: Bools) -> Outlines:
+        """Return the paths with only the vertices that are kept."""
+        owner = np.repeat(np.arange(len(self.counts)), self.counts)[kept]
+        counts = np.bincount(owner, minlength=len(self.counts))
+        full = counts > 0
+        return Outlines(self.rows[full], self.kinds[full], counts[full], self.x[kept], self.y[kept])
+
 
 def outlines(wkb: pa.Array[Any]) -> Outlines:
     """Return the paths of a column of WKB; rows that cannot be read have none."""
@@ -53,16 +68,37 @@ def outlines(wkb: pa.Array[Any]) -> Outlines:
     counts = layout.count[items]
     big = np.repeat(layout.big[items], counts) if layout.big.any() else None
     x, y = (vertex_numbers(layout, positions + offset, big) for offset in (0, 8))
-    there: Bools = np.isfinite(x) & np.isfinite(y)
-    owner = np.repeat(np.arange(len(items)), counts)
-    if not there.all():
-        x, y, owner = x[there], y[there], owner[there]
-        counts = np.bincount(owner, minlength=len(items))
-    kept = np.flatnonzero(counts)
-    kind = layout.kind[items[kept]]
+    kind = layout.kind[items]
     kinds = np.select([kind == 1, kind == 0], [POINT_PATH, RING_PATH], LINE_PATH)
-    rows = layout.column.rows[layout.value[items[kept]]]
-    return Outlines(rows, kinds.astype(np.uint8), counts[kept], x, y)
+    rows = layout.column.rows[layout.value[items]]
+    found = Outlines(rows, kinds.astype(np.uint8), counts, x, y)
+    there: Bools = np.isfinite(x) & np.isfinite(y)
+    return found if there.all() else found.within(there)
+
+
+def simplified(wkb: pa.Array[Any], rows: Ints, vertices: int) -> pa.Array[Any]:
+    """Return a column of WKB with the geometries `rows` cut down to about so many vertices.
+
+    What GEOS cannot read stays as it is.
+    """
+    import shapely
+
+    values = wkb.to_pylist()
+    for row in rows.tolist():
+        shape = shapely.from_wkb(values[row], on_invalid="ignore")
+        if shape is None:
+            continue
+        xmin, ymin, xmax, ymax = shape.bounds
+        tolerance = max(xmax - xmin, ymax - ymin) / 8192
+        while np.isfinite(tolerance) and shapely.get_num_coordinates(shape) > vertices:
+            simple = shape.simplify(tolerance, preserve_topology=False)
+            if simple.is_empty:
+                break
+            shape, tolerance = simple, tolerance * 2
+            if tolerance * 8 > max(xmax - xmin, ymax - ymin):
+                break
+        values[row] = shapely.to_wkb(shape)
+    return pa.array(values, pa.binary())
 
 
 def geometry_labels(wkb: pa.Array[Any]) -> pa.Array[Any]:

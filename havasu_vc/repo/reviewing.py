@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CrsError
@@ -11,25 +11,32 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.distances import Measure, measure_of
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
-from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.reproject import reprojection
+from havasu_vc.review.page import Page
 from havasu_vc.review.report import DatasetFacts, Review
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.writers.protocol import Reproject
 
-__all__ = ["review"]
+__all__ = ["review", "review_diffs"]
 
 MAP_CRS = "OGC:CRS84"
 
 
 def review(
-    repo: OpenRepo, revisions: str, filters: Sequence[str] = (), *, samples: int = 40
+    repo: OpenRepo,
+    revisions: str,
+    filters: Sequence[str] = (),
+    *,
+    samples: int = 40,
+    page: Page | None = None,
 ) -> Review:
-    """Return what happened between two revisions, dataset by dataset."""
+    """Return what happened between two revisions, dataset by dataset; `page` takes in rows."""
     ends = resolve_range(repo.git, revisions)
     notes: list[str] = []
     before, after = repo.folders(ends.old), repo.folders(ends.new)
@@ -40,11 +47,26 @@ def review(
             _facts(repo, before.get(diff.path), ends.old),
             _facts(repo, after.get(diff.path), ends.new),
             _measure,
-            reprojection(MAP_CRS)[1] if diff.header.schema.geometries else None,
+            _to_map(diff),
             samples,
         )
-        found.append(summarise(diff, means))
+        found.append(summarise(diff, means, page and page.dataset(diff, means.reproject)))
     return Review(ends.old.name, ends.new.name, tuple(found), tuple(notes))
+
+
+def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page) -> Review:
+    """Return what some diffs tell by themselves; `page` takes in rows."""
+    found = []
+    for diff in diffs:
+        means = Means(measure=_measure, reproject=_to_map(diff), samples=0)
+        found.append(summarise(diff, means, page.dataset(diff, means.reproject)))
+    return Review(base, head, tuple(found))
+
+
+def _to_map(diff: DatasetDiff) -> Reproject | None:
+    sides = (header for header in (diff.old, diff.new) if header is not None)
+    with_geometries = any(header.schema.geometries for header in sides)
+    return reprojection(MAP_CRS)[1] if with_geometries else None
 
 
 def _measure(field: Field, header: DatasetHeader) -> Measure:

@@ -12,25 +12,26 @@ from typing import Any
 from havasu_vc.geo.sketching import sketch
 from havasu_vc.review.report import Review
 
-__all__ = ["format_json"]
+__all__ = ["format_json", "json_value"]
 
 
 def format_json(review: Review) -> str:
     """Return the document, a newline at its end."""
-    return json.dumps({"havasu.review/v1": _value(review)}, indent=2, allow_nan=False) + "\n"
+    return json.dumps({"havasu.review/v1": json_value(review)}, indent=2, allow_nan=False) + "\n"
 
 
-def _value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Return a part of a review as JSON has it."""
     match value:
         case bytes():
             return sketch(value, digits=9)
         case float():
             return value if abs(value) != float("inf") and value == value else None
         case tuple() | list():
-            return [_value(part) for part in value]
+            return [json_value(part) for part in value]
         case dict():
-            return {str(name): _value(part) for name, part in value.items()}
+            return {str(name): json_value(part) for name, part in value.items()}
         case _ if is_dataclass(value):
-            return {each.name: _value(getattr(value, each.name)) for each in fields(value)}
+            return {each.name: json_value(getattr(value, each.name)) for each in fields(value)}
         case _:
             return value

@@ -9,7 +9,14 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.geo.outlines import LINE_PATH, POINT_PATH, RING_PATH, geometry_labels, outlines
+from havasu_vc.geo.outlines import (
+    LINE_PATH,
+    POINT_PATH,
+    RING_PATH,
+    geometry_labels,
+    outlines,
+    simplified,
+)
 from tests.geo.shapes import Shape, encode, shapes, vertices_of
 
 
@@ -95,3 +102,15 @@ def test_labels(text: str, label: str) -> None:
 def test_nothing() -> None:
     assert len(outlines(wkb()).rows) == 0
     assert geometry_labels(wkb(None)).to_pylist() == [None]
+
+
+def test_large_shapes_are_simplified_and_others_stay() -> None:
+    turns = np.linspace(0, 2 * np.pi, 5000)
+    circle = shapely.to_wkb(shapely.Polygon(np.column_stack([np.cos(turns), np.sin(turns)])))
+    column = pa.array([circle, *wkb("POINT (1 2)").to_pylist()], pa.binary())
+    found = simplified(column, np.array([0]), 1000)
+
+    assert found[1] == column[1]
+    shape = shapely.from_wkb(found[0].as_py())
+    assert 20 < shapely.get_num_coordinates(shape) <= 1000
+    assert shape.area == pytest.approx(np.pi, rel=0.01)

@@ -42,10 +42,15 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
     range_text = "..".join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
-        return print_diff(invocation, repo, diffs, DiffOptions(**options))
+        return print_diff(
+            invocation, repo, diffs, DiffOptions(**options), revisions=(range_text, filters)
+        )
     if not revisions and not filters and options["output_format"] == "text":
         invocation.note(
             "there is no workspace to compare with; `havasu-vc checkout` makes one, "
             "`havasu-vc show` shows the last commit, `havasu-vc diff A...B` compares two"
         )
-    return print_diff(invocation, repo, repo.diff(range_text, filters), DiffOptions(**options))
+    diffs = repo.diff(range_text, filters)
+    return print_diff(
+        invocation, repo, diffs, DiffOptions(**options), revisions=(range_text, filters)
+    )

@@ -23,10 +23,10 @@ __all__ = ["command"]
     "-o",
     "--output-format",
     "output_format",
-    type=click.Choice(("markdown", "json")),
+    type=click.Choice(("markdown", "html", "json")),
     default="markdown",
     show_default=True,
-    help="What to write.",
+    help="What to write; html is one page with a map of all changed rows.",
 )
 @output_option
 @click.option(
@@ -51,15 +51,20 @@ def command(
     The summary comes first: schema and other meta items in words, then for each dataset
     how many rows changed, which columns, where, and what is odd; then rows worth seeing.
     """
-    from havasu_vc.review.json import format_json
-    from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown
-
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
     if not revisions:
         raise click.UsageError("name what to review, such as main...HEAD")
-    review = repo.review("..".join(revisions), filters, samples=samples)
+    range_text = "..".join(revisions)
+    if output_format == "html":
+        from havasu_vc.cli.pages import write_review_page
+
+        return write_review_page(repo, range_text, filters, samples=samples, output=output)
+    from havasu_vc.review.json import format_json
+    from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown
+
+    review = repo.review(range_text, filters, samples=samples)
     if output_format == "json":
         text = format_json(review)
     else:
@@ -69,3 +74,4 @@ def command(
     else:
         with opened_output(output) as out:
             out.write(text)
+    return None

@@ -29,5 +29,13 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments)
-    commit, diffs = repo.show(revisions[0] if revisions else "HEAD", filters)
-    return print_diff(invocation, repo, diffs, DiffOptions(**options), commit=commit)
+    revision = revisions[0] if revisions else "HEAD"
+    commit, diffs = repo.show(revision, filters)
+    return print_diff(
+        invocation,
+        repo,
+        diffs,
+        DiffOptions(**options),
+        commit=commit,
+        revisions=(f"{revision}^?..{revision}", filters),
+    )

@@ -1,0 +1,59 @@
+"""Writing a review or a diff as a page, to a file or down a pipe, never to a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from havasu_vc.cli.output import opened_output
+
+if TYPE_CHECKING:
+    from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.repo import Repo
+
+__all__ = ["write_diff_page", "write_review_page"]
+
+
+def write_review_page(
+    repo: Repo, revisions: str, filters: Sequence[str], *, samples: int, output: Path | None
+) -> None:
+    """Write the page of a review."""
+    from havasu_vc.repo.reviewing import review
+    from havasu_vc.review.page import Page, write_page
+
+    _check(output)
+    page = Page()
+    found = review(repo.opened, revisions, filters, samples=samples, page=page)
+    with opened_output(output) as out:
+        write_page(out, page, found, more=_command(revisions, filters))
+
+
+def write_diff_page(
+    diffs: Iterable[DatasetDiff], revisions: str, *, filters: Sequence[str], output: Path | None
+) -> bool:
+    """Write the page of a diff; return whether anything differs."""
+    from havasu_vc.repo.reviewing import review_diffs
+    from havasu_vc.review.page import Page, write_page
+
+    _check(output)
+    page = Page()
+    old, dots, new = revisions.replace("...", "..").partition("..")
+    found = review_diffs(diffs, old or "HEAD", new or ("HEAD" if dots else "workspace"), page)
+    with opened_output(output) as out:
+        write_page(out, page, found, summary=False, more=_command(revisions, filters))
+    return any(
+        each.counts.total or each.words or each.state != "changed" for each in found.datasets
+    )
+
+
+def _command(revisions: str, filters: Sequence[str]) -> str:
+    return " ".join(["havasu-vc diff", revisions, *filters])
+
+
+def _check(output: Path | None) -> None:
+    if output is None and sys.stdout.isatty():
+        raise click.UsageError("a page is not for a terminal: name a file with --output")

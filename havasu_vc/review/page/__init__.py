@@ -1,0 +1,16 @@
+"""The page of a review: one HTML file that holds all that it shows and asks nobody for more.
+
+```
+collecting.py   what is kept of each changed row while the changes go by
+cells.py        old and new values, one column at a time
+places.py       shapes for the map
+packing.py      numbers and text as few bytes
+document.py     the file: markup, style, script, data
+assets/         these as plain files, and the land and borders of the world
+```
+"""
+
+from havasu_vc.review.page.collecting import Page, PageLimits
+from havasu_vc.review.page.document import write_page
+
+__all__ = ["Page", "PageLimits", "write_page"]

@@ -1,0 +1,107 @@
+// One changed row in full: every cell, old and new side by side, with the part that differs
+// marked, what is odd about it, how far it moved, and its address.
+
+import { INSERT, KINDS, SIGNS, UPDATE } from "./changes.js";
+import { strayVertices } from "./drawing.js";
+import { element, find, marked, replace, value } from "./elements.js";
+import { flagWords } from "./filters.js";
+import { picturesOf } from "./pictures.js";
+import { nothing } from "./table.js";
+import { distance, plain, plural } from "./text.js";
+
+export class Detail {
+  constructor(changes, { go, close, step }) {
+    Object.assign(this, { changes, go, close, step });
+    this.box = find("detail");
+  }
+
+  show(row) {
+    this.box.hidden = row < 0;
+    if (row < 0) return;
+    const { changes } = this;
+    const dataset = changes.datasetOf(row);
+    const at = row - dataset.first;
+    const kind = dataset.kinds[at];
+    const flags = changes.flagsOf(row);
+    const button = (label, text, onclick) => element("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, text);
+    replace(this.box,
+      element("header", {},
+        element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]),
+        element("h3", { tabindex: "-1" }, element("span", { class: "dim" }, value(dataset.path, 80), " : "), value(changes.label(row), 120), element("span", { class: "unseen" }, ` ${KINDS[kind]}`)),
+        button("Previous change (k)", "\u2191", () => this.step(-1)),
+        button("Next change (j)", "\u2193", () => this.step(1)),
+        dataset.place === "none" ? null : button("Show on the map (z)", "\u2316", () => this.go(row)),
+        this.copyButton(row),
+        button("Close (Esc)", "\u2715", () => this.close())),
+      element("p", { class: "facts" },
+        element("span", { class: `badge ${KINDS[kind]}` }, KINDS[kind]),
+        this.moved(dataset, at),
+        flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag)))),
+      this.cells(dataset, at, kind));
+    this.box.scrollTop = 0;
+  }
+
+  copyButton(row) {
+    const link = element("a", { class: "icon", href: this.changes.link(row), "aria-label": "Link to this row", title: "Link to this row", onclick: async (event) => {
+      event.preventDefault();
+      history.replaceState(null, "", this.changes.link(row));
+      let said = "the address of this page now leads to this row";
+      try {
+        await navigator.clipboard.writeText(location.href);
+        said = "link copied";
+      } catch {
+        // Without the right to write, the address bar has it.
+      }
+      find("said").textContent = said;
+      link.textContent = "\u2713";
+      setTimeout(() => (link.textContent = "#"), 1200);
+    } }, "#");
+    return link;
+  }
+
+  moved(dataset, at) {
+    const length = dataset.distance(at);
+    const found = [];
+    if (length > 0) found.push(element("span", { class: "badge" }, `moved ${distance(length, dataset.unit)}`));
+    const { shapes } = dataset;
+    const [old, now] = [shapes.old[at], shapes.now[at]];
+    if (old >= 0 && now >= 0 && old !== now && shapes.kinds[shapes.firstPath[now]] !== 0 && !dataset.simplified) {
+      const [gone, come] = [strayVertices(shapes, old, now).length, strayVertices(shapes, now, old).length];
+      if (gone || come) found.push(element("span", { class: "badge" }, `${plural(gone, "vertex", "vertices")} \u2192 ${plural(come, "vertex", "vertices")}`));
+    }
+    return found;
+  }
+
+  cells(dataset, at, kind) {
+    const cells = dataset.cells(at);
+    const heads = kind === UPDATE ? ["Column", "Before", "After"] : ["Column", kind === INSERT ? "New value" : "Deleted value"];
+    const lines = cells.slice(0, 500).map((cell) => {
+      const pictures = picturesOf(dataset, at, cell.column.name);
+      const name = element("th", { scope: "row" }, value(cell.column.name, 200),
+        cell.column.before ? element("span", { class: "type" }, "was ", value(cell.column.before, 60)) : null,
+        element("span", { class: "type" }, plain(cell.column.type, 60)));
+      const values = kind === UPDATE ? this.pair(cell) : [this.one(kind === INSERT ? cell.now : cell.old)];
+      return [element("tr", {}, name, values.map((each) => element("td", {}, each))), pictures ? element("tr", {}, element("td", { colspan: heads.length }, pictures)) : null];
+    });
+    return [
+      element("table", { class: "cells" }, element("thead", {}, element("tr", {}, heads.map((text) => element("th", { scope: "col" }, text)))), element("tbody", {}, lines)),
+      cells.length > 500 ? element("p", { class: "dim" }, `${cells.length - 500} more columns`) : null,
+      cells.length ? null : element("p", { class: "dim" }, kind === UPDATE ? "Only columns that came or went differ." : "Every value is null."),
+    ];
+  }
+
+  pair({ old, now }) {
+    if (!old || !now || old.text === null || now.text === null) return [this.one(old), this.one(now)];
+    const [left, right] = marked(old.text, now.text);
+    return [[left, this.cut(old)], [right, this.cut(now)]];
+  }
+
+  one(side) {
+    if (side === null) return nothing("none");
+    return side.text === null ? nothing("null") : [value(side.text), this.cut(side)];
+  }
+
+  cut(side) {
+    return side.cut ? element("span", { class: "type" }, "a long text, cut") : null;
+  }
+}

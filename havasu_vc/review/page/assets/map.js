@@ -1,0 +1,495 @@
+// The map: changes before and after, to pan and zoom by mouse, touch and keyboard. It shows
+// the rows it is given, in one space at a time: the globe, or a dataset's own coordinates.
+
+import { drawGrid, scaleBar } from "./basemap.js";
+import { drawShape, drawShapes, mark, middle, rolesOf, strayVertices } from "./drawing.js";
+import { find } from "./elements.js";
+import { Layer } from "./layers.js";
+import { View } from "./projection.js";
+import { plain } from "./text.js";
+
+export const MODES = ["both", "before", "after", "swipe", "blink", "side"];
+const METRE = 1 / 40075016.686;
+const BUDGET = 7;
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
+
+export class ChangeMap {
+  constructor(changes, world, colours, { select }) {
+    Object.assign(this, { changes, world, colours, select });
+    this.box = find("map");
+    this.canvas = find("canvas");
+    this.small = find("locator");
+    this.context = this.canvas.getContext("2d");
+    this.mode = "both";
+    this.swipe = 0.5;
+    this.blinkAfter = true;
+    this.space = null;
+    this.rows = new Uint32Array(0);
+    this.items = { count: 0 };
+    this.selected = -1;
+    this.view = new View();
+    this.size = 0;
+    this.moved = 0;
+    const shapes = (side) => (context, frame) => drawShapes(context, this.items, side, frame);
+    this.layers = { both: new Layer(shapes("both")), before: new Layer(shapes("before")), after: new Layer(shapes("after")) };
+    this.land = new Layer(function* (context, { view, width, height, colours, ratio }) {
+      world.draw(context, view, width, height, colours, ratio);
+    });
+    this.listen();
+    new ResizeObserver(() => this.resize()).observe(this.box);
+    this.resize();
+  }
+
+  // Show these rows; `dataset` is the one that the reader chose, or null.
+  show(rows, dataset) {
+    this.rows = rows;
+    const present = this.changes.datasets.filter((each) => each.place !== "none" && each.count);
+    const chosen = present.find((each) => each.number === dataset) || present.find((each) => each.place === "globe") || present[0];
+    this.enter(chosen && (chosen.place === "globe" ? "globe" : chosen));
+  }
+
+  // Take the rows that lie in a space; a new space is fitted.
+  enter(space) {
+    const other = space !== this.space;
+    this.space = space;
+    this.items = this.gather();
+    for (const layer of Object.values(this.layers)) layer.invalidate();
+    if (other) this.fit();
+    this.note();
+    this.request();
+  }
+
+  gather() {
+    const { changes, rows } = this;
+    const items = {
+      shapes: [], rows: new Uint32Array(rows.length), owners: new Uint16Array(rows.length),
+      old: new Int32Array(rows.length), now: new Int32Array(rows.length), kinds: new Uint8Array(rows.length), count: 0,
+    };
+    let dataset = null;
+    for (const row of rows) {
+      if (!dataset || row < dataset.first || row >= dataset.first + dataset.count) dataset = changes.datasetOf(row);
+      if (!this.holds(dataset)) continue;
+      const shapes = (items.shapes[dataset.number] = dataset.shapes);
+      const at = row - dataset.first;
+      if (shapes.old[at] < 0 && shapes.now[at] < 0) continue;
+      const i = items.count++;
+      items.rows[i] = row;
+      items.owners[i] = dataset.number;
+      items.old[i] = shapes.old[at];
+      items.now[i] = shapes.now[at];
+      items.kinds[i] = dataset.kinds[at];
+    }
+    return items;
+  }
+
+  holds(dataset) {
+    return this.space === "globe" ? dataset.place === "globe" : dataset === this.space;
+  }
+
+  get grid() {
+    return this.space && this.space !== "globe" ? this.space.shapes.grid : null;
+  }
+
+  note() {
+    const { changes } = this;
+    const parts = [];
+    const own = this.space && this.space !== "globe" ? this.space : null;
+    if (!this.space) parts.push("These rows have no geometries.");
+    if (own) parts.push(`The coordinate reference system of ${plain(own.path)} is not known: its own coordinates are shown, without the world behind them.`);
+    const elsewhere = changes.datasets.filter((each) => each.place === "own" && each.count && each !== own);
+    if (elsewhere.length) parts.push(`Choose ${elsewhere.map((each) => plain(each.path)).join(" or ")} to see it in its own coordinates.`);
+    const simplified = changes.datasets.filter((each) => this.space && this.holds(each)).reduce((sum, each) => sum + each.simplified, 0);
+    if (simplified) parts.push(`${simplified.toLocaleString("en-US")} large shapes are drawn simplified.`);
+    find("map-note").textContent = parts.join(" ");
+    this.box.classList.toggle("empty", !this.space);
+    this.small.hidden = this.space !== "globe";
+  }
+
+  resize() {
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (!width || !height) return;
+    const ratio = Math.min(devicePixelRatio || 1, 2);
+    if (width === this.width && height === this.height && ratio === this.ratio) return;
+    const first = !this.width;
+    Object.assign(this, { width, height, ratio });
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    this.size++;
+    if (first) this.fit();
+    this.request(true);
+  }
+
+  recolour() {
+    for (const layer of [this.land, ...Object.values(this.layers)]) layer.invalidate();
+    this.request();
+  }
+
+  get limits() {
+    return this.space === "globe" ? [Math.max(180, this.width * 0.6), 20 / METRE] : [this.width * 0.2, this.width * 1e7];
+  }
+
+  // Bring rows into view: all that are shown, or the one given.
+  fit(row = -1) {
+    if (!this.width) return;
+    const { items } = this;
+    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+    for (let i = 0; i < items.count; i++) {
+      if (row >= 0 && items.rows[i] !== row) continue;
+      const { boxes } = items.shapes[items.owners[i]];
+      for (const shape of [items.old[i], items.now[i]]) {
+        if (shape < 0) continue;
+        left = Math.min(left, boxes[4 * shape]);
+        top = Math.min(top, boxes[4 * shape + 1]);
+        right = Math.max(right, boxes[4 * shape + 2]);
+        bottom = Math.max(bottom, boxes[4 * shape + 3]);
+      }
+    }
+    if (left > right) return;
+    const deepest = this.space === "globe" ? 0.5 / METRE : this.width * 20;
+    const width = this.mode === "side" ? this.width / 2 : this.width;
+    const view = new View().fitted([left, top, right, bottom], width, this.height, 0.8, deepest);
+    view.scale = Math.max(view.scale, this.limits[0]);
+    this.look(view);
+  }
+
+  look(view) {
+    if (this.space === "globe") view.y = Math.max(0, Math.min(1, view.y));
+    this.view = view;
+    this.moved = performance.now();
+    this.request();
+  }
+
+  zoom(factor, x = this.width / 2, y = this.height / 2) {
+    if (this.mode === "side") x = (x % (this.width / 2)) + this.width / 4;
+    this.look(this.view.scaled(factor, x - this.width / 2, y - this.height / 2, this.limits));
+  }
+
+  setMode(mode) {
+    this.mode = mode;
+    clearInterval(this.blinking);
+    this.blinkAfter = true;
+    if (mode === "blink" && !STILL.matches) this.blinking = setInterval(() => this.blink(), 800);
+    this.request();
+  }
+
+  blink() {
+    this.blinkAfter = !this.blinkAfter;
+    this.request();
+  }
+
+  // Select a row and, where it is out of sight, go there.
+  choose(row, { go = true } = {}) {
+    this.selected = row;
+    if (row >= 0) {
+      const dataset = this.changes.datasetOf(row);
+      if (dataset.place !== "none" && !this.holds(dataset)) this.enter(dataset.place === "globe" ? "globe" : dataset);
+      if (go && !this.inSight(row)) this.fit(row);
+    }
+    this.request();
+  }
+
+  shapesOf(row) {
+    const dataset = this.changes.datasetOf(row);
+    if (!this.space || !this.holds(dataset)) return null;
+    const { shapes } = dataset;
+    const at = row - dataset.first;
+    return { shapes, old: shapes.old[at], now: shapes.now[at], kind: dataset.kinds[at] };
+  }
+
+  inSight(row) {
+    const found = this.shapesOf(row);
+    if (!found) return true;
+    return [found.old, found.now].every((shape) => {
+      if (shape < 0) return true;
+      const [x, y] = middle(found.shapes.boxes, shape, this.view, this.width, this.height);
+      return x > 20 && y > 20 && x < this.width - 20 && y < this.height - 20;
+    });
+  }
+
+  // Drawing
+
+  request(now = false) {
+    if (now) this.frame();
+    else if (!this.waiting) {
+      this.waiting = true;
+      requestAnimationFrame(() => {
+        this.waiting = false;
+        this.frame();
+      });
+    }
+  }
+
+  get wanted() {
+    const { mode } = this;
+    const shapes = mode === "swipe" || mode === "side" || mode === "blink" ? ["before", "after"] : [mode];
+    return [...(this.space === "globe" ? [this.land] : []), ...shapes.map((side) => this.layers[side])];
+  }
+
+  frame() {
+    if (!this.width) return;
+    const colours = this.colours();
+    const until = performance.now() + BUDGET;
+    const settled = performance.now() - this.moved > 90;
+    let busy = false;
+    for (const layer of this.wanted) {
+      const current = layer.isOf(this.view, this.size);
+      const due = settled || layer.stale || !layer.covers(this.view, this.width, this.height);
+      if (!current && due && (settled || !layer.next)) layer.begin(this.view, this.width, this.height, this.size, { colours, ratio: this.ratio });
+      if (!layer.work(until)) busy = true;
+      if (!layer.isOf(this.view, this.size)) busy = true;
+    }
+    this.compose(colours);
+    this.box.dataset.busy = busy;
+    if (busy) this.request();
+  }
+
+  compose(colours) {
+    const { context, width, height, ratio, mode } = this;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.globalAlpha = 1;
+    context.fillStyle = this.space === "globe" ? colours.sea : colours.plain;
+    context.fillRect(0, 0, width, height);
+    if (!this.space) return;
+    if (mode === "side") {
+      this.pane("before", [0, width / 2], -width / 4, colours);
+      this.pane("after", [width / 2, width], width / 4, colours);
+    } else if (mode === "swipe") {
+      const at = Math.round(width * this.swipe);
+      this.pane("before", [0, at], 0, colours);
+      this.pane("after", [at, width], 0, colours);
+    } else {
+      const side = mode === "blink" ? (this.blinkAfter ? "after" : "before") : mode;
+      this.pane(side, [0, width], 0, colours);
+    }
+    this.decorate(colours);
+  }
+
+  pane(side, [left, right], shift, colours) {
+    const { context, width, height, ratio } = this;
+    const view = this.view.moved(shift, 0);
+    context.save();
+    context.beginPath();
+    context.rect(left, 0, right - left, height);
+    context.clip();
+    if (this.space === "globe") this.land.paint(context, view, width, height);
+    drawGrid(context, view, width, height, colours, this.grid);
+    this.layers[side].paint(context, view, width, height);
+    this.drawSelected(side, view, colours);
+    context.restore();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  drawSelected(side, view, colours) {
+    const found = this.selected >= 0 && this.shapesOf(this.selected);
+    if (!found) return;
+    const { context, width, height, ratio } = this;
+    const { shapes, old, now } = found;
+    const roles = rolesOf(found.kind);
+    const frame = { view, width, height, colours, ratio, bold: 3 };
+    const drawn = [];
+    if (old >= 0 && side !== "after" && !(old === now && side === "both")) drawn.push([old, roles[0], now]);
+    if (now >= 0 && side !== "before") drawn.push([now, roles[1], old]);
+    for (const [shape] of drawn) {
+      const [x, y] = middle(shapes.boxes, shape, view, width, height);
+      const [w, h] = [2, 3].map((i) => (shapes.boxes[4 * shape + i] - shapes.boxes[4 * shape + i - 2]) * view.scale);
+      if (Math.max(w, h) > 60) continue;
+      context.beginPath();
+      context.arc(x, y, Math.max(w, h) / 2 + 12, 0, 2 * Math.PI);
+      context.strokeStyle = colours.casing;
+      context.lineWidth = 5;
+      context.stroke();
+      context.strokeStyle = colours.focus;
+      context.lineWidth = 2.5;
+      context.stroke();
+    }
+    for (const [shape, role] of drawn) {
+      const [x, y] = middle(shapes.boxes, shape, view, width, height);
+      const box = 4 * shape;
+      const size = Math.max(shapes.boxes[box + 2] - shapes.boxes[box], shapes.boxes[box + 3] - shapes.boxes[box + 1]) * view.scale;
+      if (size < 4) mark(context, role, x, y, 6.5, colours);
+      else drawShape(context, shapes, shape, role, frame);
+    }
+    if (old < 0 || now < 0 || old === now) return;
+    for (const [shape, role, other] of drawn) {
+      if (other < 0 || shapes.kinds[shapes.firstPath[shape]] === 0) continue;
+      for (const [x, y] of strayVertices(shapes, shape, other)) {
+        const [px, py] = [(x - view.x) * view.scale + width / 2, (y - view.y) * view.scale + height / 2];
+        if (px > -9 && py > -9 && px < width + 9 && py < height + 9) mark(context, role, px, py, 4, colours);
+      }
+    }
+  }
+
+  decorate(colours) {
+    const { width, height, mode } = this;
+    const divided = mode === "swipe" || mode === "side";
+    const handle = find("swipe");
+    handle.hidden = mode !== "swipe";
+    handle.style.left = `${this.swipe * 100}%`;
+    handle.setAttribute("aria-valuenow", Math.round(this.swipe * 100));
+    find("pane-line").hidden = mode !== "side";
+    find("pane-before").hidden = !(divided || (mode === "blink" && !this.blinkAfter));
+    find("pane-after").hidden = !(divided || (mode === "blink" && this.blinkAfter));
+    find("pane-after").classList.toggle("right", divided);
+    const [length, text] = scaleBar(this.view, this.grid);
+    const bar = find("scale");
+    bar.style.width = `${length.toFixed(0)}px`;
+    bar.textContent = text;
+    if (this.space === "globe") {
+      const [w, h] = [this.small.clientWidth, this.small.clientHeight];
+      if (!w) return;
+      this.small.width = w * this.ratio;
+      this.small.height = h * this.ratio;
+      this.world.drawSmall(this.small.getContext("2d"), this.view, w, h, colours, this.ratio);
+      this.small.classList.toggle("away", this.view.scale < 3 * Math.max(width, height));
+    }
+  }
+
+  // Pointing
+
+  // Return the row nearest to a pixel, or -1.
+  at(x, y, reach = 9) {
+    const { items, width, height, view } = this;
+    if (this.mode === "side") x = (x % (width / 2)) + width / 4;
+    const wx = view.x + (x - width / 2) / view.scale;
+    const wy = view.y + (y - height / 2) / view.scale;
+    const edge = reach / view.scale;
+    let [best, row] = [Infinity, -1];
+    for (let i = items.count - 1; i >= 0; i--) {
+      const shapes = items.shapes[items.owners[i]];
+      for (const shape of items.old[i] === items.now[i] ? [items.now[i]] : [items.now[i], items.old[i]]) {
+        if (shape < 0) continue;
+        const { boxes } = shapes;
+        if (wx < boxes[4 * shape] - edge || wx > boxes[4 * shape + 2] + edge) continue;
+        if (wy < boxes[4 * shape + 1] - edge || wy > boxes[4 * shape + 3] + edge) continue;
+        const away = distanceTo(shapes, shape, wx, wy) * view.scale;
+        // A small shape within a large one is the one meant.
+        const area = Math.sqrt((boxes[4 * shape + 2] - boxes[4 * shape]) * (boxes[4 * shape + 3] - boxes[4 * shape + 1])) * view.scale;
+        if (away <= reach && away + area / 1000 < best) [best, row] = [away + area / 1000, items.rows[i]];
+      }
+    }
+    return row;
+  }
+
+  listen() {
+    const pointers = new Map();
+    let travelled = 0;
+    const place = (event) => {
+      const box = this.canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.canvas.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, place(event));
+      if (pointers.size === 1) travelled = 0;
+      this.box.classList.add("grabbing");
+    });
+    this.canvas.addEventListener("pointermove", (event) => {
+      const now = place(event);
+      if (!pointers.has(event.pointerId)) return this.hover(now);
+      const before = [...pointers.values()];
+      const old = pointers.get(event.pointerId);
+      pointers.set(event.pointerId, now);
+      travelled += Math.hypot(now[0] - old[0], now[1] - old[1]);
+      if (pointers.size === 1) this.look(this.view.moved(now[0] - old[0], now[1] - old[1]));
+      else if (pointers.size === 2) this.pinch(before, [...pointers.values()]);
+    });
+    const end = (event) => {
+      if (!pointers.delete(event.pointerId)) return;
+      if (!pointers.size) this.box.classList.remove("grabbing");
+      if (event.type === "pointerup" && travelled < 5 && !pointers.size) {
+        this.box.focus({ preventScroll: true });
+        this.select(this.at(...place(event), event.pointerType === "touch" ? 18 : 9));
+      }
+    };
+    for (const name of ["pointerup", "pointercancel"]) this.canvas.addEventListener(name, end);
+    this.canvas.addEventListener("pointerleave", () => this.tip(-1));
+    this.canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const turn = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
+      this.zoom(Math.exp(-turn / (event.ctrlKey ? 120 : 400)), ...place(event));
+    }, { passive: false });
+    this.canvas.addEventListener("dblclick", (event) => this.zoom(2, ...place(event)));
+    this.box.addEventListener("keydown", (event) => this.key(event));
+    this.listenSwipe();
+  }
+
+  pinch([a, b], [c, d]) {
+    const span = (one, other) => Math.hypot(one[0] - other[0], one[1] - other[1]) || 1;
+    const mean = (one, other) => [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2];
+    const [old, now] = [mean(a, b), mean(c, d)];
+    this.look(this.view.moved(now[0] - old[0], now[1] - old[1]));
+    this.zoom(span(c, d) / span(a, b), ...now);
+  }
+
+  hover([x, y]) {
+    if (this.pending) return;
+    this.pending = requestAnimationFrame(() => {
+      this.pending = 0;
+      this.tip(this.at(x, y), x, y);
+    });
+  }
+
+  tip(row, x = 0, y = 0) {
+    const tip = find("tip");
+    this.canvas.classList.toggle("pointing", row >= 0);
+    tip.hidden = row < 0;
+    if (row < 0) return;
+    const words = ["inserted", "updated", "deleted"][this.changes.kind(row)];
+    tip.textContent = `${plain(this.changes.label(row), 60)} \u00b7 ${words}`;
+    tip.style.left = `${Math.min(x + 14, this.width - tip.offsetWidth - 6)}px`;
+    tip.style.top = `${y + 26 > this.height - 30 ? y - 30 : y + 16}px`;
+  }
+
+  listenSwipe() {
+    const handle = find("swipe");
+    const to = (value) => {
+      this.swipe = Math.max(0, Math.min(1, value));
+      this.request();
+    };
+    handle.addEventListener("pointerdown", (event) => handle.setPointerCapture(event.pointerId));
+    handle.addEventListener("pointermove", (event) => {
+      if (!handle.hasPointerCapture(event.pointerId)) return;
+      const box = this.box.getBoundingClientRect();
+      to((event.clientX - box.left) / box.width);
+    });
+    handle.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -0.02, ArrowDown: -0.02, ArrowRight: 0.02, ArrowUp: 0.02, PageDown: -0.2, PageUp: 0.2, Home: -1, End: 1 }[event.key];
+      if (step === undefined) return;
+      event.preventDefault();
+      event.stopPropagation();
+      to(this.swipe + step);
+    });
+  }
+
+  key(event) {
+    if (event.target !== this.box || event.ctrlKey || event.metaKey || event.altKey) return;
+    const step = event.shiftKey ? 200 : 60;
+    const moves = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
+    if (moves[event.key]) this.look(this.view.moved(...moves[event.key]));
+    else if (event.key === "+" || event.key === "=") this.zoom(1.5);
+    else if (event.key === "-" || event.key === "_") this.zoom(1 / 1.5);
+    else if (event.key === "0" || event.key === "Home") this.fit();
+    else if (event.key === "Enter") this.select(this.at(this.width / 2, this.height / 2, 60));
+    else if (event.key === " " && this.mode === "blink") this.blink();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+// Return how far a point is from a shape, 0 within an area, in units of the plane.
+function distanceTo({ kinds, firstPath, firstVertex, x, y }, shape, px, py) {
+  let [best, within] = [Infinity, false];
+  for (let part = firstPath[shape]; part < firstPath[shape + 1]; part++) {
+    const [start, end] = [firstVertex[part], firstVertex[part + 1]];
+    if (end - start === 1) best = Math.min(best, Math.hypot(x[start] - px, y[start] - py));
+    for (let i = start + 1; i < end; i++) {
+      const [ax, ay, bx, by] = [x[i - 1], y[i - 1], x[i], y[i]];
+      const [dx, dy] = [bx - ax, by - ay];
+      const t = Math.max(0, Math.min(1, ((px - ax) * dx + (py - ay) * dy) / (dx * dx + dy * dy || 1)));
+      best = Math.min(best, Math.hypot(ax + t * dx - px, ay + t * dy - py));
+      if (kinds[part] === 2 && ay > py !== by > py && px < ax + ((py - ay) / (by - ay)) * dx) within = !within;
+    }
+  }
+  return within ? 0 : best;
+}

@@ -1,0 +1,24 @@
+// Pictures of rasters, before and after and what differs. A dataset lists those that were
+// made for its rows: {row, column, side, data}, where `data` is a part holding PNG and
+// `side` is "before", "after" or "difference". Nothing but images of the page's own data.
+
+import { element } from "./elements.js";
+
+const SIDES = ["before", "after", "difference"];
+
+// Return what shows the pictures of a cell, or null where it has none.
+export function picturesOf(dataset, row, column) {
+  const found = dataset.pictures.filter((each) => each.row === row && each.column === column);
+  if (!found.length) return null;
+  found.sort((a, b) => SIDES.indexOf(a.side) - SIDES.indexOf(b.side));
+  return element("div", { class: "pictures" },
+    found.map((each) => element("figure", {},
+      element("img", { src: address(dataset.parts.raw(each.data)), alt: `${column}, ${each.side}` }),
+      element("figcaption", {}, each.side))));
+}
+
+function address(bytes) {
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+  return "data:image/png;base64," + btoa(text);
+}

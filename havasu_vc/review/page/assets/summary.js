@@ -1,0 +1,153 @@
+// The summary, for someone who decides within a minute: what is odd comes first, then what
+// happened to each dataset, its columns and its area, and rows worth seeing.
+
+import { KINDS, SIGNS } from "./changes.js";
+import { element, find, marked, replace, sentence, value } from "./elements.js";
+import { flagWords } from "./filters.js";
+import { number, plain, plural, short } from "./text.js";
+
+const OPEN = 3;
+const MOST = 300;
+
+export function showSummary(manifest, changes, { filter, open }) {
+  const { review } = manifest;
+  replace(find("overview"), review.datasets.length ? overview(review, { filter }) : element("p", {}, "No dataset changes."));
+  replace(find("notes"), review.notes.map((note) => element("p", { class: "callout" }, sentence(note))));
+  replace(find("datasets"),
+    review.datasets.slice(0, MOST).map((each, index) => card(each, index < OPEN && review.datasets.length <= 2 * OPEN, changes, { filter, open })),
+    review.datasets.length > MOST ? element("p", { class: "dim" }, `${review.datasets.length - MOST} more datasets are in the filter below.`) : null);
+}
+
+export function sumOf(review) {
+  const sum = [0, 0, 0];
+  for (const { counts } of review.datasets) [counts.inserts, counts.updates, counts.deletes].forEach((count, kind) => (sum[kind] += count));
+  return sum;
+}
+
+function overview(review, { filter }) {
+  const flags = review.datasets.flatMap((each) => each.flags.map((flag) => [each, flag]));
+  const sum = sumOf(review);
+  const tile = (label, kind) => element("div", { class: `tile ${KINDS[kind]}` }, element("span", { class: "big" }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(sum[kind])), element("span", { class: "label" }, label));
+  return [
+    element("div", { class: "tiles" },
+      tile("rows inserted", 0), tile("rows updated", 1), tile("rows deleted", 2),
+      element("div", { class: "tile" }, element("span", { class: "big" }, number(review.datasets.length)), element("span", { class: "label" }, review.datasets.length === 1 ? "dataset" : "datasets")),
+      element("div", { class: `tile ${flags.length ? "warn" : "fine"}` }, element("span", { class: "big" }, flags.length ? "\u26a0 " : "\u2713 ", flags.length ? number(flags.length) : "0"), element("span", { class: "label" }, flags.length === 1 ? "thing to look at" : "things to look at"))),
+    review.datasets.length > 1 ? datasetTable(review, filter) : null,
+  ];
+}
+
+function datasetTable(review, filter) {
+  const widest = Math.max(...review.datasets.map(({ counts }) => counts.inserts + counts.updates + counts.deletes), 1);
+  return element("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Datasets" }, element("table", { class: "plain" },
+    element("thead", {}, element("tr", {}, ["Dataset", "Rows before", "Inserted", "Updated", "Deleted", "Rows after", "Look at"].map((text, index) => element("th", { scope: "col", class: index ? "number" : "" }, text)))),
+    element("tbody", {}, review.datasets.slice(0, MOST).map((each, index) => element("tr", {},
+      element("th", { scope: "row" }, element("a", { href: `#dataset-${index}`, onclick: (event) => { event.preventDefault(); const box = find(`dataset-${index}`); box.open = true; box.scrollIntoView(); } }, value(each.path)), each.state === "changed" ? null : element("span", { class: "badge" }, each.state), bar(each.counts, widest)),
+      [each.rows_before, each.counts.inserts, each.counts.updates, each.counts.deletes, each.rows_after].map((count) => element("td", { class: "number" }, count ? number(count) : "\u00b7")),
+      element("td", { class: "number" }, each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : "\u00b7")))))); 
+}
+
+function bar(counts, whole) {
+  const parts = [counts.inserts, counts.updates, counts.deletes];
+  const made = element("span", { class: "bar", "aria-hidden": "true" });
+  parts.forEach((count, kind) => {
+    const part = element("span", { class: KINDS[kind] });
+    part.style.width = `${(100 * count) / whole}%`;
+    made.append(part);
+  });
+  return made;
+}
+
+function card(each, isOpen, changes, { filter, open }) {
+  const index = changes.datasets.findIndex((dataset) => dataset.path === each.path);
+  const only = (part) => filter({ ...part, dataset: changes.datasets.length > 1 ? index : null });
+  const { counts } = each;
+  const total = counts.inserts + counts.updates + counts.deletes;
+  return element("details", { class: "card", id: `dataset-${index}`, open: isOpen },
+    element("summary", {},
+      element("h2", {}, value(each.path)), each.title ? element("span", { class: "dim" }, value(each.title, 120)) : null,
+      each.state === "changed" ? null : element("span", { class: "badge" }, each.state),
+      element("span", { class: "chips" }, [counts.inserts, counts.updates, counts.deletes].map((count, kind) => count ? element("span", { class: `chip ${KINDS[kind]}` }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(count), element("span", { class: "unseen" }, ` ${KINDS[kind]} `)) : null)),
+      each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : null),
+    element("div", { class: "card-body" },
+      element("div", {},
+        each.flags.map((flag) => flagLine(flag, () => only({ flag: flag.kind }), changes, each, open)),
+        each.words.length ? section("Schema and description", element("ul", { class: "words" }, each.words.map((words) => element("li", {}, sentence(words))))) : null,
+        section("Rows", element("p", {}, rowWords(each, total))),
+        each.area ? section("Area", area(each.area)) : null,
+        each.samples.length ? section("Worth a look", samples(each, open)) : null),
+      each.columns.length ? section("Columns changed in updated rows", columns(each, (name) => only({ column: name, kinds: [false, true, false] }))) : null));
+}
+
+const section = (title, ...content) => element("section", {}, element("h3", {}, title), content);
+
+function flagLine(flag, show, changes, each, open) {
+  return element("div", { class: "callout warn" },
+    element("span", { "aria-hidden": "true" }, "\u26a0"),
+    element("div", {}, sentence(flag.message),
+      flag.rows.length ? element("div", { class: "keys" }, flag.rows.map((key) => rowLink(each.path, key, open))) : null),
+    flag.rows.length ? element("button", { type: "button", onclick: show, "aria-label": `Show rows: ${flagWords(flag.kind)}` }, "Show rows") : null);
+}
+
+function rowLink(path, key, open) {
+  return element("a", { href: `#${encodeURIComponent(path)}:${encodeURIComponent(key)}`, onclick: (event) => { event.preventDefault(); open(path, key); } }, value(key, 40));
+}
+
+function rowWords(each, total) {
+  if (each.state === "added") return `The dataset is new, with ${plural(each.rows_after, "row")}.`;
+  if (each.state === "removed") return `The dataset is removed with its ${plural(each.rows_before, "row")}.`;
+  if (!total) return `No row of ${number(each.rows_before)} changes.`;
+  const touched = each.counts.updates + each.counts.deletes;
+  const share = each.rows_before ? (100 * touched) / each.rows_before : 0;
+  const percent = share >= 0.1 ? ` ${share.toFixed(1)}% of what was there is updated or deleted.` : "";
+  return `${number(each.rows_before)} before, ${number(each.rows_after)} after.${percent}`;
+}
+
+const corners = (bounds) => `${short(bounds.xmin)}, ${short(bounds.ymin)} to ${short(bounds.xmax)}, ${short(bounds.ymax)}`;
+
+function area(found) {
+  const lines = [];
+  if (found.touched) lines.push([`Changes lie in ${corners(found.touched)}`, found.crs ? [" (", element("code", {}, plain(found.crs, 60)), ")"] : null]);
+  if (found.moved && found.farthest > 0) lines.push(`${plural(found.moved, "geometry", "geometries")} changed.`);
+  if (found.before && found.after && corners(found.before) !== corners(found.after)) lines.push(`The extent was ${corners(found.before)} and is ${corners(found.after)}.`);
+  return element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)));
+}
+
+function samples(each, open) {
+  return element("ul", { class: "samples" }, each.samples.slice(0, 8).map((sample) => {
+    const kind = ["insert", "update", "delete"].indexOf(sample.kind);
+    return element("li", {}, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), element("span", { class: "unseen" }, KINDS[kind]), " ", rowLink(each.path, sample.key, open), element("span", { class: "dim" }, " ", sentence(sample.reason)));
+  }));
+}
+
+function columns(each, show) {
+  const widest = Math.max(...each.columns.map((column) => column.changed), 1);
+  return element("table", { class: "plain columns" },
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Column"), element("th", { scope: "col", class: "number" }, "Rows"), element("th", { scope: "col" }, "What happened"))),
+    element("tbody", {}, each.columns.slice(0, 60).map((column) => {
+      const share = element("span", { class: "updated" });
+      share.style.width = `${(100 * column.changed) / widest}%`;
+      return element("tr", {},
+        element("th", { scope: "row" }, element("button", { type: "button", class: "linklike", onclick: () => show(column.name) }, value(column.name, 80)), element("span", { class: "bar", "aria-hidden": "true" }, share)),
+        element("td", { class: "number" }, number(column.changed)),
+        element("td", {}, whatHappened(column)));
+    })),
+    each.columns.length > 60 ? element("tfoot", {}, element("tr", {}, element("td", { colspan: 3 }, `${each.columns.length - 60} more columns`))) : null);
+}
+
+function whatHappened(column) {
+  const lines = [];
+  const { numbers } = column;
+  if (numbers && numbers.old_mean !== null && numbers.new_mean !== null) {
+    lines.push(`mean ${short(numbers.old_mean)} \u2192 ${short(numbers.new_mean)}` + (numbers.least === null ? "" : `, now ${short(numbers.least)} to ${short(numbers.greatest)}`));
+  }
+  if (column.emptied) lines.push(`${number(column.emptied)} to null`);
+  if (column.filled) lines.push(`${number(column.filled)} from null`);
+  for (const each of column.transitions.slice(0, 5)) {
+    const text = (side) => (side === null ? element("i", { class: "null" }, "null") : value(side, 40));
+    const [old, now] = each.old && each.new ? marked(each.old, each.new, 40) : [text(each.old), text(each.new)];
+    lines.push([old, " \u2192 ", now, element("span", { class: "dim" }, ` \u00d7 ${number(each.count)}`)]);
+  }
+  return element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)));
+}
+

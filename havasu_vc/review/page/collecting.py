@@ -1,0 +1,231 @@
+"""What a page keeps of each changed row, taken from the batches as they go by.
+
+A page holds the first rows of a change, in the order of their keys, up to a number of
+rows and of bytes; beyond that a few thousand odd ones more, because these are what a
+reviewer came for. Counts are never cut: the summary knows all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.types import Field
+from havasu_vc.review.page.cells import ColumnCells, shown_values
+from havasu_vc.review.page.packing import Ints, Packer, text_parts
+from havasu_vc.review.page.places import BOTH, NEW, OLD, Places
+from havasu_vc.review.report import DatasetReview, FlagKind
+from havasu_vc.review.summarising import Seen
+from havasu_vc.review.words import type_words
+from havasu_vc.writers.protocol import Reproject
+from havasu_vc.writers.rows import side_of
+from havasu_vc.writers.values import key_labels, side_columns
+
+__all__ = ["DatasetRows", "Page", "PageLimits"]
+
+FLAGS = tuple(FlagKind)
+"""The bit of each flag."""
+INSERT, UPDATE, DELETE = 0, 1, 2
+PIECE = 8192
+"""Rows that are looked at together."""
+
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """How much a page holds."""
+
+    rows: int = 100_000
+    """Changes, of all datasets together."""
+    size: int = 64 * 1024 * 1024
+    """Bytes of text and shapes, before they are packed."""
+    odd_rows: int = 10_000
+    """Odd rows that are shown even beyond `rows`."""
+
+
+class Page:
+    """The rows of a page, dataset by dataset."""
+
+    def __init__(self, limits: PageLimits | None = None) -> None:
+        limits = limits or PageLimits()
+        self.rows_left, self.bytes_left = limits.rows, limits.size
+        self.odd_left = limits.odd_rows
+        self.datasets: list[DatasetRows] = []
+        """In the order in which they came."""
+
+    def dataset(self, diff: DatasetDiff, reproject: Reproject | None) -> DatasetRows:
+        """Return what takes in the changes of one dataset."""
+        found = DatasetRows(self, diff, reproject)
+        self.datasets.append(found)
+        return found
+
+    def chosen(self, odd: _Bools) -> Ints:
+        """Return which of some rows there is room for."""
+        if self.bytes_left <= 0:
+            return np.zeros(0, np.int64)
+        count = min(len(odd), self.rows_left)
+        more = count + np.flatnonzero(odd[count:])[: self.odd_left]
+        self.rows_left -= count
+        self.odd_left -= len(more)
+        return np.concatenate([np.arange(count), more])
+
+
+class DatasetRows:
+    """The rows of one dataset; it sees what `summarise` sees."""
+
+    def __init__(self, page: Page, diff: DatasetDiff, reproject: Reproject | None) -> None:
+        self._page, self._diff = page, diff
+        self.count = 0
+        """Rows that are on the page."""
+        self._places = Places(diff, reproject)
+        self._cells: dict[int, ColumnCells] = {}
+        self._kinds: list[npt.NDArray[np.uint8]] = []
+        self._flags: list[npt.NDArray[np.uint32]] = []
+        self._distances: list[npt.NDArray[np.float32]] = []
+        self._keys: list[tuple[bytes, Ints]] = []
+        self._unit = ""
+
+    @property
+    def path(self) -> str:
+        """Where the dataset is in the repository."""
+        return self._diff.path
+
+    def see(self, seen: Seen) -> None:
+        """Keep rows of a batch, as long as there is room."""
+        self._unit = seen.unit
+        for start in range(0, len(seen.batch), PIECE):
+            rows = slice(start, start + PIECE)
+            length = min(PIECE, len(seen.batch) - start)
+            odd = np.zeros(length, np.bool_)
+            for flags in seen.flags.values():
+                odd |= flags[rows]
+            chosen = self._page.chosen(odd)
+            if len(chosen):
+                self._keep(seen, start + chosen)
+
+    def _keep(self, seen: Seen, rows: Ints) -> None:
+        batch = ChangeBatch(seen.batch.data.take(pa.array(rows)))
+        come, gone = (
+            side.is_null().to_numpy(zero_copy_only=False) for side in (batch.old, batch.new)
+        )
+        kinds = np.select([come, gone], [INSERT, DELETE], UPDATE).astype(np.uint8)
+        flags = np.zeros(len(rows), np.uint32)
+        for kind, where in seen.flags.items():
+            flags |= where[rows].astype(np.uint32) << FLAGS.index(kind)
+        self._kinds.append(kinds)
+        self._flags.append(flags)
+        if seen.distances is not None:
+            self._distances.append(seen.distances[rows].astype(np.float32))
+        keys, lengths = text_parts(pc.fill_null(self._labels(batch), ""))
+        self._keys.append((keys, lengths))
+        changed = {number: where[rows] for number, where in seen.changed.items()}
+        size = len(keys) + self._keep_cells(batch, kinds, changed)
+        self._page.bytes_left -= size + self._keep_places(batch, kinds, changed)
+        self.count += len(rows)
+
+    def _labels(self, batch: ChangeBatch) -> pa.Array:
+        old, new = (
+            key_labels(side, side_of(self._diff, new=is_new).schema)
+            for is_new, side in ((False, batch.old), (True, batch.new))
+        )
+        return pc.if_else(batch.new.is_valid(), new, old)
+
+    def _keep_cells(
+        self, batch: ChangeBatch, kinds: npt.NDArray[np.uint8], changed: dict[int, _Bools]
+    ) -> int:
+        alone = kinds != UPDATE
+        sides = [
+            {}
+            if side.null_count == len(side)
+            else {
+                field.id: (field, column)
+                for field, column in side_columns(side, side_of(self._diff, new=new).schema)
+            }
+            for new, side in ((False, batch.old), (True, batch.new))
+        ]
+        size = 0
+        for number in {**sides[0], **sides[1]}:
+            where = changed.get(number, np.zeros(len(batch), np.bool_))
+            if not (alone.any() or where.any()):
+                continue
+            found = [side.get(number) for side in sides]
+            texts = [None if each is None else shown_values(each[1], each[0]) for each in found]
+            cells = self._cells.setdefault(number, ColumnCells())
+            size += cells.add(self.count, (texts[0], texts[1]), changed=where, alone=alone)
+        return size
+
+    def _keep_places(
+        self, batch: ChangeBatch, kinds: npt.NDArray[np.uint8], changed: dict[int, _Bools]
+    ) -> int:
+        places, size = self._places, 0
+        old, new = (
+            None if field is None else _column(side, field)
+            for side, field in zip((batch.old, batch.new), places.fields, strict=True)
+        )
+        stays = np.zeros(len(batch), np.bool_)
+        if places.one_place and places.fields[1] is not None:
+            moved = changed.get(places.fields[1].id)
+            stays = kinds == UPDATE if moved is None else (kinds == UPDATE) & ~moved
+        if old is not None:
+            size += places.add(self.count, old, np.flatnonzero((kinds != INSERT) & ~stays), OLD)
+        if new is not None:
+            size += places.add(self.count, new, np.flatnonzero((kinds != DELETE) & ~stays), NEW)
+            size += places.add(self.count, new, np.flatnonzero(stays), BOTH)
+        return size
+
+    def pack(self, packer: Packer, review: DatasetReview) -> dict[str, Any]:
+        """Lay out everything and say where it is."""
+        lengths = np.concatenate([part for _, part in self._keys] or [np.zeros(0, np.int64)])
+        return {
+            "path": self.path,
+            "count": self.count,
+            "total": review.counts.total,
+            "unit": self._unit,
+            "kinds": packer.raw(b"".join(part.tobytes() for part in self._kinds)),
+            "flags": packer.numbers(np.concatenate(self._flags or [np.zeros(0, np.uint32)])),
+            "distances": packer.numbers(
+                np.concatenate(self._distances or [np.zeros(0, np.float32)])
+            ),
+            "keys": {"lengths": packer.numbers(lengths), "text": self._key_text(packer)},
+            "columns": [self._column(number, packer) for number in self._order()],
+            "places": self._places.pack(packer),
+        }
+
+    def _key_text(self, packer: Packer) -> tuple[int, int]:
+        return packer.text([text for text, _ in self._keys])
+
+    def _order(self) -> list[int]:
+        """Return columns that have something to show, in the order of the table after."""
+        old, new = (side_of(self._diff, new=new).schema.fields for new in (False, True))
+        ids = dict.fromkeys(field.id for field in (*new, *old))
+        return [number for number in ids if number in self._cells]
+
+    def _column(self, number: int, packer: Packer) -> dict[str, Any]:
+        old, new = (side_of(self._diff, new=new).schema.by_id.get(number) for new in (False, True))
+        field = new or old
+        assert field is not None
+        return {
+            "name": field.name,
+            "before": None if old is None or old.name == field.name else old.name,
+            "type": type_words(field),
+            "kind": _kind(field),
+            **self._cells[number].pack(packer),
+        }
+
+
+def _kind(field: Field) -> str:
+    if field.geometry is not None:
+        return "geometry"
+    return "raster" if field.raster is not None else "value"
+
+
+def _column(side: pa.StructArray, field: Field) -> pa.Array:
+    return side.flatten()[side.type.get_field_index(field.name)]

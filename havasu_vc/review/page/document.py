@@ -1,0 +1,129 @@
+"""The page as a file: our markup, style and script, and the data, in one.
+
+Nothing of a value is ever markup. The data stands in blocks that are not script: the
+texts as JSON without `<` and without anything beyond ASCII, the rest in base64. A
+content security policy lets run our script and style alone, by their hashes, and
+forbids every connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from dataclasses import replace
+from importlib import resources
+from typing import Any, TextIO
+
+from havasu_vc.review.json import json_value
+from havasu_vc.review.page.collecting import FLAGS, Page
+from havasu_vc.review.page.packing import Packer
+from havasu_vc.review.report import Review
+
+__all__ = ["asset", "script", "write_page"]
+
+SCRIPTS = (
+    "unpacking",
+    "text",
+    "elements",
+    "projection",
+    "changes",
+    "basemap",
+    "drawing",
+    "layers",
+    "map",
+    "filters",
+    "table",
+    "pictures",
+    "detail",
+    "summary",
+    "page",
+)
+"""Our modules, each behind those that it imports."""
+_IMPORT = re.compile(r'^import \{ ([^}]*) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of ours."""
+    return resources.files("havasu_vc.review.page").joinpath("assets", name).read_text("utf-8")
+
+
+def script() -> str:
+    """Return all modules as one; each keeps its own scope, and hands on what it exports."""
+    *parts, last = (_IMPORT.sub(r"const { \1 } = in_\2;", asset(f"{name}.js")) for name in SCRIPTS)
+    wrapped = (_wrapped(name, text) for name, text in zip(SCRIPTS, parts, strict=False))
+    return "\n".join([*wrapped, "{", last, "}"])
+
+
+def _wrapped(name: str, text: str) -> str:
+    body = _EXPORT.sub(r"\1", text)
+    exports = ", ".join(match[2] for match in _EXPORT.finditer(text))
+    return f"const in_{name} = (() => {{\n{body}return {{ {exports} }};\n}})();"
+
+
+def write_page(out: TextIO, page: Page, review: Review, *, more: str, summary: bool = True) -> None:
+    """Write a page; `more` is the command that shows all rows.
+
+    Without `summary` it shows the rows alone.
+    """
+    packer = Packer()
+    by_path = {each.path: each for each in review.datasets}
+    manifest = {
+        "base": review.base,
+        "head": review.head,
+        "summary": summary,
+        "more": more,
+        "review": json_value(_without_cells(review)),
+        "flags": [kind.value for kind in FLAGS],
+        "datasets": [rows.pack(packer, by_path[rows.path]) for rows in page.datasets],
+        "world": packer.raw(asset("countries-110m.json").encode()),
+    }
+    code, style = script(), asset("page.css")
+    title = f"{'Review of ' if summary else ''}{review.base} to {review.head}"
+    filled = {
+        "policy": _policy(code, style),
+        "title": html.escape(title).encode("ascii", "xmlcharrefreplace").decode(),
+        "style": style,
+        "manifest": _embedded(manifest),
+        "data": packer.finish(),
+        "script": code,
+    }
+    # In one go, so that what one part holds is never taken for the place of another.
+    out.write(re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], asset("page.html")))
+
+
+def _without_cells(review: Review) -> Review:
+    """Return a review whose samples are names of rows; the page has the rows."""
+    datasets = (
+        replace(
+            each,
+            samples=tuple(
+                replace(sample, cells=(), old_geometry=None, new_geometry=None)
+                for sample in each.samples
+            ),
+        )
+        for each in review.datasets
+    )
+    return replace(review, datasets=tuple(datasets))
+
+
+def _policy(code: str, style: str) -> str:
+    return (
+        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _embedded(value: Any) -> str:
+    """Return JSON that nothing in HTML can end or change."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

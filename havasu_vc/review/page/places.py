@@ -1,0 +1,173 @@
+"""Shapes for the map of a page: where changed rows were and are.
+
+Geometries are brought to longitude and latitude where their system is known; otherwise
+the map shows the coordinates as they are, without the world behind them. Places are
+kept on a grid of two centimetres, or of a billionth of the extent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.errors import CrsError, GeometryError
+from havasu_vc.geo.outlines import Outlines, outlines, simplified
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.model.types import Field
+from havasu_vc.review.page.packing import Ints, Packer
+from havasu_vc.writers.protocol import Reproject
+from havasu_vc.writers.rows import side_of
+from havasu_vc.writers.values import canonical_wkb
+
+__all__ = ["Places"]
+
+MOST_VERTICES = 2000
+"""Shapes of more vertices are simplified."""
+STEP = 2e-7
+"""Degrees between two places that are kept apart; a turn and more of them fits 32 bits."""
+FARTHEST = 1e150
+"""Coordinates beyond are no place."""
+OLD, NEW, BOTH = 1, 2, 3
+
+_Bools = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+
+
+class Places:
+    """The shapes of one dataset's rows, by its first geometry column."""
+
+    def __init__(self, diff: DatasetDiff, reproject: Reproject | None) -> None:
+        self._headers = (side_of(diff, new=False), side_of(diff, new=True))
+        self.fields = tuple(next(iter(header.schema.geometries), None) for header in self._headers)
+        """The column before and after."""
+        self._reproject = reproject if self._is_known(reproject) else None
+        self._shapes: list[tuple[Ints, npt.NDArray[np.uint8], Ints]] = []
+        self._paths: list[Outlines] = []
+        self.simplified = 0
+        """How many shapes are simplified."""
+
+    @property
+    def kind(self) -> str:
+        """What the coordinates are: `globe` for degrees, `own`, or `none`."""
+        if self.fields == (None, None):
+            return "none"
+        return "own" if self._reproject is None else "globe"
+
+    @property
+    def crs(self) -> str | None:
+        """What the dataset's own coordinates are in."""
+        field = self.fields[1] or self.fields[0]
+        return None if field is None or field.geometry is None else field.geometry.crs
+
+    @property
+    def one_place(self) -> bool:
+        """Whether equal coordinates before and after mean the same place."""
+        old, new = self.fields
+        if old is None or new is None or old.geometry is None or new.geometry is None:
+            return False
+        names = old.geometry.crs, new.geometry.crs
+        wkts = [
+            header.crs.get(name or "") for header, name in zip(self._headers, names, strict=True)
+        ]
+        return old.id == new.id and names[0] == names[1] and wkts[0] == wkts[1]
+
+    def _is_known(self, reproject: Reproject | None) -> bool:
+        if reproject is None:
+            return False
+        for field, header in zip(self.fields, self._headers, strict=True):
+            if field is None:
+                continue
+            kind = arrow_schema(header.schema).field(field.name).type
+            try:
+                reproject(pa.array([], kind), field, header)
+            except (CrsError, GeometryError):
+                return False
+        return True
+
+    def add(self, first: int, column: pa.Array, rows: Ints, side: int) -> int:
+        """Add shapes of the rows `rows` of a column, numbered from `first`; return their bytes."""
+        new = side != OLD
+        field, header = self.fields[new], self._headers[new]
+        if field is None or not len(rows):
+            return 0
+        found = self._outlines(column.take(pa.array(rows)), field, header)
+        if not len(found.rows):
+            return 0
+        owners, counts = np.unique(found.rows, return_counts=True)
+        sides = np.full(len(owners), side, np.uint8)
+        self._shapes.append((first + rows[owners], sides, counts))
+        self._paths.append(found)
+        return 16 * len(found.x) + 9 * len(owners)
+
+    def _outlines(self, column: pa.Array, field: Field, header: DatasetHeader) -> Outlines:
+        wkb = self._wkb(column, field, header)
+        found = outlines(wkb)
+        sizes = np.bincount(found.rows, found.counts, minlength=len(wkb))
+        if (large := np.flatnonzero(sizes > MOST_VERTICES)).size:
+            self.simplified += len(large)
+            found = outlines(simplified(wkb, large, MOST_VERTICES))
+        limits = (400.0, 90.0001) if self.kind == "globe" else (FARTHEST, FARTHEST)
+        there = (np.abs(found.x) <= limits[0]) & (np.abs(found.y) <= limits[1])
+        return found if there.all() else found.within(there)
+
+    def _wkb(self, column: pa.Array, field: Field, header: DatasetHeader) -> pa.Array:
+        if self._reproject is None:
+            return canonical_wkb(column, field)
+        try:
+            return canonical_wkb(self._reproject(column, field, header), field)
+        except GeometryError:
+            # Some value cannot be read; the others have a place all the same.
+            return pa.array(
+                [self._one(column.slice(row, 1), field, header) for row in range(len(column))],
+                pa.binary(),
+            )
+
+    def _one(self, value: pa.Array, field: Field, header: DatasetHeader) -> bytes | None:
+        assert self._reproject is not None
+        try:
+            found = canonical_wkb(self._reproject(value, field, header), field)[0].as_py()
+        except GeometryError:
+            return None
+        return None if found is None else bytes(found)
+
+    def pack(self, packer: Packer) -> dict[str, Any]:
+        """Lay out the shapes and say where they are."""
+        rows, sides, counts = (
+            np.concatenate([shape[part] for shape in self._shapes] or [np.zeros(0, np.int64)])
+            for part in range(3)
+        )
+        kinds, sizes, x, y = (
+            np.concatenate([getattr(paths, name) for paths in self._paths] or [np.zeros(0)])
+            for name in ("kinds", "counts", "x", "y")
+        )
+        origins, steps, places = [], [], []
+        for values in (x, y):
+            origin, step = self._grid(values)
+            places.append(packer.differences(np.rint((values - origin) / step)))
+            origins.append(origin)
+            steps.append(step)
+        return {
+            "kind": self.kind,
+            "crs": self.crs,
+            "simplified": self.simplified,
+            "rows": packer.differences(rows),
+            "sides": packer.raw(sides.astype(np.uint8).tobytes()),
+            "paths": packer.numbers(counts),
+            "kinds": packer.raw(kinds.astype(np.uint8).tobytes()),
+            "counts": packer.numbers(sizes),
+            "places": places,
+            "origin": origins,
+            "step": steps,
+        }
+
+    def _grid(self, values: _Floats) -> tuple[float, float]:
+        if self.kind == "globe":
+            return 0.0, STEP
+        if not len(values):
+            return 0.0, 1.0
+        least, most = float(values.min()), float(values.max())
+        return least, (most - least) / 2**30 or 1.0
