@@ -298,7 +298,7 @@ class DataFileNotFoundError(NotFoundError):
     def __init__(self, file: str, *, hints: tuple[str, ...] = ()) -> None:
         super().__init__(
             f"data file {file} is not in this repository's store",
-            hints=hints or ("copy it from another clone's `havasu/objects` folder",),
+            hints=hints or ("`havasu-vc data fetch` brings what a remote has",),
         )
         self.file = file
 

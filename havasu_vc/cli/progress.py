@@ -31,11 +31,13 @@ class TerminalProgress:
         self._total = 0
         self._done = 0
         self._description = ""
+        self._in_bytes = False
         self._since = 0.0
 
-    def start(self, total_tasks: int, description: str) -> None:
-        """Hear that a run of so many tasks begins."""
+    def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
+        """Hear that a run of so many tasks begins, or the moving of so many bytes."""
         self.finish()
+        self._in_bytes = in_bytes
         self._total, self._done, self._description = total_tasks, 0, description
         self._since = time.monotonic()
 
@@ -58,14 +60,20 @@ class TerminalProgress:
     def _open(self) -> None:
         from rich.console import Console
         from rich.markup import escape
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+        )
         from rich.progress import TimeRemainingColumn as Remaining
 
         console = Console(stderr=True, no_color=not self._color)
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            DownloadColumn() if self._in_bytes else MofNCompleteColumn(),
             Remaining(),
             console=console,
             transient=True,

@@ -1,14 +1,28 @@
-"""Where datasets of every kind keep what is not in git yet, or never will be."""
+"""Where datasets of every kind keep what is not in git yet, or never will be.
+
+In a clone that takes data files when they are read, a `Fetcher` brings those that are not
+here. Who plans work tells which files it will read, so that they come together; only
+drivers fetch, and tasks get paths of files that are there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from havasu_vc.store.edits import ObjectSink
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["Storage"]
+__all__ = ["Fetcher", "Storage"]
+
+
+class Fetcher(Protocol):
+    """Brings data files that are not here."""
+
+    def fetch(self, files: Sequence[tuple[str, int]]) -> None:
+        """Bring files, given by name and size; raise for the first that cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +37,16 @@ class Storage:
     """Where new files wait until a commit takes them into `files`."""
     sink: ObjectSink | None = None
     """Where git objects of a commit in the making go, for datasets whose rows are objects."""
+
+    fetcher: Fetcher | None = None
+    """Brings files that are not here; None where they must be."""
+
+    def bring(self, files: Iterable[tuple[str, int]]) -> None:
+        """Have files fetched, all at once, that are not here and can be had."""
+        if self.fetcher is not None:
+            missing = sorted({each for each in files if not self.has(each[0])})
+            if missing:
+                self.fetcher.fetch(missing)
 
     def path(self, file: str) -> Path:
         """Return where a file is, staged or stored."""

@@ -28,8 +28,8 @@ NumberedBatches = Generator[tuple[int, pa.RecordBatch], None, None]
 class Progress(Protocol):
     """Hears how far a run is, always from the thread that consumes it."""
 
-    def start(self, total_tasks: int, description: str) -> None:
-        """Hear that a run of so many tasks begins."""
+    def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
+        """Hear that a run of so many tasks begins, or the moving of so many bytes."""
 
     def advance(self, tasks: int) -> None:
         """Hear that so many more tasks are done; they add up to the total of a full run."""
@@ -41,7 +41,7 @@ class Progress(Protocol):
 class SilentProgress:
     """Progress that nobody watches."""
 
-    def start(self, total_tasks: int, description: str) -> None:
+    def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
         """Do nothing."""
 
     def advance(self, tasks: int) -> None:

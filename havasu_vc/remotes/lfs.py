@@ -2,27 +2,35 @@
 
 The pointers in git are git-lfs's own and data files lie where it looks for them with
 `lfs.storage=havasu`, so it moves them by their ids. It hashes neither what it sends nor
-what it finds, so that is done here on both sides.
+what it finds, so that is done here on both sides. It fetches what one commit names: a
+commit of just the wanted pointers is made for it, in a folder of objects of its own that
+is gone afterwards.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 
 from havasu_vc.errors import (
     CorruptDataFileError,
     DataFileNotFoundError,
     MissingProgramError,
+    NotFoundError,
     StorageError,
 )
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.remotes.moving import each
 from havasu_vc.remotes.protocol import Report, WantedFile
-from havasu_vc.store.commits import format_commit, parse_signature
+from havasu_vc.remotes.urls import without_passwords
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.objects import object_id
 from havasu_vc.store.repository import GitRepository
-from havasu_vc.store.trees import format_tree
 
 __all__ = ["LfsRemote"]
 
@@ -32,21 +40,44 @@ _SETTINGS = (
     "lfs.fetchexclude=",
     "lfs.fetchinclude=",
     "lfs.transfer.maxretries=3",
+    "lfs.concurrenttransfers=8",
 )
+_NOBODY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "havasu-vc"), ("EMAIL", "havasu-vc"), ("DATE", "0 +0000"))
+}
+_ABSENT = re.compile(r"404|not found|not exist|missing", re.IGNORECASE)
 
 
 class LfsRemote:
     """The LFS server of one git remote."""
 
-    def __init__(self, repository: GitRepository, remote: str, name: str) -> None:
+    knows = False
+    """Only the client asks the server, while it sends."""
+
+    def __init__(
+        self,
+        repository: GitRepository,
+        remote: str,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._repository = repository
         self._remote = remote
         self._name = name
+        self._environment = dict(environment or {})
 
     @property
     def name(self) -> str:
         """What people call it."""
         return self._name
+
+    def sending(
+        self, files: Sequence[WantedFile], *, outlasting: bool = False
+    ) -> nullcontext[None]:
+        """Do nothing: servers keep what is young."""
+        return nullcontext()
 
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return all of them: the client asks the server itself, many in one request."""
@@ -54,58 +85,68 @@ class LfsRemote:
 
     def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Send files that the server lacks."""
+        each(files, lambda file: store.check_size(file.sha256, file.size))
         each(files, lambda file: store.verify(file.sha256))
         ids = "".join(f"{file.sha256}\n" for file in files)
-        self._run("push", "--object-id", "--stdin", self._remote, stdin=ids)
-        report(sum(file.size for file in files))
+        with _watched(self._environment, report, sum(file.size for file in files)) as environment:
+            self._run(["push", "--object-id", "--stdin", self._remote], ids, environment)
 
     def download(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Bring files into the store, many in one request; what comes wrong is removed again."""
         if not files:
             return
-        self._run("fetch", self._remote, self._naming(files), stdin="")
         for file in files:
-            self._check(file, store)
-            report(file.size)
-        store.commit_all()
-
-    def _naming(self, files: Sequence[WantedFile]) -> str:
-        """Return a commit of no branch whose tree holds the pointers of just these files.
-
-        The client fetches what one commit names, or one file at a time.
-        """
-        with self._repository.writer() as writer:
-            items = {
-                file.sha256.encode(): (
-                    b"100644",
-                    bytes.fromhex(
-                        writer.write("blob", format_pointer(Pointer(file.sha256, file.size)))
-                    ),
-                )
-                for file in files
-            }
-            tree = writer.write("tree", format_tree(items))
-            nobody = parse_signature("havasu-vc <> 0 +0000")
-            data = format_commit(tree, (), author=nobody, committer=nobody, message="Wanted files")
-            commit = writer.write("commit", data)
-            writer.flush()
-        return commit
-
-    @staticmethod
-    def _check(file: WantedFile, store: DataFileStore) -> None:
-        if not store.has(file.sha256):
-            raise DataFileNotFoundError(file.sha256)
+            if store.has(file.sha256):
+                store.delete(file.sha256)  # of another size, or it would not be wanted
+        total = sum(file.size for file in files)
+        failure: Exception | None = None
         try:
-            store.verify(file.sha256)
-        except CorruptDataFileError:
-            store.delete(file.sha256)
-            raise
-        store.path(file.sha256).chmod(0o444)
+            with (
+                self._naming(files) as (commit, named),
+                _watched({**self._environment, **named}, report, total) as environment,
+            ):
+                self._run(["fetch", self._remote, commit], "", environment)
+        except (NotFoundError, StorageError) as error:
+            failure = error
+        for file in files:
+            # What came is kept also when the rest did not.
+            try:
+                _take(file, store)
+            except (NotFoundError, CorruptDataFileError) as error:
+                failure = failure or error
+        store.commit_all()
+        if failure is not None:
+            raise failure
 
-    def _run(self, *arguments: str, stdin: str) -> None:
+    @contextmanager
+    def _naming(self, files: Sequence[WantedFile]) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Give a commit whose tree holds the pointers of just these files, and where it is."""
+        objects = Path(tempfile.mkdtemp(prefix="wanted-", dir=_made(self._repository.data_folder)))
+        environment = {
+            "GIT_OBJECT_DIRECTORY": str(objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self._repository.common_directory / "objects"),
+            **_NOBODY,
+        }
+        git = self._repository.git
+        try:
+            lines = "".join(f"100644 blob {_pointer(file)}\t{file.sha256}\n" for file in files)
+            tree = git("mktree", stdin=lines.encode(), environment=environment).text
+            yield (
+                git("commit-tree", "-m", "Wanted files", tree, environment=environment).text,
+                environment,
+            )
+        finally:
+            shutil.rmtree(objects, ignore_errors=True)
+
+    def _run(self, arguments: Sequence[str], stdin: str, environment: Mapping[str, str]) -> None:
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         answer = self._repository.git(
-            *settings, "lfs", *arguments, stdin=stdin.encode(), check=False
+            *settings,
+            "lfs",
+            *arguments,
+            stdin=stdin.encode(),
+            check=False,
+            environment=environment,
         )
         if answer.code == 0:
             return
@@ -114,7 +155,75 @@ class LfsRemote:
                 f"{self._name} keeps data with Git LFS, and git-lfs is not installed",
                 hints=("install git-lfs", "or set havasu.data.url to a folder or a bucket"),
             )
-        missing = re.search(r"\b([0-9a-f]{64})\b", answer.errors)
-        if missing and re.search(r"404|not found|does not exist", answer.errors, re.IGNORECASE):
-            raise DataFileNotFoundError(missing[1])
-        raise StorageError(f"{self._name}: git-lfs says: {answer.message}")
+        lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+        for line in lines:
+            absent = re.search(r"\b([0-9a-f]{64})\b", line)
+            if absent and _ABSENT.search(line):
+                raise DataFileNotFoundError(
+                    absent[1], hints=(f"{self._name} does not have it; another clone may",)
+                )
+        text = without_passwords(lines[0][:300]) if lines else answer.message
+        raise StorageError(
+            f"{self._name}: git-lfs says: {text}",
+            hints=("what came is kept; doing it again goes on",),
+        )
+
+
+def _take(file: WantedFile, store: DataFileStore) -> None:
+    """Make what the client fetched a file of the store, or remove it if its bytes are wrong."""
+    place = store.path(file.sha256)
+    try:
+        store.check_size(file.sha256, file.size)
+        store.verify(file.sha256)
+    except CorruptDataFileError:
+        store.delete(file.sha256)
+        raise
+    temporary = store.temporary()
+    place.rename(temporary)
+    store.put(temporary, sha256=file.sha256)
+
+
+def _pointer(file: WantedFile) -> str:
+    return object_id("blob", format_pointer(Pointer(file.sha256, file.size)))
+
+
+def _made(folder: Path) -> Path:
+    place = folder / "temporary"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+@contextmanager
+def _watched(
+    environment: Mapping[str, str], report: Report, total: int
+) -> Iterator[Mapping[str, str]]:
+    """Report what the client writes of its progress, and in the end all that is left.
+
+    Its lines are `<direction> <file>/<files> <bytes>/<total> <name>`, bytes of that file.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="havasu-vc-lfs-"))
+    path, ended, told = folder / "progress", threading.Event(), 0
+    done: dict[str, int] = {}
+
+    def look() -> None:
+        nonlocal told
+        while not ended.wait(0.25):
+            with suppress(OSError):
+                for line in path.read_text("utf-8", "replace").splitlines():
+                    words = line.split()
+                    if len(words) >= 4 and words[2].partition("/")[0].isdecimal():
+                        done[words[3]] = int(words[2].partition("/")[0])
+            now = min(sum(done.values()), total)
+            if now > told:
+                report(now - told)
+                told = now
+
+    watcher = threading.Thread(target=look, name="havasu-vc-lfs", daemon=True)
+    watcher.start()
+    try:
+        yield {**environment, "GIT_LFS_PROGRESS": str(path)}
+    finally:
+        ended.set()
+        watcher.join()
+        shutil.rmtree(folder, ignore_errors=True)
+    report(total - told)

@@ -10,21 +10,22 @@ from typing import IO
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.remotes.protocol import Report, WantedFile
 
-__all__ = ["THREADS", "copy_checked", "each"]
+__all__ = ["copy_checked", "each"]
 
 THREADS = 8
 BLOCK = 1 << 20
 
 
-def each(files: Iterable[WantedFile], work: Callable[[WantedFile], None]) -> None:
+def each(files: Iterable[WantedFile], work: Callable[[WantedFile], object]) -> None:
     """Do something with every file, several at once; the first failure ends all."""
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-move") as pool:
+    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-move")
+    try:
         running = {pool.submit(work, file) for file in files}
-        done, waiting = wait(running, return_when=FIRST_EXCEPTION)
-        for future in waiting:
-            future.cancel()
+        done, _ = wait(running, return_when=FIRST_EXCEPTION)
         for future in done:
             future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def copy_checked(source: IO[bytes], target: IO[bytes], file: WantedFile, report: Report) -> None:

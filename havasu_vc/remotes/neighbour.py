@@ -1,20 +1,24 @@
 """Another repository on this machine, or on a shared folder: its data files as they lie.
 
-Between two stores of one file system a file is linked, not copied: it is named by its
-content and never changes. Its hash was checked when it came in; it is checked again where
-`verify` is asked for, as for a folder that others write to.
+Between two stores of one file system a file of our own is linked, not copied: it is named
+by its content and never changes. It is hashed all the same before it gets its name, for
+the folder may be anybody's. A push holds the other repository's lock shared, as a commit
+there would, so no garbage is collected there before its refs have moved.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from havasu_vc.errors import DataFileNotFoundError, HavasuError, StorageError
+from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.locks import shared_lock
 
 __all__ = ["NeighbourRemote"]
 
@@ -22,7 +26,11 @@ __all__ = ["NeighbourRemote"]
 class NeighbourRemote:
     """The data files of another repository that is a folder here."""
 
+    knows = True
+    """It is looked into."""
+
     def __init__(self, data_folder: Path, name: str) -> None:
+        self._folder = data_folder
         self._store = DataFileStore(data_folder)
         self._name = name
 
@@ -30,6 +38,18 @@ class NeighbourRemote:
     def name(self) -> str:
         """What people call it."""
         return self._name
+
+    @contextmanager
+    def sending(self, files: Sequence[WantedFile], *, outlasting: bool = False) -> Iterator[None]:
+        """Hold its lock together with those who commit there.
+
+        What is to outlast it is made young, which its garbage collection spares.
+        """
+        with shared_lock(self._folder / "lock"):
+            for file in files if outlasting else ():
+                with suppress(OSError, HavasuError):
+                    os.utime(self._store.path(file.sha256))
+            yield
 
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return those files that it does not have."""
@@ -48,22 +68,22 @@ class NeighbourRemote:
 
 def _has(store: DataFileStore, file: WantedFile) -> bool:
     try:
-        return store.has(file.sha256) and store.size(file.sha256) == file.size
+        return store.size(file.sha256) == file.size
     except HavasuError:
         return False
 
 
 def _bring(file: WantedFile, source: DataFileStore, target: DataFileStore, report: Report) -> None:
     """Link or copy one file from store to store."""
-    place = source.path(file.sha256)
-    temporary = target.temporary()
+    place, temporary = source.path(file.sha256), target.temporary()
     try:
-        if not _linked(place, temporary):
-            with place.open("rb") as old, temporary.open("xb") as new:
-                copy_checked(old, new, file, report)
-        else:
-            source.check_size(file.sha256, file.size)
+        if _linked(place, temporary):
+            _check(temporary, file)
             report(file.size)
+        else:
+            number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW)
+            with os.fdopen(number, "rb") as old, temporary.open("xb") as new:
+                copy_checked(old, new, file, report)
         target.put(temporary, sha256=file.sha256)
     except FileNotFoundError as error:
         raise DataFileNotFoundError(file.sha256) from error
@@ -78,10 +98,22 @@ def _bring(file: WantedFile, source: DataFileStore, target: DataFileStore, repor
 def _linked(place: Path, temporary: Path) -> bool:
     """Link a file of ours to a new name; False where that cannot be."""
     try:
-        # Only a file that nobody may write to is shared.
-        if place.stat().st_mode & 0o222:
+        status = place.lstat()
+        # Only a file that nobody may write to is shared, and whose owner is who asks.
+        if status.st_mode & 0o222 or status.st_uid != os.geteuid():
             return False
         os.link(place, temporary, follow_symlinks=False)
     except OSError:
         return False
     return True
+
+
+def _check(path: Path, file: WantedFile) -> None:
+    """Raise unless a file's bytes are those that its name says."""
+    size = path.stat().st_size
+    if size != file.size:
+        raise CorruptDataFileError(file.sha256, f"it has {size} bytes instead of {file.size}")
+    with path.open("rb", buffering=0) as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    if found != file.sha256:
+        raise CorruptDataFileError(file.sha256, f"its bytes have the hash {found}")

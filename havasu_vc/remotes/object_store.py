@@ -3,90 +3,123 @@
     <url>/objects/<aa>/<bb>/<sha256>
 
 Credentials, region and endpoint come from the environment, as every program of that
-store takes them; none is ever written down. A file is sent under its own name in one
-piece that the store makes visible when it is whole; on a file system it is renamed into
-place. Sending a file twice writes the same bytes, so no lock is needed.
+store takes them; none is ever written down. A file is hashed, then sent under its own name
+in one piece that the store makes visible when it is whole; on a file system it is renamed
+into place. Sending a file twice writes the same bytes, so no lock is needed (`claims` is
+for those who delete).
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pyarrow.fs import FileSelector, FileSystem
 
-from havasu_vc.errors import DataFileNotFoundError, InvalidArgumentError, StorageError
+from havasu_vc.errors import (
+    DataFileNotFoundError,
+    HavasuError,
+    InvalidArgumentError,
+    StorageError,
+)
+from havasu_vc.remotes.claims import Sweep, claimed, sweeping
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
-from havasu_vc.remotes.urls import hidden_secrets
+from havasu_vc.remotes.urls import has_secrets, hidden_secrets
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["SCHEMES", "ObjectStoreRemote"]
+__all__ = ["SCHEMES", "ObjectStoreRemote", "check_data_url"]
 
 SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss")
 MANY = 256
 """From so many files on, the store is listed instead of asked for each."""
 
 
+def check_data_url(url: str) -> None:
+    """Raise unless data can be kept at a URL, and the URL may be written down."""
+    if urlsplit(url).scheme not in SCHEMES:
+        raise InvalidArgumentError(
+            f"data cannot be kept at {hidden_secrets(url)}",
+            hints=(f"schemes: {', '.join(SCHEMES)}",),
+        )
+    if has_secrets(url):
+        raise InvalidArgumentError(
+            f"{hidden_secrets(url)} was given with a secret, which would be written down",
+            hints=("credentials are taken from the environment, as other programs take them",),
+        )
+
+
 class ObjectStoreRemote:
     """Data files below one URL."""
 
+    knows = True
+    """It can be asked and listed."""
+
     def __init__(self, url: str) -> None:
+        check_data_url(url)
         self._name = hidden_secrets(url)
-        if urlsplit(url).scheme not in SCHEMES:
-            raise InvalidArgumentError(
-                f"data cannot be kept at {self._name}",
-                hints=(f"schemes: {', '.join(SCHEMES)}",),
-            )
         try:
             found = FileSystem.from_uri(_with_environment(url))
         except (OSError, ValueError) as error:
             raise StorageError(f"{self._name} cannot be opened: {_line(error)}") from error
         self._system: FileSystem = found[0]
-        self._root: str = found[1].rstrip("/") + "/objects"
+        self._root: str = found[1].rstrip("/")
 
     @property
     def name(self) -> str:
         """Its URL, without secrets."""
         return self._name
 
+    @contextmanager
+    def sending(self, files: Sequence[WantedFile], *, outlasting: bool = False) -> Iterator[None]:
+        """Claim the files."""
+        claim = claimed(self._system, self._root, files, outlasting=outlasting)
+        with self._translated("written"), claim:
+            yield
+
+    @contextmanager
+    def sweeping(self) -> Iterator[Sweep]:
+        """Keep new pushes waiting while files are deleted."""
+        with self._translated("written"), sweeping(self._system, self._root) as sweep:
+            yield sweep
+
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return those files that are not there with their size."""
         if not files:
             return []
-        try:
+        with self._translated("asked"):
             if len(files) >= MANY:
-                there = self._listed()
+                there = dict(self.listed())
             else:
-                infos = self._system.get_file_info([self._path(file) for file in files])
+                infos = self._system.get_file_info([self._path(file.sha256) for file in files])
                 there = {info.base_name: info.size for info in infos if info.is_file}
-        except OSError as error:
-            raise self._failed("asked", error) from error
         return [file for file in files if there.get(file.sha256) != file.size]
 
-    def _listed(self) -> dict[str, int]:
-        selector = FileSelector(self._root, allow_not_found=True, recursive=True)
-        return {
-            info.base_name: info.size
-            for info in self._system.get_file_info(selector)
-            if info.is_file
-        }
+    def listed(self) -> Iterator[tuple[str, int]]:
+        """Yield the name and size of all that is there."""
+        selector = FileSelector(f"{self._root}/objects", allow_not_found=True, recursive=True)
+        with self._translated("listed"):
+            for info in self._system.get_file_info(selector):
+                if info.is_file:
+                    yield info.base_name, info.size
 
     def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
-        """Send files, each checked while it is read."""
+        """Send files, each after it was hashed."""
         each(files, lambda file: self._send(file, store, report))
 
     def _send(self, file: WantedFile, store: DataFileStore, report: Report) -> None:
-        path, local = self._path(file), store.path(file.sha256)
-        rename = self._system.type_name == "local"
+        path, rename = self._path(file.sha256), self._system.type_name == "local"
         target = f"{path}.{secrets.token_hex(8)}" if rename else path
-        try:
+        store.check_size(file.sha256, file.size)
+        store.verify(file.sha256)
+        with self._translated("written"):
             if rename:
                 self._system.create_dir(path.rpartition("/")[0], recursive=True)
-            with local.open("rb") as source:
+            with store.path(file.sha256).open("rb") as source:
                 stream = self._system.open_output_stream(target)
                 try:
                     copy_checked(source, stream, file, report)
@@ -97,17 +130,9 @@ class ObjectStoreRemote:
             if rename:
                 _sync(target)
                 self._system.move(target, path)
-        except OSError as error:
-            if isinstance(error, StorageError):
-                raise
-            raise self._failed("written", error) from error
 
     def _abandon(self, stream: Any, target: str) -> None:
-        """Leave nothing of a file that went wrong: closing a stream would make it whole."""
-        abort = getattr(stream, "abort", None)
-        if abort is not None:
-            abort()
-            return
+        """Leave nothing of a file that went wrong: closing a stream makes it visible."""
         stream.close()
         self._system.delete_file(target)
 
@@ -120,40 +145,73 @@ class ObjectStoreRemote:
         temporary = store.temporary()
         try:
             with (
-                self._system.open_input_stream(self._path(file)) as source,
+                self._translated("read"),
+                self._system.open_input_stream(self._path(file.sha256)) as source,
                 temporary.open("xb") as target,
             ):
                 copy_checked(source, target, file, report)
             store.put(temporary, sha256=file.sha256)
         except FileNotFoundError as error:
             raise DataFileNotFoundError(file.sha256) from error
-        except OSError as error:
-            if isinstance(error, StorageError):
-                raise
-            raise self._failed("read", error) from error
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _path(self, file: WantedFile) -> str:
-        name = file.sha256
-        return f"{self._root}/{name[:2]}/{name[2:4]}/{name}"
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files."""
+        with self._translated("written"):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    self._system.delete_file(self._path(name))
 
-    def _failed(self, what: str, error: OSError) -> StorageError:
-        return StorageError(
-            f"{self._name} cannot be {what}: {_line(error)}",
-            hints=("check the URL, the network and the credentials in the environment",),
-        )
+    def read_note(self, name: str) -> bytes:
+        """Return a small document beside the files; nothing if there is none."""
+        with self._translated("read"):
+            try:
+                with self._system.open_input_stream(f"{self._root}/{name}") as stream:
+                    return bytes(stream.read())
+            except FileNotFoundError:
+                return b""
+
+    def write_note(self, name: str, data: bytes) -> None:
+        """Write a small document beside the files."""
+        with (
+            self._translated("written"),
+            self._system.open_output_stream(f"{self._root}/{name}") as stream,
+        ):
+            stream.write(data)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/objects/{name[:2]}/{name[2:4]}/{name}"
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except HavasuError:
+            raise
+        except OSError as error:
+            if what == "read" and isinstance(error, FileNotFoundError):
+                raise
+            raise StorageError(
+                f"{self._name} cannot be {what}: {_line(error)}",
+                hints=("check the URL, the network and the credentials in the environment",),
+            ) from error
 
 
 def _with_environment(url: str) -> str:
-    """Return an S3 URL with the endpoint that the environment names, as AWS's own tools take it."""
+    """Return an S3 URL with the endpoint that the environment names, as AWS's own tools take it.
+
+    A small file is sent in one request, not as one part of many.
+    """
     parts = urlsplit(url)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if parts.scheme != "s3" or endpoint is None or "endpoint_override" in parts.query:
+    if parts.scheme != "s3":
         return url
-    found = urlsplit(endpoint)
-    options = [*parse_qsl(parts.query), ("endpoint_override", found.netloc)]
-    options.append(("scheme", found.scheme or "https"))
+    options = dict(parse_qsl(parts.query))
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint is not None and "endpoint_override" not in options:
+        found = urlsplit(endpoint)
+        options |= {"endpoint_override": found.netloc, "scheme": found.scheme or "https"}
+    options.setdefault("allow_delayed_open", "true")
     return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(options), ""))
 
 

@@ -1,13 +1,15 @@
 """A place that holds data files for others, and what every kind of it promises.
 
-Files are named by the sha256 of their content. A remote takes a file under its name only
-when all of its bytes are there and are right, so what it says it has can be relied on;
-what comes from it is checked again before the store takes it.
+Files are named by the sha256 of their content. What is sent is hashed before it goes, and
+what comes is hashed before the store takes it, so wrong bytes pass in neither direction.
+While a push goes on, from looking what the other side lacks until its refs have moved, it
+is inside of `sending`: nothing that it relies on is pruned there meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +38,18 @@ class DataRemote(Protocol):
     def name(self) -> str:
         """What people call it, without any password."""
 
+    @property
+    def knows(self) -> bool:
+        """Whether it can say what it has; if not, `lacking` returns all that it is asked."""
+
+    def sending(
+        self, files: Sequence[WantedFile], *, outlasting: bool = False
+    ) -> AbstractContextManager[None]:
+        """Keep files from being pruned there until the refs that name them have moved.
+
+        With `outlasting`, refs move after this has ended, and files are kept for days.
+        """
+
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return those files that it does not have, or has with another size."""
 
@@ -49,8 +63,3 @@ class DataRemote(Protocol):
 def total_size(files: Iterable[WantedFile]) -> int:
     """Return the bytes of some files together."""
     return sum(file.size for file in files)
-
-
-def by_name(files: Iterable[WantedFile]) -> Mapping[str, WantedFile]:
-    """Return files by their name."""
-    return {file.sha256: file for file in files}

@@ -1,12 +1,14 @@
-"""URLs as they may be shown: without a password, a token or a key."""
+"""URLs as they may be shown and stored: without a password, a token or a key."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-__all__ = ["hidden_secrets"]
+__all__ = ["has_secrets", "hidden_secrets", "without_passwords"]
 
 _SECRET = ("key", "secret", "token", "sig", "password")
+_USER = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@\s:]*):[^/@\s]*@", re.IGNORECASE)
 
 
 def hidden_secrets(url: str) -> str:
@@ -29,6 +31,28 @@ def hidden_secrets(url: str) -> str:
         user = f"{parts.username}@"
     query = urlencode([pair for pair in parse_qsl(parts.query) if not _is_secret(pair[0])])
     return urlunsplit((parts.scheme, f"{user}{parts.hostname or ''}{port}", parts.path, query, ""))
+
+
+def has_secrets(url: str) -> bool:
+    """Whether a URL holds what nobody else may know.
+
+    >>> has_secrets("s3://bucket/x?region=b"), has_secrets("s3://me:secret@bucket/x")
+    (False, True)
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.password) or any(_is_secret(name) for name, _ in parse_qsl(parts.query))
+
+
+def without_passwords(text: str) -> str:
+    """Return what a program said, without the passwords in URLs.
+
+    >>> without_passwords("unable to access 'https://me:secret@example.org/r/'")
+    "unable to access 'https://me@example.org/r/'"
+    """
+    return _USER.sub(lambda match: f"{match['scheme']}{match['user']}@", text)
 
 
 def _is_secret(name: str) -> bool:

@@ -1,7 +1,9 @@
 """Which data files some commits name: asked of git, which passes over what others have.
 
 The pointers at `data/<2 hex>/<sha256>` are objects like any other, so git's own walk of
-objects finds those that are new, in time that follows what the commits changed.
+objects finds those that are new, in time that follows what the commits changed. git tells
+of each object one path only, and a pointer may have stood elsewhere too, so every blob
+is looked at whose name is a sha256.
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.store.objects import read_object
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["files_of_commits"]
+__all__ = ["files_of_commits", "pointed_file"]
 
-_POINTER = re.compile(
-    rf"([0-9a-f]{{40}}) (?:.*/)?{re.escape(HAVASU_MARKER)}/data/[0-9a-f]{{2}}/([0-9a-f]{{64}})"
-)
+_NAMED = re.compile(rb"([0-9a-f]{40}) (?:[^\n]*/)?([0-9a-f]{64})")
+_INSIDE = f"{HAVASU_MARKER}/data/".encode()
 
 
 def files_of_commits(
@@ -28,7 +29,7 @@ def files_of_commits(
 ) -> list[WantedFile]:
     """Return the data files that commits name and `known` ones and their history do not.
 
-    Both are commits or refs; `known` ones that are not here are passed over.
+    Both are ids of commits, tags or trees; `known` ones that are not here are passed over.
     """
     if not wanted:
         return []
@@ -39,20 +40,28 @@ def files_of_commits(
         "--ignore-missing",
         "--stdin",
         stdin="".join(f"{line}\n" for line in lines).encode(),
+        environment={"GIT_NO_REPLACE_OBJECTS": "1"},
     )
     found: dict[str, WantedFile] = {}
-    for line in answer.output.decode("utf-8", "surrogateescape").splitlines():
-        match = _POINTER.fullmatch(line)
-        if match and match[2] not in found:
-            found[match[2]] = _pointed(repository, match[1], match[2])
+    for line in answer.output.splitlines():
+        match = _NAMED.fullmatch(line)
+        if match and (name := match[2].decode()) not in found:
+            file = pointed_file(repository, match[1].decode(), name, sure=_INSIDE in line)
+            if file is not None:
+                found[name] = file
     return sorted(found.values())
 
 
-def _pointed(repository: GitRepository, blob: str, name: str) -> WantedFile:
+def pointed_file(
+    repository: GitRepository, blob: str, name: str, *, sure: bool = True
+) -> WantedFile | None:
+    """Return the file that a pointer names; None for a blob that is none, unless it must be."""
     try:
         pointer = parse_pointer(read_object(repository.objects, blob, "blob"))
-    except ValueError as error:
+        if pointer.oid != name:
+            raise ValueError(f"it names {pointer.oid}")
+    except (ValueError, CorruptDatasetError) as error:
+        if not sure:
+            return None
         raise CorruptDatasetError(f"the pointer to {name}", str(error)) from error
-    if pointer.oid != name:
-        raise CorruptDatasetError(f"the pointer to {name}", f"it names {pointer.oid}")
     return WantedFile(pointer.oid, pointer.size)

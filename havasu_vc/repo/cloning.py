@@ -2,31 +2,35 @@
 
 git makes the repository; what hides the datasets' internals from the work tree is there
 before git lays out files. A clone whose data was cut off is whole in git, and `fetch` goes
-on where it stopped.
+on where it stopped. A password in the URL is used and not kept: git is given the URL
+without it, and learns the rest from its environment while the clone lasts.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
-from havasu_vc.remotes.protocol import total_size
-from havasu_vc.remotes.urls import hidden_secrets
+from havasu_vc.remotes.protocol import WantedFile, total_size
+from havasu_vc.remotes.urls import has_secrets, hidden_secrets, without_passwords
 from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.remote_data import bring_data, local_folder, remote_data
+from havasu_vc.repo.parts import Part, files_of_part, keep_part
+from havasu_vc.repo.remote_data import bring_data, download, local_folder, remote_data
 from havasu_vc.repo.settings import Settings
 from havasu_vc.repo.sharing import FetchResult
 from havasu_vc.store.command import run_git
 from havasu_vc.store.preparation import prepare
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["CloneRequest", "clone"]
+__all__ = ["CloneRequest", "clone", "folder_of"]
 
 ORIGIN = "origin"
 
@@ -49,6 +53,10 @@ class CloneRequest:
     """Where the data is, if not with the remote."""
     on_demand: bool = False
     """Whether data files come only when something reads them."""
+    part: Part | None = None
+    """What comes at once then; None for nothing."""
+    base: Path | None = None
+    """The folder that a relative URL is relative to; None for the current one."""
 
 
 def folder_of(url: str) -> str:
@@ -71,47 +79,79 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
     folder = request.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidArgumentError(f"{folder} is there already, and is not an empty folder")
-    repo = OpenRepo(_cloned(request), settings)
+    if request.data_url is not None:
+        from havasu_vc.remotes.object_store import check_data_url
+
+        check_data_url(request.data_url)
+    url, environment = _without_secret(request.url)
+    repo = OpenRepo(_cloned(request, url, environment), settings)
+    if environment:
+        settings.note("the password in the URL was not kept; git's credential helpers can keep it")
     config = repo.git.config
     if request.data_url is not None:
         config.set("havasu.data.url", request.data_url)
     if request.on_demand:
         config.set("havasu.data.fetch", "on-demand")
+    if request.part is not None:
+        keep_part(repo, request.part)
     prepare(repo.git)
     install_hooks(repo.git)
-    files = []
-    if not request.on_demand:
-        tips = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
-        files = bring_data(repo, remote_data(repo, ORIGIN), sorted(set(tips)))
-    return repo, FetchResult(hidden_secrets(request.url), (), len(files), total_size(files))
+    files: Sequence[WantedFile] = ()
+    if request.part is not None and repo.head().commit is not None:
+        wanted = files_of_part(repo, request.part, "HEAD")
+        files = download(repo, remote_data(repo, ORIGIN, environment=environment), wanted)
+    elif not repo.on_demand:
+        tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split()))
+        if tips:
+            files = bring_data(repo, remote_data(repo, ORIGIN, environment=environment), tips)
+    return repo, FetchResult(hidden_secrets(url), (), len(files), total_size(files))
 
 
-def _cloned(request: CloneRequest) -> GitRepository:
+def _without_secret(url: str) -> tuple[str, Mapping[str, str]]:
+    """Return a URL without its password, and what tells git the password all the same."""
+    parts = urlsplit(url) if "://" in url else None
+    if parts is None or not has_secrets(url) or not parts.password:
+        return url, {}
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    return parts._replace(netloc=f"{user}{host}").geturl(), {
+        "GIT_CONFIG_COUNT": str(count + 1),
+        f"GIT_CONFIG_KEY_{count}": f"url.{parts.scheme}://{parts.netloc}/.insteadOf",
+        f"GIT_CONFIG_VALUE_{count}": f"{parts.scheme}://{user}{host}/",
+    }
+
+
+def _cloned(request: CloneRequest, url: str, environment: Mapping[str, str]) -> GitRepository:
     """Let git clone; what it says on failure is put in one line, without a password."""
-    local = local_folder(request.url)
-    url = str(local.resolve()) if local is not None else request.url
+    base = request.base or Path.cwd()
+    local = local_folder(url, base)
+    if local is not None:
+        # git passes over `--depth` for a path, and takes it for a URL.
+        place = local.resolve()
+        url = str(place) if request.depth is None else place.as_uri()
     template = Path(tempfile.mkdtemp(prefix="havasu-vc-template-"))
     try:
         (template / "info").mkdir()
         hidden = "".join(f"!**/{marker}/\n" for marker in (HAVASU_MARKER, TABLE_MARKER))
         (template / "info" / "sparse-checkout").write_text("/*\n" + hidden)
         arguments = ["clone", "--quiet", f"--template={template}", "--origin", ORIGIN]
-        if not request.bare:
-            arguments += ["-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false"]
-        else:
+        if request.bare:
             arguments.append("--bare")
+        else:
+            arguments += ["-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false"]
         if request.branch is not None:
             arguments += ["--branch", request.branch]
         if request.depth is not None:
             arguments += ["--depth", str(request.depth), "--no-single-branch"]
         answer = run_git(
             [*arguments, "--", url, str(request.folder.absolute())],
-            folder=Path.cwd(),
+            folder=base,
+            environment=environment,
             check=False,
         )
     finally:
         shutil.rmtree(template, ignore_errors=True)
     if answer.code:
-        message = answer.message.replace(request.url, hidden_secrets(request.url))
-        raise StateError(f"git says: {message}")
+        raise StateError(f"git says: {without_passwords(answer.message)}")
     return GitRepository.open(request.folder)

@@ -27,20 +27,18 @@ exit 1
 
 
 def install_hooks(repository: GitRepository) -> bool:
-    """Put the hook in place; return whether it is there, false where the user has another."""
+    """Put the hook in place; return whether it is there, false where the user has another.
+
+    A repository that Kart made stays Kart's, and has no data files to carry.
+    """
     if repository.is_kart:
-        return False
-    configured = repository.config.get("core.hooksPath")
-    if configured is not None:
-        return False
+        return True
     path: Path = repository.common_directory / "hooks" / "pre-push"
-    if path.exists():
-        text = path.read_text("utf-8", "replace")
-        if MARK not in text:
-            return False
-        if text == PRE_PUSH:
-            return True
-    path.parent.mkdir(exist_ok=True)
-    replace_file(path, PRE_PUSH.encode())
+    if repository.config.get("core.hooksPath") is not None:
+        return False
+    if path.is_symlink() or (path.exists() and MARK not in path.read_text("utf-8", "replace")):
+        return False
+    if not path.exists() or path.read_text("utf-8") != PRE_PUSH:
+        replace_file(path, PRE_PUSH.encode())
     path.chmod(0o755)
     return True

@@ -11,6 +11,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, GcResult, Problem
@@ -21,7 +22,6 @@ from havasu_vc.upkeep.fsck import check_dataset
 from havasu_vc.upkeep.fsck_kart import check_kart_dataset
 from havasu_vc.upkeep.gc import collect_garbage
 from havasu_vc.upkeep.optimize import optimize_dataset
-from havasu_vc.workspace.state import read_state
 
 __all__ = ["fsck", "gc", "optimize"]
 
@@ -100,20 +100,8 @@ def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
         raise InvalidArgumentError("a grace period cannot be negative")
     found = collect_garbage(
         repo.git,
-        keep=_checked_out(repo),
+        keep=checked_out_files(repo.git),
         grace_seconds=grace_days * 86400,
         dry_run=dry_run,
     )
     return GcResult(found.files, found.size, found.kept_young)
-
-
-def _checked_out(repo: OpenRepo) -> set[str]:
-    """Return the data files of the tables that are checked out in any work tree."""
-    common = repo.git.common_directory
-    found: set[str] = set()
-    for directory in (common, *sorted(common.glob("worktrees/*"))):
-        state = read_state(directory)
-        for table in () if state is None else state.tables.values():
-            found.update(table.files)
-            found.update(source for batch in table.deletes for source in batch.sources)
-    return found

@@ -5,6 +5,7 @@ This is what every operation works on; `Repo` is the face that it shows to users
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
     from havasu_vc.datasets.havasu.view import Storage
+    from havasu_vc.datasets.storage import Fetcher
 
 __all__ = ["OpenRepo"]
 
@@ -33,6 +35,8 @@ class OpenRepo:
         """The git repository."""
         self.settings = settings
         """How to work."""
+        self.make_fetcher: Callable[[OpenRepo], Fetcher] | None = None
+        """Makes what brings data files that come on demand; None where they must be here."""
         self.taken: dict[str, int] = {}
         """Tables whose edits the next commit takes in, and which metadata version was read:
         they follow HEAD as if they had none."""
@@ -42,6 +46,11 @@ class OpenRepo:
         """The branch that HEAD is on; None when it is on a commit itself."""
         return self.git.head_branch
 
+    @property
+    def on_demand(self) -> bool:
+        """Whether data files that are not here come when something reads them."""
+        return self.git.config.get("havasu.data.fetch") == "on-demand"
+
     @cached_property
     def storage(self) -> Storage:
         """Where data files are."""
@@ -49,7 +58,10 @@ class OpenRepo:
 
         folder = self.git.data_folder
         files = DataFileStore(folder)
-        return Storage(files, folder / "keys", files)
+        fetcher = None
+        if self.on_demand and self.make_fetcher is not None:
+            fetcher = self.make_fetcher(self)
+        return Storage(files, folder / "keys", files, fetcher=fetcher)
 
     def resolve(self, revision: str = "HEAD") -> Revision:
         """Return the commit that a revision means."""

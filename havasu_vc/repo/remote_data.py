@@ -5,39 +5,41 @@ Where a remote's data is:
     remote.<name>.havasuData, else havasu.data.url     a folder or bucket, by URL
     a remote that is a folder on this machine          its own store, beside its refs
     any other                                          its Git LFS server
-
-`<data folder>/complete` lists commits of which every data file, and every one of their
-history, was here; a later fetch looks at what is new since. Whoever removes data files
-that commits name removes that list first.
 """
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from havasu_vc.errors import HavasuError, NotFoundError
+from havasu_vc.errors import HavasuError, NotFoundError, StorageError
 from havasu_vc.remotes.lfs import LfsRemote
 from havasu_vc.remotes.neighbour import NeighbourRemote
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.durability import replace_file
+from havasu_vc.store.complete import read_complete, write_complete
+from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "bring_data",
+    "data_url",
     "default_remote",
-    "forget_complete",
-    "missing_data",
+    "download",
+    "is_here",
+    "local_folder",
     "moving",
+    "remote_address",
     "remote_data",
+    "repository_at",
     "send_data",
 ]
 
@@ -57,32 +59,64 @@ def default_remote(repo: OpenRepo) -> str:
     )
 
 
-def remote_data(repo: OpenRepo, remote: str) -> DataRemote:
-    """Return where the data files of a remote are."""
+def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:
+    """Return the URL of a remote that git would use, rewritten as its settings say."""
+    if push:
+        answer = repo.git.git("remote", "get-url", "--push", "--", remote, check=False)
+        if answer.code == 0:
+            return answer.text.splitlines()[0]
+    return repo.git.git("ls-remote", "--get-url", "--", remote).text or remote
+
+
+def data_url(repo: OpenRepo, remote: str) -> str | None:
+    """Return where the data of a remote is, if that was said."""
     config = repo.git.config
-    url = config.get(f"remote.{remote}.havasudata") or config.get("havasu.data.url")
+    return config.get(f"remote.{remote}.havasudata") or config.get("havasu.data.url")
+
+
+def remote_data(
+    repo: OpenRepo,
+    remote: str,
+    *,
+    push: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> DataRemote:
+    """Return where the data files of a remote are."""
+    url = data_url(repo, remote)
     if url is not None:
         from havasu_vc.remotes.object_store import ObjectStoreRemote
 
         return ObjectStoreRemote(url)
-    address = config.get(f"remote.{remote}.url") or remote
+    address = remote_address(repo, remote, push=push)
     folder = local_folder(address, repo.git)
     if folder is not None:
-        return NeighbourRemote(GitRepository.open(folder).data_folder, hidden_secrets(address))
-    return LfsRemote(repo.git, remote, hidden_secrets(address))
+        return NeighbourRemote(repository_at(folder).data_folder, hidden_secrets(address))
+    return LfsRemote(repo.git, remote, hidden_secrets(address), environment or {})
 
 
-def local_folder(address: str, git: GitRepository | None = None) -> Path | None:
+def local_folder(address: str, base: GitRepository | Path) -> Path | None:
     """Return the folder that the address of a git remote is; None for others."""
     parts = urlsplit(address)
     if parts.scheme == "file":
         return Path(url2pathname(parts.path))
-    if parts.scheme:
+    if "://" in address:
         return None
-    base = Path() if git is None else (git.work_tree or git.git_directory)
-    place = base / Path(address).expanduser()
-    # `host:path` is ssh, unless there is such a folder.
-    return place if place.is_dir() else None
+    if isinstance(base, GitRepository):
+        base = base.work_tree or base.git_directory
+    place = base / Path(address)
+    # `host:path` is ssh, unless there is such a folder; git adds `.git` to names.
+    for found in (place, place.with_name(place.name + ".git")):
+        if found.is_dir():
+            return found
+    return None
+
+
+def repository_at(folder: Path) -> GitRepository:
+    """Open the repository that a folder is, as git does: never one further up."""
+    for place in (folder / ".git", folder, folder.with_name(folder.name + ".git")):
+        if (place / "HEAD").exists() or place.is_file():
+            return GitRepository.open(place)
+    return GitRepository.open(folder)
 
 
 @contextmanager
@@ -92,7 +126,7 @@ def moving(repo: OpenRepo, files: Sequence[WantedFile], description: str) -> Ite
     if progress is None:
         yield lambda count: None
         return
-    progress.start(total_size(files), description)
+    progress.start(total_size(files), description, in_bytes=True)
 
     def report(count: int) -> None:
         with lock:
@@ -105,70 +139,78 @@ def moving(repo: OpenRepo, files: Sequence[WantedFile], description: str) -> Ite
 
 
 def send_data(
-    repo: OpenRepo, remote: DataRemote, wanted: Sequence[str], known: Sequence[str]
-) -> list[WantedFile]:
-    """Send the data files that commits name and the remote lacks; return which those were."""
-    files = remote.lacking(files_of_commits(repo.git, wanted, known))
-    if files:
+    repo: OpenRepo, remote: DataRemote, files: Sequence[WantedFile]
+) -> Sequence[WantedFile]:
+    """Send those files that the remote lacks, inside of its `sending`; return which those were."""
+    lacking = remote.lacking(files)
+    if lacking:
         with (
             shared_lock(repo.git.data_folder / "lock"),
-            moving(repo, files, f"Sending data to {remote.name}") as report,
+            moving(repo, lacking, f"Sending data to {remote.name}") as report,
         ):
-            remote.upload(files, repo.storage.files, report)
-    return files
+            remote.upload(lacking, repo.storage.files, report)
+    return lacking
 
 
-def missing_data(repo: OpenRepo, tips: Sequence[str]) -> list[WantedFile]:
-    """Return the data files of some commits and their history that are not here."""
-    known = _complete(repo)
-    store = repo.storage.files
-    return [
-        file
-        for file in files_of_commits(repo.git, tips, known)
-        if not (store.has(file.sha256) and store.size(file.sha256) == file.size)
-    ]
+def is_here(store: DataFileStore, file: WantedFile) -> bool:
+    """Whether a file is in the store, with its size."""
+    try:
+        return store.has(file.sha256) and store.size(file.sha256) == file.size
+    except HavasuError:
+        return False
 
 
-def bring_data(repo: OpenRepo, remote: DataRemote, tips: Sequence[str]) -> list[WantedFile]:
+def bring_data(repo: OpenRepo, remote: DataRemote, tips: Sequence[str]) -> Sequence[WantedFile]:
     """Bring the data files of some commits and their history; return which came."""
-    with shared_lock(repo.git.data_folder / "lock"):
-        files = missing_data(repo, tips)
-        if files:
-            with moving(repo, files, f"Fetching data from {remote.name}") as report:
-                remote.download(files, repo.storage.files, report)
-        _note_complete(repo, tips)
+    folder = repo.git.data_folder
+    with shared_lock(folder / "lock"):
+        known = read_complete(folder)
+        files = download(repo, remote, files_of_commits(repo.git, tips, known))
+        _note_complete(repo, known, tips)
     return files
 
 
-def _complete_file(repo: OpenRepo) -> Path:
-    return repo.git.data_folder / "complete"
+def download(
+    repo: OpenRepo, remote: DataRemote, files: Sequence[WantedFile]
+) -> Sequence[WantedFile]:
+    """Bring those files that are not here; return which those were."""
+    store = repo.storage.files
+    missing = [file for file in files if not is_here(store, file)]
+    if missing:
+        _require_room(repo, missing)
+        with (
+            shared_lock(repo.git.data_folder / "lock"),
+            moving(repo, missing, f"Fetching data from {remote.name}") as report,
+        ):
+            remote.download(missing, store, report)
+    return missing
 
 
-def _complete(repo: OpenRepo) -> list[str]:
-    with suppress(OSError, UnicodeDecodeError):
-        lines = _complete_file(repo).read_text("ascii").splitlines()
-        return [line for line in lines if len(line) == 40 and line.isalnum()]
-    return []
+def _require_room(repo: OpenRepo, files: Sequence[WantedFile]) -> None:
+    """Raise before anything comes that cannot fit; sizes are what a stranger claims."""
+    wanted, free = total_size(files), shutil.disk_usage(repo.git.common_directory).free
+    if wanted > free:
+        raise StorageError(
+            f"{wanted:,} bytes of data files are to come, and the disk has {free:,} left",
+            hints=(
+                "make room, or take a part: `havasu-vc clone --filter=data`, `--dataset`, `--bbox`",
+            ),
+        )
 
 
-def _note_complete(repo: OpenRepo, tips: Sequence[str]) -> None:
-    """Remember commits whose data is here; those that they contain need not be."""
-    lines = sorted({*_complete(repo), *tips})
-    # What is an ancestor of another says nothing new.
-    answer = repo.git.git(
+def _note_complete(repo: OpenRepo, known: Sequence[str], tips: Sequence[str]) -> None:
+    """Remember commits whose data is here; those that newer ones contain need not be."""
+    if (repo.git.common_directory / "shallow").exists():
+        return  # there may be more history of these commits one day
+    new = repo.git.git(
         "rev-list",
         "--ignore-missing",
-        "--max-count=1000",
-        "--no-walk=unsorted",
         "--stdin",
-        stdin="".join(f"{line}\n" for line in lines).encode(),
+        stdin="".join(f"{line}\n" for line in [*known, *(f"^{tip}" for tip in tips)]).encode(),
         check=False,
     )
-    kept = sorted(set(answer.text.split())) if answer.code == 0 else list(tips)
+    apart = set(new.text.split()) if new.code == 0 else set()
     with suppress(HavasuError):
-        replace_file(_complete_file(repo), "".join(f"{line}\n" for line in kept).encode())
-
-
-def forget_complete(repo: OpenRepo) -> None:
-    """Forget which commits have all their data; for those who are about to remove some."""
-    _complete_file(repo).unlink(missing_ok=True)
+        write_complete(
+            repo.git.data_folder, [*tips, *(commit for commit in known if commit in apart)]
+        )

@@ -24,6 +24,7 @@ from havasu_vc.repo.following import (
     moves_head,
     require_no_merge,
 )
+from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store import refs
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from havasu_vc.datasets.any import AnyDataset
-    from havasu_vc.datasets.storage import Storage
+    from havasu_vc.datasets.storage import Fetcher, Storage
     from havasu_vc.exchange.source import SourceOptions
     from havasu_vc.model.blames import Blame
     from havasu_vc.model.commits import CommitInfo
@@ -45,9 +46,13 @@ if TYPE_CHECKING:
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo import results
     from havasu_vc.repo.cloning import CloneRequest
+    from havasu_vc.repo.data_files import DataStatus, DropResult
     from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.merging import MergeResult
-    from havasu_vc.repo.sharing import FetchResult, PushResult
+    from havasu_vc.repo.parts import Part
+    from havasu_vc.repo.pruning import PruneResult
+    from havasu_vc.repo.pushing import PushResult
+    from havasu_vc.repo.sharing import FetchResult
     from havasu_vc.repo.tables import Table
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.repo.workspace import Workspace
@@ -57,12 +62,19 @@ if TYPE_CHECKING:
 __all__ = ["Repo"]
 
 
+def _fetcher(opened: OpenRepo) -> Fetcher:
+    from havasu_vc.repo.fetching_on_demand import RemoteFetcher
+
+    return RemoteFetcher(opened)
+
+
 class Repo:
     """A repository of datasets. `open` and `init` make one."""
 
     def __init__(self, git: GitRepository, settings: Settings | None = None) -> None:
         self.opened = OpenRepo(git, settings or Settings())
         """The repository as operations see it."""
+        self.opened.make_fetcher = _fetcher
 
     @property
     def git(self) -> GitRepository:
@@ -88,7 +100,12 @@ class Repo:
 
         With `kart`, a new one is such that Kart opens it, and its datasets are Kart's.
         """
-        return cls(GitRepository.init(path, bare=bare, branch=branch, kart=kart), settings)
+        repo = cls(GitRepository.init(path, bare=bare, branch=branch, kart=kart), settings)
+        if not install_hooks(repo.git):
+            repo.settings.note(
+                "there is another pre-push hook: before `git push`, run `havasu-vc data push`"
+            )
+        return repo
 
     @classmethod
     def open(cls, path: str | Path = ".", *, settings: Settings | None = None) -> Repo:
@@ -470,11 +487,11 @@ class Repo:
 
         return remotes(self.opened)
 
-    def upstream(self) -> str:
-        """Return the remote branch that the current one follows."""
+    def upstream(self, remote: str | None = None) -> str:
+        """Return the remote branch that the current one follows, which must be of `remote`."""
         from havasu_vc.repo.sharing import upstream_of
 
-        return upstream_of(self.opened)
+        return upstream_of(self.opened, remote)
 
     def fetch(
         self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
@@ -488,7 +505,7 @@ class Repo:
         self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
     ) -> PushResult:
         """Send data files, then move the remote's refs; options: options (git's), dry_run."""
-        from havasu_vc.repo.sharing import PushRequest, push
+        from havasu_vc.repo.pushing import PushRequest, push
 
         return push(self.opened, PushRequest(remote, tuple(refspecs), **options))
 
@@ -496,15 +513,41 @@ class Repo:
         self, remote: str | None = None, lines: Sequence[str] | None = None
     ) -> PushResult:
         """Send data files and no refs; `lines` are what git tells its `pre-push` hook."""
-        from havasu_vc.repo.sharing import push_data
+        from havasu_vc.repo.pushing import push_data
 
         return push_data(self.opened, remote, lines)
 
-    def fetch_data(self, remote: str | None = None) -> FetchResult:
-        """Bring every data file that commits here name and that is not here."""
+    def fetch_data(
+        self, remote: str | None = None, *, part: Part | None = None, revision: str = "HEAD"
+    ) -> FetchResult:
+        """Bring every data file that commits here name, or what a part of a revision has."""
         from havasu_vc.repo.sharing import fetch_data
 
-        return fetch_data(self.opened, remote)
+        return fetch_data(self.opened, remote, part, revision)
+
+    def data_status(self) -> DataStatus:
+        """Return how many of the data files that commits name are here."""
+        from havasu_vc.repo.data_files import data_status
+
+        return data_status(self.opened)
+
+    def verify_data(self) -> Iterator[results.Problem]:
+        """Hash every data file that commits name and that is here; yield those that are wrong."""
+        from havasu_vc.repo.data_files import verify_data
+
+        return verify_data(self.opened)
+
+    def drop_data(self, remote: str | None = None, **options: Any) -> DropResult:
+        """Remove data files that a remote has; options: everything, dry_run."""
+        from havasu_vc.repo.data_files import drop_data
+
+        return drop_data(self.opened, remote, **options)
+
+    def prune_remote(self, remote: str | None = None, **options: Any) -> PruneResult:
+        """Remove a remote's data files that no ref of it reaches; options: grace_days, delete."""
+        from havasu_vc.repo.pruning import prune_remote
+
+        return prune_remote(self.opened, remote, **options)
 
     # Undoing and bringing again
 

@@ -40,7 +40,7 @@ class RecordedProgress:
         self.done = 0
         self.finished = 0
 
-    def start(self, total_tasks: int, description: str) -> None:
+    def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
         """Begin anew."""
         self.total, self.description, self.done = total_tasks, description, 0
 

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from havasu_vc.store.complete import forget_complete
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import STALE_SECONDS, DataFileStore
 from havasu_vc.store.locks import exclusive_lock
@@ -68,6 +69,9 @@ def delete_unreached(
     """
     store = DataFileStore(folder)
     oldest = time.time() - grace_seconds
+    if not dry_run:
+        # A commit that nothing reaches now may come back by a fetch, without its files.
+        forget_complete(folder)
     count = size = young = 0
     gone: set[str] = set()
     for file in list(store.iter()):

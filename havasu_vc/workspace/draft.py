@@ -73,6 +73,7 @@ class TableDraft:
         """Put the data files of a dataset into the table; those that are there stay."""
         with reporting_storage_errors(self.location):
             (self.location / "data").mkdir(parents=True, exist_ok=True)
+        view.bring(view.data_entries)
         return {
             entry.file: link_file(
                 Path(view.file_path(entry)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,36 +27,43 @@ __all__ = ["command"]
     type=click.Choice(("data",)),
     help="With `data`, leave data files until something reads them.",
 )
+@click.option(
+    "--dataset", "datasets", metavar="PATH", multiple=True, help="Bring only this one's data."
+)
+@click.option(
+    "--bbox",
+    metavar="W,S,E,N",
+    help="Bring only data files that may have geometries in this box, in their own coordinates.",
+)
 @click.option("--data-url", metavar="URL", help="The folder or bucket with the data files.")
 @click.option("-n", "--no-checkout", is_flag=True, help="Make no tables in the work tree.")
 @click.pass_obj
 def command(
     invocation: Invocation,
+    /,
     url: str,
     directory: Path | None,
-    branch: str | None,
-    bare: bool,
-    depth: int | None,
     what: str | None,
-    data_url: str | None,
+    datasets: tuple[str, ...],
+    bbox: str | None,
     no_checkout: bool,
+    **options: Any,
 ) -> None:
     """Clone a repository with its data into DIRECTORY.
 
     URL is anything that git takes. The tables of its branch are checked out in `tables/`.
     A clone that was cut off while data came goes on with `havasu-vc fetch`.
+
+    With `--filter=data`, `--dataset` or `--bbox`, no tables are made, and data files that
+    were not brought come when something reads them.
     """
     from havasu_vc.repo.cloning import CloneRequest, folder_of
+    from havasu_vc.repo.parts import Part, parse_box
 
     place = invocation.folder / (directory or folder_of(url))
+    part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
     request = CloneRequest(
-        url,
-        place,
-        branch,
-        bare=bare,
-        depth=depth,
-        data_url=data_url,
-        on_demand=what == "data",
+        url, place, on_demand=what == "data", part=part, base=invocation.folder, **options
     )
     repo, fetched = Repo.clone(request, settings=invocation.settings())
     if fetched.files:
@@ -63,6 +71,8 @@ def command(
         invocation.say(f"Cloned into {place}: {counted(fetched.files, 'data file')}, {size}")
     else:
         invocation.say(f"Cloned into {place}")
-    if not (bare or no_checkout or repo.git.is_kart) and repo.datasets():
+    if repo.git.is_bare or no_checkout or repo.git.is_kart or repo.opened.on_demand:
+        return
+    if repo.datasets():
         result = repo.workspace.check_out()
         invocation.say(f"Checked out {counted(len(repo.datasets()), 'table')} in {result.root}")

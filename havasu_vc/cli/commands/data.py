@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -30,7 +31,7 @@ _OTHER_KINDS = {
 
 @click.group("data")
 def command() -> None:
-    """List the datasets, tell the format version, move data files."""
+    """List the datasets, tell the format version, fetch, send and drop data files."""
 
 
 @command.command("ls", cls=Command)
@@ -126,12 +127,114 @@ def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
 
 @command.command("fetch", cls=Command)
 @click.argument("remote", required=False)
+@click.option("--dataset", "datasets", metavar="PATH", multiple=True, help="Only this one's.")
+@click.option(
+    "--bbox",
+    metavar="W,S,E,N",
+    help="Only files that may have geometries in this box, in the dataset's own coordinates.",
+)
+@click.option(
+    "--revision", metavar="REV", default="HEAD", help="With the two above, of this commit."
+)
 @click.pass_obj
-def fetch_files(invocation: Invocation, remote: str | None) -> None:
-    """Bring every data file that commits here name and that is not here."""
-    repo = invocation.open_repo(rows=False)
-    came = repo.fetch_data(remote)
+def fetch_files(
+    invocation: Invocation,
+    remote: str | None,
+    datasets: tuple[str, ...],
+    bbox: str | None,
+    revision: str,
+) -> None:
+    """Bring data files that commits here name and that are not here: all, or a part."""
+    from havasu_vc.repo.parts import Part, parse_box
+
+    part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
+    came = invocation.open_repo(rows=False).fetch_data(remote, part=part, revision=revision)
     if came.files:
         invocation.say(f"Fetched {counted(came.files, 'data file')}, {format_size(came.size)}")
     else:
         invocation.say("Every data file is here")
+
+
+@command.command("status", cls=Command)
+@format_option("text", "json")
+@click.pass_obj
+def tell_status(invocation: Invocation, output_format: str) -> None:
+    """Tell how many of the data files that commits name are here."""
+    status = invocation.open_repo(rows=False).data_status()
+    if output_format == "json":
+        click.echo(json.dumps({"havasu.data-status/v1": asdict(status)}, indent=2))
+        return
+    for name, here, missing in (
+        ("HEAD", status.head_here, status.head_missing),
+        ("rest of history", status.history_here, status.history_missing),
+    ):
+        text = f"{name}: {counted(here.files, 'data file')} here, {format_size(here.size)}"
+        if missing.files:
+            text += f"; {missing.files:,} not here, {format_size(missing.size)}"
+        click.echo(text)
+    if status.on_demand:
+        click.echo("What is not here comes when something reads it")
+
+
+@command.command("verify", cls=Command)
+@click.pass_context
+def verify_files(context: click.Context) -> None:
+    """Hash every data file that commits name and that is here; exit with 1 if one is wrong."""
+    invocation: Invocation = context.obj
+    count = 0
+    for problem in invocation.open_repo(rows=False).verify_data():
+        count += 1
+        click.echo(problem.message)
+    if count:
+        context.exit(1)
+    invocation.say("Every data file is right")
+
+
+@command.command("drop", cls=Command)
+@click.argument("remote", required=False)
+@click.option("--all", "everything", is_flag=True, help="Also the files that HEAD names.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only tell what would go.")
+@click.pass_obj
+def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry_run: bool) -> None:
+    """Remove data files here that REMOTE has; they come back when something reads them.
+
+    Those of HEAD and of tables that are checked out stay.
+    """
+    repo = invocation.open_repo(rows=False)
+    result = repo.drop_data(remote, everything=everything, dry_run=dry_run)
+    verb = "Would drop" if dry_run else "Dropped"
+    size = format_size(result.size)
+    invocation.say(
+        f"{verb} {counted(result.files, 'data file')}, {size}, which {result.remote} has"
+    )
+    if result.kept:
+        invocation.note(
+            f"{counted(result.kept, 'data file')} stay, which {result.remote} lacks; "
+            "`havasu-vc data push` sends them"
+        )
+
+
+@command.command("prune", cls=Command)
+@click.option("--remote", metavar="NAME", help="Whose files.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    default=14.0,
+    show_default=True,
+    help="How long a file stays after it was first found unreached.",
+)
+@click.option("--delete", is_flag=True, help="Mark what is unreached, and delete what was long so.")
+@click.pass_obj
+def prune_files(invocation: Invocation, remote: str | None, grace: float, delete: bool) -> None:
+    """Remove a remote's data files that none of its refs reaches.
+
+    Without `--delete`, only tells what would go. Pushes that are going on are safe.
+    """
+    repo = invocation.open_repo(rows=False)
+    result = repo.prune_remote(remote, grace_days=grace, delete=delete)
+    verb = "Deleted" if delete else "Would delete"
+    size = format_size(result.size)
+    invocation.say(f"{verb} {counted(result.files, 'data file')}, {size}, of {result.remote}")
+    if result.waiting:
+        invocation.say(f"{counted(result.waiting, 'more file')} nothing reaches, but not for long")

@@ -26,7 +26,7 @@ def command(
     With REMOTE and BRANCH, that branch is merged.
     """
     repo = invocation.open_repo()
-    name = repo.upstream() if branch is None else "FETCH_HEAD"
+    name = repo.upstream(remote) if branch is None else "FETCH_HEAD"
     refspecs = () if branch is None else (branch,)
     tell_fetch(invocation, repo.fetch(remote, refspecs))
     return merge_and_tell(invocation, repo, name, fast_forward=fast_forward or "auto")

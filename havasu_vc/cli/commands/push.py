@@ -41,6 +41,9 @@ def command(
     result = repo.push(remote, refspecs, options=options, dry_run=dry_run)
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
+    if not result.refs:
+        invocation.say(f"Everything is at {result.remote} already")
+        return
     invocation.say(f"{'Would push to' if dry_run else 'To'} {result.remote}")
     for line in result.refs:
         flag, refs, summary = line.split("\t")

@@ -28,6 +28,10 @@ def command(
     repo = invocation.open_repo(rows=False)
     if data is not None and (len(arguments) < 2 or arguments[0] not in ("add", "set-url")):
         raise click.UsageError("--data goes with `add NAME URL` and `set-url NAME URL`")
+    if data is not None:
+        from havasu_vc.remotes.object_store import check_data_url
+
+        check_data_url(data)
     if not arguments:
         for name, url, place in repo.remotes():
             line = f"{name}\t{hidden_secrets(url)}" if verbose else name

@@ -93,6 +93,8 @@ class DiffPlan:
 def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     """Return how to find the changes from one view to another."""
     gone, come = _differing_entries(old, new)
+    old.bring(gone, deletes=False)
+    new.bring(come, deletes=False)
     old_positions, new_positions = _differing_positions(old, new, gone, come)
     unverified = verify_deletes(old, _deletes(gone), old_positions)
     unverified += verify_deletes(new, _deletes(come), new_positions)

@@ -74,6 +74,7 @@ def live_files(
         boxes = box_array(entry.bounds.get(test.column) for entry in entries)
         planned = geometry_files(test.predicate, test.window, boxes)
         entries = [entries[index] for index in np.flatnonzero(planned)]
+    view.bring(entries)
     return [_live_file(view, entry) for entry in entries]
 
 

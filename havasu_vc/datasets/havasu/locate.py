@@ -68,9 +68,12 @@ def locate(
 
     `keys` are the keys themselves, which lets files be passed over by their range.
     """
-    for entry in dataset.data_entries:
-        if keys is not None and not may_hold(entry, keys, dataset.schema):
-            continue
+    entries = dataset.data_entries
+    if keys is not None:
+        entries = tuple(e for e in entries if may_hold(e, keys, dataset.schema))
+    if dataset.storage.fetcher is not None:
+        dataset.bring(entry for entry in entries if not _is_cached(dataset, entry))
+    for entry in entries:
         found = find_in(dataset, entry, needles)
         deleted = deleted_positions(entry.file, dataset.delete_paths(entry))
         if deleted is not None and len(found.positions):
@@ -78,6 +81,11 @@ def locate(
             found = Found(found.needles[live], found.positions[live], found.rows[live])
         if len(found.positions):
             yield Hits(entry, found)
+
+
+def _is_cached(dataset: HavasuDataset, entry: Entry) -> bool:
+    schema = shared_schema(dataset, entry)
+    return key_cache_path(dataset.storage.keys, entry.file, schema).exists()
 
 
 def find_in(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:

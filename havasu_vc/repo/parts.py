@@ -1,0 +1,99 @@
+"""A part of a repository's data: some datasets, or the files whose rows may lie in a box.
+
+What a clone was told to take is kept in git's configuration, so that later fetches take
+the same part of what is new:
+
+    havasu.data.fetch = on-demand     whatever is not here comes when something reads it
+    havasu.data.dataset = PATH        as often as there are datasets; none for all
+    havasu.data.bbox = W,S,E,N        in the coordinates of each dataset
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.repo.opened import OpenRepo
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.formats.havasu.entry import Entry
+
+__all__ = ["Box", "Part", "files_of_part", "keep_part", "kept_part", "parse_box"]
+
+Box = tuple[float, float, float, float]
+"""West, south, east, north."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which data files to take."""
+
+    datasets: tuple[str, ...] = ()
+    """Their paths; none for all."""
+    box: Box | None = None
+    """Files that cannot have a geometry in it are left; None for all."""
+
+
+def parse_box(text: str) -> Box:
+    """Return a box as people write it.
+
+    >>> parse_box("174, -42, 175, -41")
+    (174.0, -42.0, 175.0, -41.0)
+    """
+    try:
+        west, south, east, north = (float(word) for word in text.split(","))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{text!r} is not a box", hints=("write WEST,SOUTH,EAST,NORTH",)
+        ) from error
+    # Also false for NaN.
+    if not (west <= east and south <= north):
+        raise InvalidArgumentError(f"{text!r} is a box that holds nothing")
+    return west, south, east, north
+
+
+def kept_part(repo: OpenRepo) -> Part | None:
+    """Return the part that this clone takes of all that comes; None if it takes nothing."""
+    config = repo.git.config
+    datasets, box = config.all("havasu.data.dataset"), config.get("havasu.data.bbox")
+    if not datasets and box is None:
+        return None
+    return Part(datasets, None if box is None else parse_box(box))
+
+
+def keep_part(repo: OpenRepo, part: Part) -> None:
+    """Take this part of all that comes from now on."""
+    repo.git.config.set("havasu.data.fetch", "on-demand")
+    for path in part.datasets:
+        repo.git.git("config", "--local", "--add", "havasu.data.dataset", path)
+    if part.box is not None:
+        repo.git.config.set("havasu.data.bbox", ",".join(f"{edge:.17g}" for edge in part.box))
+
+
+def files_of_part(repo: OpenRepo, part: Part, revision: str) -> Sequence[WantedFile]:
+    """Return the data files that a part of a revision has."""
+    found = repo.revision(revision)
+    folders = repo.folders(found)
+    missing = [path for path in part.datasets if path.strip("/") not in folders]
+    if missing:
+        raise DatasetNotFoundError(missing[0], revision)
+    chosen = {path.strip("/") for path in part.datasets} or set(folders)
+    files = {
+        WantedFile(entry.file, entry.size)
+        for path, folder in folders.items()
+        if path in chosen and folder.marker == HAVASU_MARKER
+        for entry in _entries(repo, repo.view(folder, revision), part.box)  # type: ignore[arg-type]
+    }
+    return sorted(files)
+
+
+def _entries(repo: OpenRepo, view: HavasuDataset, box: Box | None) -> Iterator[Entry]:
+    for entry in view.data_entries:
+        if entry.location is None and (box is None or not view.is_outside(entry, box)):
+            yield entry
+            yield from view.deletes.get(entry.file, ())

@@ -1,0 +1,151 @@
+"""Removing data files of a remote that no ref of it reaches any more.
+
+A remote that is a repository collects its own garbage. In a folder or bucket, files that
+nothing reaches are marked with the time, in `<url>/unreached.json`, and those whose mark
+is older than the grace period are deleted. Pushes that are going on are safe at any
+instant (`remotes.claims`). Reached is what any ref reaches of the remotes that keep
+their data there, and what any ref reaches here: one URL is for one repository.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from havasu_vc.errors import StateError, UnsupportedError
+from havasu_vc.remotes.object_store import ObjectStoreRemote
+from havasu_vc.remotes.urls import hidden_secrets
+from havasu_vc.remotes.wanted import files_of_commits
+from havasu_vc.repo.checked_out import checked_out_files
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.pushing import refusal
+from havasu_vc.repo.remote_data import (
+    data_url,
+    default_remote,
+    local_folder,
+    remote_address,
+    repository_at,
+)
+from havasu_vc.upkeep.gc import collect_garbage
+
+__all__ = ["PruneResult", "prune_remote"]
+
+NOTE = "unreached.json"
+DAY = 86400.0
+_NAME = re.compile(r"[0-9a-f]{64}")
+_PLACE = "refs/havasu/prune"
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """What was removed of a remote, or would be."""
+
+    remote: str
+    """Where."""
+    files: int
+    """Data files."""
+    size: int
+    """Their bytes."""
+    waiting: int
+    """Files that nothing reaches and whose grace period is not over."""
+
+
+def prune_remote(
+    repo: OpenRepo, remote: str | None = None, *, grace_days: float = 14.0, delete: bool = False
+) -> PruneResult:
+    """Remove files that nothing reaches and whose grace period is over; else, only list them."""
+    name = remote or default_remote(repo)
+    url = data_url(repo, name)
+    if url is not None:
+        return _prune_store(repo, url, grace_days * DAY, delete=delete)
+    address = remote_address(repo, name, push=True)
+    folder = local_folder(address, repo.git)
+    shown = hidden_secrets(address)
+    if folder is None:
+        raise UnsupportedError(
+            f"{shown} keeps data with Git LFS, which lets nobody delete",
+            hints=("GitHub, GitLab and others have settings for what nothing points to",),
+        )
+    git = repository_at(folder)
+    found = collect_garbage(
+        git, keep=checked_out_files(git), grace_seconds=grace_days * DAY, dry_run=not delete
+    )
+    return PruneResult(shown, found.files, found.size, found.kept_young)
+
+
+def _prune_store(repo: OpenRepo, url: str, grace: float, *, delete: bool) -> PruneResult:
+    if (repo.git.common_directory / "shallow").exists():
+        raise StateError(
+            "this clone lacks history, so what is reached cannot be told",
+            hints=("`git fetch --unshallow` brings it",),
+        )
+    place = ObjectStoreRemote(url)
+    if not delete:
+        with _all_refs(repo, url):
+            return _result(place, *_sorted(repo, place, frozenset(), grace))
+    with place.sweeping() as sweep, _all_refs(repo, url):
+        marks, sizes, over = _sorted(repo, place, sweep.claimed, grace)
+        for file in over:
+            sweep.check()
+            place.delete([file])
+        left = {file: since for file, since in marks.items() if file not in set(over)}
+        place.write_note(NOTE, json.dumps(left, indent=1, sort_keys=True).encode())
+    return _result(place, marks, sizes, over)
+
+
+def _result(
+    place: ObjectStoreRemote, marks: Mapping[str, float], sizes: Mapping[str, int], over: list[str]
+) -> PruneResult:
+    size = sum(sizes[file] for file in over)
+    return PruneResult(place.name, len(over), size, len(marks) - len(over))
+
+
+def _sorted(
+    repo: OpenRepo, place: ObjectStoreRemote, claimed: frozenset[str], grace: float
+) -> tuple[dict[str, float], dict[str, int], list[str]]:
+    """Return what nothing reaches with the time it was marked, all sizes, and what is to go."""
+    tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split()))
+    reached = {file.sha256 for file in files_of_commits(repo.git, tips)} | claimed
+    now, known = time.time(), _marks(place.read_note(NOTE))
+    sizes = {name: size for name, size in place.listed() if _NAME.fullmatch(name)}
+    marks = {file: known.get(file, now) for file in sorted(sizes) if file not in reached}
+    return marks, sizes, [file for file, since in marks.items() if now - since >= grace]
+
+
+def _marks(data: bytes) -> dict[str, float]:
+    """Return the marks of an earlier run; what cannot be read is marked anew."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: float(since) for name, since in found.items() if isinstance(since, int | float)}
+
+
+@contextmanager
+def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
+    """Have every ref of the remotes that keep data at a URL here for a while."""
+    names = [name for name in repo.git.git("remote").text.split() if data_url(repo, name) == url]
+    try:
+        for number, name in enumerate(names):
+            answer = repo.git.git(
+                "fetch",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-auto-maintenance",
+                "--prune",
+                name,
+                f"+refs/*:{_PLACE}/{number}/*",
+                check=False,
+            )
+            if answer.code:
+                raise refusal(answer, name, hidden_secrets(remote_address(repo, name)))
+        yield
+    finally:
+        refs = repo.git.git("for-each-ref", "--format=delete %(refname)", _PLACE).text
+        repo.git.git("update-ref", "--stdin", stdin=f"{refs}\n".encode() if refs else b"")

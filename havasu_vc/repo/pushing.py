@@ -1,0 +1,223 @@
+"""Push: data files first, then the refs that name them.
+
+git is asked what it would do, by its own settings, before a byte of data goes. What it
+then is told to do names commits by their ids, so that a branch that moves meanwhile takes
+nothing along whose data was not sent. What the remote has is what its refs reach now, not
+what they reached when they were last seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from havasu_vc.errors import ConcurrentChangeError, StateError
+from havasu_vc.remotes.protocol import WantedFile, total_size
+from havasu_vc.remotes.urls import hidden_secrets, without_passwords
+from havasu_vc.remotes.wanted import files_of_commits
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.remote_data import default_remote, remote_address, remote_data, send_data
+from havasu_vc.store.command import GitResult
+
+__all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
+
+SENT = {"HAVASU_VC_DATA_SENT": "1"}
+"""Set for the hook of a push whose data was sent by us."""
+_REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "remote ref updated")
+_LEASES = ("--force-with-lease", "--force-if-includes")
+# What chooses refs, or is done here; the rest is for git when the refs move.
+_CHOOSING = (
+    "--all",
+    "--tags",
+    "--mirror",
+    "--delete",
+    "--set-upstream",
+    "--force",
+    "--follow-tags",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """What a push sent, or would."""
+
+    remote: str
+    """To where."""
+    refs: tuple[str, ...] = ()
+    """What git says of each ref."""
+    files: int = 0
+    """Data files that went."""
+    size: int = 0
+    """Their bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest:
+    """What to push."""
+
+    remote: str | None = None
+    """The remote; None for the one that the branch follows."""
+    refspecs: tuple[str, ...] = ()
+    """As git takes them; none for what git's settings say."""
+    options: tuple[str, ...] = field(default=())
+    """More options of `git push`, long ones."""
+    dry_run: bool = False
+    """Whether to change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """What is to become of one ref of the remote."""
+
+    flag: str
+    """git's: `*` new, `+` forced, `-` deleted, `=` up to date, a space for the rest."""
+    source: str
+    """The ref here; nothing for a deletion."""
+    target: str
+    """The ref there."""
+    commit: str
+    """What the ref here is at."""
+    line: str
+    """All that git says."""
+
+
+def push(repo: OpenRepo, request: PushRequest) -> PushResult:
+    """Send data, then move the remote's refs."""
+    name = request.remote or default_remote(repo)
+    shown = hidden_secrets(remote_address(repo, name, push=True))
+    arguments = [*request.options, name, *request.refspecs]
+    asked = repo.git.git(
+        "push", "--dry-run", "--porcelain", "--verbose", *arguments, check=False, environment=SENT
+    )
+    if asked.code:
+        raise refusal(asked, name, shown)
+    updates = _updates(repo, asked)
+    changes = [update for update in updates if update.flag != "="]
+    if request.dry_run or not changes:
+        if not request.dry_run:
+            _follow(repo, request, name, updates)
+        return PushResult(shown, tuple(update.line for update in changes))
+    remote = remote_data(repo, name, push=True)
+    files = files_of_commits(
+        repo.git,
+        sorted({update.commit for update in changes if update.commit}),
+        commits_there(repo, name),
+    )
+    sent: Sequence[WantedFile] = ()
+    if files:
+        with remote.sending(files):
+            sent = send_data(repo, remote, files)
+            answer = _move_refs(repo, request, name, changes)
+    else:
+        answer = _move_refs(repo, request, name, changes)
+    if answer.code:
+        raise refusal(answer, name, shown)
+    _follow(repo, request, name, updates)
+    lines = tuple(update.line for update in changes)
+    return PushResult(shown, lines, len(sent), total_size(sent))
+
+
+def push_data(repo: OpenRepo, remote: str | None, lines: Sequence[str] | None) -> PushResult:
+    """Send the data of all refs here, or of those that git's `pre-push` hook names.
+
+    With no lines, every file is looked for, also those that the remote should have.
+    """
+    name = remote or default_remote(repo)
+    known: list[str] = []
+    if lines is None:
+        wanted = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
+    else:
+        wanted = [words[1] for line in lines if len(words := line.split()) == 4]
+        wanted = [commit for commit in wanted if set(commit) != {"0"}]
+        known = commits_there(repo, name) if wanted else []
+    shown = hidden_secrets(remote_address(repo, name, push=True))
+    files = files_of_commits(repo.git, sorted(set(wanted)), known)
+    if not files:
+        return PushResult(shown)
+    place = remote_data(repo, name, push=True)
+    # The refs move after this, if at all: the hook is asked before.
+    with place.sending(files, outlasting=lines is not None):
+        sent = send_data(repo, place, files)
+    return PushResult(shown, (), len(sent), total_size(sent))
+
+
+def commits_there(repo: OpenRepo, remote: str) -> list[str]:
+    """Return what the refs of a remote are at now."""
+    address = remote_address(repo, remote, push=True)
+    answer = repo.git.git("ls-remote", "--quiet", "--", address, check=False)
+    if answer.code:
+        raise refusal(answer, remote, hidden_secrets(address))
+    return sorted({line.split()[0] for line in answer.text.splitlines() if line.strip()})
+
+
+def refusal(answer: GitResult, remote: str, shown: str) -> StateError:
+    """Return what it means that git would not fetch or push."""
+    text = answer.errors + answer.text
+    if any(word in text for word in _REJECTED):
+        return ConcurrentChangeError(
+            f"{shown} has commits that are not here",
+            hints=("`havasu-vc pull` merges them row by row, then push again",),
+        )
+    message = answer.message
+    for line in answer.errors.splitlines():
+        # The reason stands before git's own last words.
+        if line.startswith(("remote: ", "ssh: ", "fatal: ", "error: ")):
+            message = line
+            break
+    return StateError(
+        f"git says: {without_passwords(message)}", hints=("`havasu-vc remote -v` lists remotes",)
+    )
+
+
+def _updates(repo: OpenRepo, asked: GitResult) -> list[_Update]:
+    """Return what `git push --porcelain` says: `flag <tab> from:to <tab> summary`."""
+    found = []
+    for line in asked.text.splitlines():
+        if line.count("\t") != 2:
+            continue
+        flag, refs, _ = line.split("\t")
+        source, _, target = refs.partition(":")
+        commit = repo.git.git("rev-parse", "--verify", source).text if source else ""
+        found.append(_Update(flag.strip(), source, target, commit, line))
+    return found
+
+
+def _move_refs(
+    repo: OpenRepo, request: PushRequest, name: str, changes: Sequence[_Update]
+) -> GitResult:
+    leased = any(option.startswith(_LEASES) for option in request.options)
+    refspecs = [
+        f"{'+' if update.flag == '+' and not leased else ''}{update.commit}:{update.target}"
+        for update in changes
+    ]
+    options = [option for option in request.options if option not in _CHOOSING]
+    return repo.git.git(
+        "-c",
+        f"remote.{name}.mirror=false",
+        "push",
+        "--porcelain",
+        "--no-follow-tags",
+        *options,
+        name,
+        *refspecs,
+        check=False,
+        environment=SENT,
+    )
+
+
+def _follow(repo: OpenRepo, request: PushRequest, name: str, updates: Sequence[_Update]) -> None:
+    """Have branches follow what they were pushed to, where that was asked for."""
+    automatic = repo.git.config.boolean("push.autoSetupRemote") and not request.refspecs
+    if "--set-upstream" not in request.options and not automatic:
+        return
+    prefix = "refs/heads/"
+    for update in updates:
+        source = update.source
+        if source == "HEAD" and repo.head_branch is not None:
+            source = prefix + repo.head_branch
+        if source.startswith(prefix) and update.target.startswith(prefix):
+            branch = source.removeprefix(prefix)
+            if automatic and repo.git.config.get(f"branch.{branch}.remote") is not None:
+                continue
+            repo.git.config.set(f"branch.{branch}.remote", name)
+            repo.git.config.set(f"branch.{branch}.merge", update.target)
