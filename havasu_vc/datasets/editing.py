@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 import pyarrow as pa
 
@@ -13,27 +13,34 @@ from havasu_vc.datasets.havasu.apply import collect_changes as collect_havasu
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.edit import KartEdit
-from havasu_vc.datasets.kart.kernels import scan_files
 from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 
+if TYPE_CHECKING:
+    from havasu_vc.datasets.kart.edit import KartEdit
+
 __all__ = ["AnyEdit", "collect_changes", "edit_of", "evolved", "last_column_id", "rows_with_keys"]
 
-AnyEdit: TypeAlias = Edit | KartEdit
+AnyEdit: TypeAlias = Union[Edit, "KartEdit"]
 """An edit of a dataset of some kind."""
 
 
 def edit_of(view: AnyDataset) -> AnyEdit:
     """Return an edit of a dataset; use it as a context manager."""
-    return Edit(view) if isinstance(view, HavasuDataset) else KartEdit(view)
+    if isinstance(view, HavasuDataset):
+        return Edit(view)
+    from havasu_vc.datasets.kart.edit import KartEdit
+
+    return KartEdit(view)
 
 
 def evolved(old: AnyDataset, schema: Schema) -> tuple[dict[str, bytes], AnyEdit]:
     """Return the documents of a dataset under another schema, and an edit that writes them."""
     if not isinstance(old, HavasuDataset):
+        from havasu_vc.datasets.kart.edit import KartEdit
+
         edit = KartEdit(old, schema=schema)
         return {n: d for n, d in edit.documents.items() if d is not None}, edit
     documents: dict[str, bytes] = {}
@@ -47,10 +54,10 @@ def evolved(old: AnyDataset, schema: Schema) -> tuple[dict[str, bytes], AnyEdit]
 
 def collect_changes(edit: AnyEdit, changes: Iterator[ChangeBatch]) -> None:
     """Check changes against the dataset that is edited and take them in."""
-    if isinstance(edit, KartEdit):
-        edit.collect(changes)
-    else:
+    if isinstance(edit, Edit):
         collect_havasu(edit, changes)
+    else:
+        edit.collect(changes)
 
 
 def last_column_id(view: AnyDataset) -> int:
@@ -67,6 +74,8 @@ def rows_with_keys(view: AnyDataset, keys: pa.RecordBatch) -> pa.RecordBatch:
     """
     if isinstance(view, HavasuDataset):
         return locate.rows_with_keys(view, keys)
+    from havasu_vc.datasets.kart.kernels import scan_files
+
     names = view.key.names
     columns = [keys.column(name).to_pylist() for name in names]
     wanted = [key for key in zip(*columns, strict=True) if None not in key]
