@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.equality import equal as equal_geometries
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, List, Map, Primitive, Struct
+from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type
 
-__all__ = ["Mask", "alike", "equal_columns", "equal_rows"]
+__all__ = ["Mask", "alike", "comparable", "equal_columns", "equal_rows"]
 
 Mask = npt.NDArray[np.bool_]
+_WIDENED = ({Primitive.INT, Primitive.LONG}, {Primitive.FLOAT, Primitive.DOUBLE})
 
 
 def equal_rows(
@@ -42,6 +43,9 @@ def equal_rows(
 
 def equal_columns(old: pa.Array, new: pa.Array, before: Field, field: Field) -> Mask:
     """Return which values of two aligned columns are equal."""
+    geometries = before.geometry is not None and field.geometry is not None
+    if not (geometries or comparable(before.type, field.type)):
+        return ~(_valid(old) | _valid(new))
     # Array.equals holds NaN to differ from itself, so only a yes can be trusted.
     if old.equals(new):
         return np.ones(len(old), bool)
@@ -65,6 +69,18 @@ def equal_columns(old: pa.Array, new: pa.Array, before: Field, field: Field) -> 
             return _both(_equal_floats(old, new), old, new)
         case _:
             return _both(pc.equal(old, new), old, new)
+
+
+def comparable(one: Type, other: Type) -> bool:
+    """Whether values of two types can be equal: one is the other, or is widened to it.
+
+    Tables that were made apart may have one field id for columns of any types.
+    """
+    if isinstance(one, Decimal) and isinstance(other, Decimal):
+        return one.scale == other.scale
+    if isinstance(one, Struct | List | Map):
+        return type(one) is type(other)
+    return one == other or {one, other} in _WIDENED
 
 
 def alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.comparing import alike, equal_rows
+from havasu_vc.datasets.comparing import alike, comparable, equal_rows
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of
@@ -48,7 +48,9 @@ def pair_rows(
 
 def same_key(old: Schema, new: Schema) -> bool:
     """Whether rows of two versions are told apart by the same columns, and by any."""
-    return bool(new.key) and set(old.identifier_ids) == set(new.identifier_ids)
+    if not new.key or set(old.identifier_ids) != set(new.identifier_ids):
+        return False
+    return all(comparable(old.by_id[f.id].type, f.type) for f in new.key.fields)
 
 
 def sort_by_key(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

@@ -173,3 +173,19 @@ def test_a_diff_opens_only_what_differs(tmp_path: Path) -> None:
             found = described(row_changes(old, new, engine), KEYED, KEYED)
 
     assert found == [((3, "old"), (3, "new"))]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_tables_made_apart_with_other_types_under_one_id(tmp_path: Path, large: bool) -> None:
+    other = Schema(
+        (Field(1, "fid", Primitive.BINARY, required=True), Field(2, "name", Primitive.LONG)), (1,)
+    )
+    datasets = MemoryDatasets(tmp_path)
+    with tiny_thresholds(diffs=large), LocalEngine(threads=1) as engine:
+        old = datasets.new(KEYED, [{1: 7, 2: "seven"}, {1: 8, 2: None}])
+        new = datasets.new(other, [{1: b"7", 2: 7}])
+        found = described(row_changes(old, new, engine), KEYED, other)
+
+    assert sorted(found, key=repr) == sorted(
+        [((7, "seven"), None), ((8, None), None), (None, (b"7", 7))], key=repr
+    )
