@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.history.blame import Blamed, Walked, blame
 from havasu_vc.history.row_changes import ChosenRows
@@ -219,4 +220,4 @@ class DatasetVersions:
 
 def uuid_of(view: AnyDataset) -> str | None:
     """Return the table-uuid of a dataset, of kinds that have one."""
-    return view.properties.table_uuid if view.kind == "havasu" else None
+    return view.properties.table_uuid if isinstance(view, HavasuDataset) else None

@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import CorruptionError
+from havasu_vc.formats.kart.values import values_of
 from havasu_vc.model.conflicts import (
     ConflictCounts,
     ConflictedDataset,
@@ -20,8 +22,9 @@ from havasu_vc.model.conflicts import (
     MergeSide,
     MetaConflict,
 )
+from havasu_vc.model.schema import Schema
 from havasu_vc.repo.conflicts import conflicts, labels
-from havasu_vc.repo.merge_datasets import DATASET
+from havasu_vc.repo.merge_datasets import DATASET, conflict_keys
 from havasu_vc.repo.merge_state import DatasetConflicts, MergeState, conflict_columns, require_state
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import WaitingMerge
@@ -63,7 +66,20 @@ def _viewed(repo: OpenRepo, state: MergeState, found: DatasetConflicts) -> Confl
     if found.rows is None:
         return ConflictedDataset(there.header, meta)
     header = replace(there.header, schema=conflict_columns(found.rows))
-    return ConflictedDataset(header, meta, _rows(found.rows))
+    rows = found.rows
+    if isinstance(there, KartDataset):
+        rows = rows.take(_path_order(rows, header.schema, there))
+    return ConflictedDataset(header, meta, _rows(rows))
+
+
+def _path_order(rows: pa.Table, schema: Schema, view: KartDataset) -> pa.Array:
+    """Return the order in which Kart lists conflicts: that of their paths."""
+    keys = conflict_keys(rows.combine_chunks().to_batches()[0], schema)
+    columns = [keys.column(schema.by_id[number].name) for number in schema.identifier_ids]
+    fields = [schema.by_id[number] for number in schema.identifier_ids]
+    values = [values_of(c, f) for c, f in zip(columns, fields, strict=True)]
+    paths = list(zip(*view.structure.paths(values), strict=True))
+    return pa.array(sorted(range(len(paths)), key=paths.__getitem__), pa.int64())
 
 
 def _rows(rows: pa.Table) -> pa.RecordBatch:
