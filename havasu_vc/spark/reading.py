@@ -15,12 +15,15 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from havasu_vc.datasets.havasu.blocks import block_names
+from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -42,6 +45,8 @@ _POSITION_BITS = 33
 """Rows of a file number less than 2^33, so a file's size fits beside a position."""
 _SIZES = 1 << 30
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_MOST_HERE = 100_000
+"""Deleted rows up to which the driver looks them up itself."""
 _MOST_BROADCAST = 4_000_000
 """Deleted rows up to which they are sent to every executor."""
 
@@ -250,7 +255,14 @@ def _scan(
 
 
 def _deleted(spark: SparkSession, files: Sequence[LiveFile], name: str) -> DataFrame:
-    """Return where deleted rows are, one number each, read from our delete files."""
+    """Return where deleted rows are, one number each.
+
+    A few are read here, which spares a query two jobs. More are read by Spark, from our
+    delete files, and many of these are not broadcast.
+    """
+    count = sum(file.deleted for file in files)
+    if count <= _MOST_HERE:
+        return F.broadcast(spark.createDataFrame(pa.table({name: _places(files)})))
     paths = sorted({path for file in files for path in file.deletes})
     names = [file.entry.file for file in files]
     sizes = [file.entry.size % _SIZES for file in files]
@@ -259,8 +271,16 @@ def _deleted(spark: SparkSession, files: Sequence[LiveFile], name: str) -> DataF
     found = positions.select(
         F.shiftleft("size", _POSITION_BITS).bitwiseOR(F.col("pos")).alias(name)
     )
-    few = sum(file.deleted for file in files) <= _MOST_BROADCAST
-    return F.broadcast(found) if few else found
+    return F.broadcast(found) if count <= _MOST_BROADCAST else found
+
+
+def _places(files: Sequence[LiveFile]) -> npt.NDArray[np.int64]:
+    places = [np.empty(0, np.int64)]
+    for file in files:
+        positions = deleted_positions(file.entry.file, file.deletes)
+        if positions is not None:
+            places.append((file.entry.size % _SIZES << _POSITION_BITS) | positions)
+    return np.concatenate(places)
 
 
 def _parquet(spark: SparkSession, schema: Any, paths: Sequence[str]) -> DataFrame:

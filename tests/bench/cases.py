@@ -15,7 +15,7 @@ from importlib import import_module
 
 from tests.bench.scratch import Scratch
 
-MODULES = ("importing", "changing", "comparing", "merging", "checkouts", "storing")
+MODULES = ("importing", "changing", "comparing", "merging", "checkouts", "storing", "sparking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Figure:
     value: float | None
     """The value; None when it could not be measured, and `note` says why."""
     unit: str
-    """`s`, `s CPU`, `MB`, `kB`, or `x` for a ratio."""
+    """`s`, `s CPU`, `MB`, `kB`, `%`, or `x` for a ratio."""
     at_most: float | None = None
     """What is asked for; None when it is measured for the record."""
     note: str = ""

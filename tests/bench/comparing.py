@@ -68,7 +68,7 @@ def compare(scratch: Scratch) -> Iterator[Figure]:
     sizes = scratch.sizes
     for order, what, asked in (("key", "key order", 1.5), ("hilbert", "Hilbert order", 3.0)):
         variant = Variant("points", sizes.large, order)
-        repository = _two_versions(scratch, variant)
+        repository = two_versions(scratch, variant)
         ours, read = alternated(
             partial(_job, scratch, ("compare", repository, "release..main")),
             partial(_job, scratch, ("read_all", repository)),
@@ -89,7 +89,7 @@ def _job(scratch: Scratch, arguments: tuple[str | Path, ...], _: int) -> Run:
     return scratch.job(str(name), *rest)
 
 
-def _two_versions(scratch: Scratch, variant: Variant) -> Path:
+def two_versions(scratch: Scratch, variant: Variant) -> Path:
     """Return a repository with the table on main and its next version on release."""
     repository = scratch.copy(scratch.repository(variant))
     head = ["git", "-C", str(repository), "symbolic-ref", "HEAD"]

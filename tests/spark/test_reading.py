@@ -18,6 +18,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.spark import reading
 from havasu_vc.spark.changing import difference
 from havasu_vc.spark.reading import read_view
 from havasu_vc.spark.rows import shown_rows, shown_schema
@@ -116,6 +117,29 @@ def test_a_name_that_is_used_again_reads_no_other_column(
     found = read_view(spark, view, where=f"{name} = 'new' OR {name} IS NULL").collect()
 
     assert sorted(found) == [(0, None), (1, None), (2, None), (3, None), (4, None), (9, "new")]
+
+
+@pytest.mark.parametrize(("here", "broadcast"), [(100, 100), (0, 100), (0, 0)])
+def test_deletes_few_and_many(
+    spark: "SparkSession",
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    here: int,
+    broadcast: int,
+) -> None:
+    monkeypatch.setattr(reading, "_MOST_HERE", here)
+    monkeypatch.setattr(reading, "_MOST_BROADCAST", broadcast)
+    rows: list[Row] = [{1: number, 2: "x"} for number in range(9)]
+    with tiny_thresholds(small_table=0, most_deltas=9):
+        datasets = MemoryDatasets(folder)
+        view = datasets.new(BEFORE, rows)
+        for gone in (7, 2):
+            after = [row for row in rows if row[1] != gone]
+            view = datasets.apply(view, stream_of(changes_between(rows, after, BEFORE), BEFORE))
+            rows = after
+    assert len(view.entries) == 3
+
+    assert sorted(row.id for row in read_view(spark, view).collect()) == [0, 1, 3, 4, 5, 6, 8]
 
 
 def test_filters_reach_the_reader(spark: "SparkSession", folder: Path) -> None:

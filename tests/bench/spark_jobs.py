@@ -1,0 +1,117 @@
+"""Work on Spark, in a process of its own: reads against Spark's own, windows, full compares.
+
+    python -m tests.bench.spark_jobs reads REPO
+
+One session with 2 GB of memory does everything; the first runs only warm it up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from havasu_vc.datasets.havasu.live import live_files
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.repo import Repo
+from havasu_vc.spark import changes, read, session
+from tests.bench.data import EAST, NORTH, SOUTH, WEST
+from tests.bench.edits import DATASET
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WARM, TIMES = 2, 5
+
+
+def start() -> SparkSession:
+    """Start Spark, so that it counts what it reads."""
+    uncounted = "spark.hadoop.parquet.hadoop.vectored.io.enabled"
+    settings: dict[str, Any] = {"spark.driver.memory": "2g", uncounted: "false"}
+    return session(**settings)
+
+
+def reads(repo: str) -> dict[str, Any]:
+    """Scan and sum a dataset, and the same files by Spark alone."""
+    spark, opened = start(), Repo.open(repo)
+    view = opened.dataset(DATASET)
+    assert isinstance(view, HavasuDataset)
+    files = live_files(view)
+    plain = spark.read.parquet(*(file.path for file in files))
+    ours = read(spark, opened, DATASET)
+    columns = ours.columns
+    scan = alternated(lambda: emptied(ours), lambda: emptied(plain.select(*columns)))
+    total = alternated(lambda: summed(ours), lambda: summed(plain))
+    deleted = sum(file.deleted for file in files)
+    return {"scan": scan, "sum": total, "files": len(files), "deleted": deleted}
+
+
+def window(repo: str) -> dict[str, Any]:
+    """Read what is in a window of a hundredth of the extent, and everything."""
+    spark, opened = start(), Repo.open(repo)
+    width, height = (EAST - WEST) / 10, (NORTH - SOUTH) / 10
+    west, south = WEST + 4.3 * width, SOUTH + 3.6 * height
+    box = (west, south, west + width, south + height)
+    whole, part = read(spark, opened, DATASET), read(spark, opened, DATASET, intersects=box)
+    seconds = alternated(lambda: emptied(part), lambda: emptied(whole))
+    before = bytes_read(spark)
+    emptied(part)
+    of_part = bytes_read(spark) - before
+    emptied(whole)
+    of_whole = bytes_read(spark) - before - of_part
+    return {"seconds": seconds, "bytes": [of_part, of_whole], "rows": part.count()}
+
+
+def compare(repo: str, revisions: str) -> dict[str, Any]:
+    """Compare two versions and count the changes."""
+    spark = start()
+    begin = time.perf_counter()
+    found = changes(spark, repo, DATASET, revisions).groupBy("_change_type").count().collect()
+    counts = {row[0]: row[1] for row in found}
+    return {"seconds": time.perf_counter() - begin, "changes": counts}
+
+
+def alternated(one: Callable[[], object], other: Callable[[], object]) -> list[float]:
+    """Return the medians of two things that are measured in turn."""
+    pairs = [(timed(one), timed(other)) for _ in range(WARM + TIMES)][WARM:]
+    return [median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)]
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def emptied(frame: DataFrame) -> None:
+    """Compute all rows, for nobody."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def summed(frame: DataFrame) -> object:
+    return frame.selectExpr("sum(height)").first()
+
+
+def bytes_read(spark: SparkSession) -> int:
+    """Return how many bytes all stages have read so far."""
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    gateway: Any = context._gateway
+    store = context._jsc.sc().statusStore()
+    quantiles = gateway.new_array(jvm.double, 0)
+    stages = store.stageList(None, False, False, quantiles, jvm.java.util.ArrayList()).iterator()
+    total = 0
+    while stages.hasNext():
+        total += stages.next().inputBytes()
+    return total
+
+
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
+    job.__name__: job for job in (reads, window, compare)
+}
+
+if __name__ == "__main__":
+    print(json.dumps(JOBS[sys.argv[1]](*sys.argv[2:])))
