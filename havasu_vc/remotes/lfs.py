@@ -28,6 +28,7 @@ from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.remotes.moving import each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.remotes.urls import without_passwords
+from havasu_vc.store.command import GitResult
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.objects import object_id
 from havasu_vc.store.repository import GitRepository
@@ -45,7 +46,7 @@ _SETTINGS = (
 _NOBODY = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "havasu-vc"), ("EMAIL", "havasu-vc"), ("DATE", "0 +0000"))
+    for what, value in (("NAME", "havasu-vc"), ("EMAIL", "havasu-vc"), ("DATE", "@0 +0000"))
 }
 _ABSENT = re.compile(r"404|not found|not exist|missing", re.IGNORECASE)
 
@@ -105,7 +106,8 @@ class LfsRemote:
                 self._naming(files) as (commit, named),
                 _watched({**self._environment, **named}, report, total) as environment,
             ):
-                self._run(["fetch", self._remote, commit], "", environment)
+                largest = max(file.size for file in files)
+                self._run(["fetch", self._remote, commit], "", environment, largest=largest)
         except (NotFoundError, StorageError) as error:
             failure = error
         for file in files:
@@ -138,11 +140,25 @@ class LfsRemote:
         finally:
             shutil.rmtree(objects, ignore_errors=True)
 
-    def _run(self, arguments: Sequence[str], stdin: str, environment: Mapping[str, str]) -> None:
+    def _run(
+        self,
+        arguments: Sequence[str],
+        stdin: str,
+        environment: Mapping[str, str],
+        *,
+        largest: int | None = None,
+    ) -> None:
+        """Run the client; it may write no file that is larger than the largest wanted."""
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        command = ["lfs"]
+        if largest is not None:
+            # The client takes bodies without end; the system lets it write no more than this.
+            blocks = largest // 512 + 256
+            settings += ["-c", f"alias.havasu-lfs=!ulimit -f {blocks} && git lfs"]
+            command = ["havasu-lfs"]
         answer = self._repository.git(
             *settings,
-            "lfs",
+            *command,
             *arguments,
             stdin=stdin.encode(),
             check=False,
@@ -155,18 +171,22 @@ class LfsRemote:
                 f"{self._name} keeps data with Git LFS, and git-lfs is not installed",
                 hints=("install git-lfs", "or set havasu.data.url to a folder or a bucket"),
             )
-        lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
-        for line in lines:
-            absent = re.search(r"\b([0-9a-f]{64})\b", line)
-            if absent and _ABSENT.search(line):
-                raise DataFileNotFoundError(
-                    absent[1], hints=(f"{self._name} does not have it; another clone may",)
-                )
-        text = without_passwords(lines[0][:300]) if lines else answer.message
-        raise StorageError(
-            f"{self._name}: git-lfs says: {text}",
-            hints=("what came is kept; doing it again goes on",),
-        )
+        raise _failure(answer, self._name)
+
+
+def _failure(answer: GitResult, name: str) -> DataFileNotFoundError | StorageError:
+    """Return what it means that the client failed."""
+    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    for line in lines:
+        absent = re.search(r"\b([0-9a-f]{64})\b", line)
+        if absent and _ABSENT.search(line):
+            return DataFileNotFoundError(
+                absent[1], hints=(f"{name} does not have it; another clone may",)
+            )
+    text = without_passwords(lines[0][:300]) if lines else answer.message
+    return StorageError(
+        f"{name}: git-lfs says: {text}", hints=("what came is kept; doing it again goes on",)
+    )
 
 
 def _take(file: WantedFile, store: DataFileStore) -> None:

@@ -1,0 +1,247 @@
+"""Git LFS: the real client against servers on loopback, good ones and bad ones."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.errors import (
+    CorruptDataFileError,
+    DataFileNotFoundError,
+    HavasuError,
+    MissingProgramError,
+    StateError,
+)
+from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo.cloning import CloneRequest
+from tests.conftest import lacking
+from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store
+from tests.repo.points import assert_clean, make, read, write
+from tests.support.git import run_git
+from tests.support.web import FAULTS, WebServer, has_git_lfs, serving
+
+ROWS = {1: ("one", 1), 2: ("two", 2)}
+
+
+@pytest.fixture(autouse=True)
+def needs_git_lfs() -> None:
+    if not has_git_lfs():
+        lacking("this needs git-lfs: apt install git-lfs")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[WebServer]:
+    (tmp_path / "web").mkdir()
+    bare(tmp_path / "web" / "points.git")
+    run_git("config", "http.receivepack", "true", cwd=tmp_path / "web" / "points.git")
+    with serving(tmp_path / "web") as server:
+        yield server
+
+
+@pytest.fixture
+def ours(server: WebServer, tmp_path: Path) -> Repo:
+    repo = make(tmp_path / "ours", ROWS)
+    share(repo, server.url("points.git"))
+    server.requests.clear()
+    return repo
+
+
+def there(server: WebServer) -> set[str]:
+    """Return what the LFS server has; everything of it must be right."""
+    found = set()
+    for path in (server.root / "lfs").iterdir():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+        found.add(path.name)
+    return found
+
+
+def assert_keeps_its_promise(server: WebServer) -> None:
+    assert named(server.root / "points.git") <= there(server)
+
+
+def test_data_goes_and_comes(ours: Repo, server: WebServer, tmp_path: Path) -> None:
+    assert_keeps_its_promise(server)
+    theirs = clone(server.url("points.git"), tmp_path / "theirs")
+
+    assert read(theirs) == ROWS
+    assert_clean(theirs)
+    assert list(theirs.fsck(full=True)) == []
+    (file, *_) = files(theirs)
+    assert store(theirs).path(file).stat().st_mode & 0o222 == 0
+    fsck = run_git("fsck", "--strict", "--dangling", cwd=theirs.path)
+    assert fsck == "", "nothing is left in git of what was made for the client"
+
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    theirs.push()
+    assert_keeps_its_promise(server)
+    ours.fetch()
+    assert len(read(ours, "origin/main")) == 3
+    assert ours.fetch().files == 0
+
+
+def test_many_files_are_asked_for_in_one_request(
+    ours: Repo, server: WebServer, tmp_path: Path
+) -> None:
+    for number in range(8):
+        write(ours, {**read(ours), 10 + number: ("more", number)})
+    ours.push()
+    batches = [line for line in server.requests if line.endswith("/objects/batch")]
+    assert len(batches) == 1
+    server.requests.clear()
+
+    clone(server.url("points.git"), tmp_path / "theirs")
+
+    batches = [line for line in server.requests if line.endswith("/objects/batch")]
+    assert len(batches) == 1 and len(named(server.root / "points.git")) > 8
+
+
+def test_a_users_own_lfs_settings_change_nothing(
+    ours: Repo, server: WebServer, tmp_path: Path
+) -> None:
+    theirs = clone(server.url("points.git"), tmp_path / "theirs", on_demand=True)
+    for name, value in (("fetchexclude", "*"), ("fetchinclude", "none"), ("storage", "elsewhere")):
+        run_git("config", f"lfs.{name}", value, cwd=theirs.path)
+
+    assert reopened(theirs).fetch_data().files
+
+    assert set(files(theirs)) == named(server.root / "points.git")
+
+
+def test_wrong_bytes_here_are_not_sent(ours: Repo, server: WebServer) -> None:
+    before = set(files(ours))
+    write(ours, {**ROWS, 3: ("three", 3)})
+    spoil(ours, min(set(files(ours)) - before))
+
+    with pytest.raises(CorruptDataFileError):
+        ours.push()
+
+    assert there(server) == before
+    assert_keeps_its_promise(server)
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "size"])
+def test_what_a_bad_server_gives_is_not_taken(
+    ours: Repo, server: WebServer, tmp_path: Path, fault: str
+) -> None:
+    server.fault = fault
+
+    with pytest.raises(HavasuError) as caught:
+        clone(server.url("points.git"), tmp_path / "theirs")
+
+    assert caught.value.hints and "\n" not in caught.value.message
+    if fault == "missing":
+        assert isinstance(caught.value, DataFileNotFoundError)
+    theirs = Repo.open(tmp_path / "theirs", settings=ours.settings)
+    for file in files(theirs):
+        store(theirs).verify(file)
+    large = [p for p in (tmp_path / "theirs").rglob("*") if p.stat().st_size > 1 << 20]
+    assert large == []
+    server.fault = ""
+    assert theirs.fetch().files
+    assert read(theirs) == ROWS
+    assert list(theirs.fsck(full=True)) == []
+
+
+def test_right_bytes_of_a_size_that_is_told_wrong_are_taken(
+    ours: Repo, server: WebServer, tmp_path: Path
+) -> None:
+    server.fault = "size"
+    theirs = clone(server.url("points.git"), tmp_path / "theirs")
+    assert list(theirs.fsck(full=True)) == []
+
+
+def test_an_upload_that_is_cut_moves_no_ref_and_goes_on(ours: Repo, server: WebServer) -> None:
+    before = run_git("rev-parse", "main", cwd=server.root / "points.git")
+    for number in range(4):
+        write(ours, {**read(ours), 10 + number: ("more", number)})
+    server.fault, server.fault_from = "cut", server.moved + 2
+
+    with pytest.raises(HavasuError) as caught:
+        ours.push()
+
+    assert "doing it again goes on" in caught.value.hints[0]
+    assert run_git("rev-parse", "main", cwd=server.root / "points.git") == before
+    assert_keeps_its_promise(server)
+    server.fault = ""
+    server.requests.clear()
+    ours.push()
+    sent = [line for line in server.requests if line.startswith("PUT")]
+    assert 0 < len(sent) < len(there(server))
+    assert_keeps_its_promise(server)
+
+
+def test_what_came_before_the_cut_is_kept(ours: Repo, server: WebServer, tmp_path: Path) -> None:
+    for number in range(4):
+        write(ours, {**read(ours), 10 + number: ("more", number)})
+    ours.push()
+    server.fault, server.fault_from = "error", server.moved + 2
+    with pytest.raises(HavasuError):
+        clone(server.url("points.git"), tmp_path / "theirs")
+    theirs = Repo.open(tmp_path / "theirs", settings=ours.settings)
+    kept = files(theirs)
+    server.fault = ""
+
+    came = theirs.fetch()
+
+    assert kept and came.files == len(named(server.root / "points.git")) - len(kept)
+    assert read(theirs) == read(ours)
+
+
+def test_redirects_to_another_host_take_no_password_along(
+    ours: Repo, server: WebServer, tmp_path: Path
+) -> None:
+    server.password = "me:secret"
+    (tmp_path / "other").mkdir()
+    with serving(tmp_path / "other") as other:
+        for file in there(server):
+            (other.root / "lfs" / file).write_bytes((server.root / "lfs" / file).read_bytes())
+        server.elsewhere = other.url("lfs/").replace("127.0.0.1", "localhost")
+        theirs = clone(server.url("points.git", user="me:secret@"), tmp_path / "theirs")
+
+        assert read(theirs) == ROWS
+        assert other.requests
+        assert all("Authorization" not in headers for headers in other.headers)
+
+
+def test_a_password_is_neither_shown_nor_stored(
+    ours: Repo, server: WebServer, tmp_path: Path
+) -> None:
+    server.password = "me:secret"
+    notes: list[str] = []
+    settings = Settings(engine="local", note=notes.append)
+    url = server.url("points.git", user="me:secret@")
+
+    theirs, fetched = Repo.clone(CloneRequest(url, tmp_path / "theirs"), settings=settings)
+
+    assert read(theirs) == ROWS
+    assert "secret" not in repr(fetched) and "not kept" in notes[0]
+    for path in (tmp_path / "theirs").rglob("*"):
+        assert not path.is_file() or b"secret" not in path.read_bytes(), path
+    with pytest.raises(StateError) as caught:
+        theirs.fetch(server.url("none.git", user="me:secret@"))
+    assert "secret" not in caught.value.message
+
+
+def test_without_git_lfs(ours: Repo, server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(ours, {**ROWS, 3: ("three", 3)})
+    folder = ours.path.parent / "bin"
+    folder.mkdir()
+    git = "/usr/bin/git"
+    (folder / "git").symlink_to(git)
+    (folder / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(folder))
+
+    with pytest.raises(MissingProgramError, match="git-lfs is not installed"):
+        ours.push()
+
+
+def test_dropped_files_come_back(ours: Repo, server: WebServer) -> None:
+    write(ours, {**ROWS, 3: ("three", 3)})
+    ours.push()
+    here = set(files(ours))
+
+    dropped = reopened(ours).drop_data(everything=True)
+
+    assert dropped.files == len(here) and files(ours) == []
+    assert len(read(reopened(ours))) == 3
