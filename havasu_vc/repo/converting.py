@@ -64,7 +64,7 @@ def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> Commit
                 edit = _to_kart(view, base, engine)
                 internals = {view.path: None if base is None else base.folder.tree}
                 merge = MergedTree({}, internals, (), {view.path: TABLE_MARKER})
-                commit = transaction.commit([edit], text, merge=merge)
+                commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
     return CommitResult(commit, repo.head_branch, {view.path: ChangeCounts()})
 
 
