@@ -1,10 +1,12 @@
 """Remotes that are folders, and data in folders by URL."""
 
+import importlib
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -163,7 +165,7 @@ def test_a_lost_race_says_what_to_do_and_pulling_merges_rows(ours: Repo, theirs:
 def test_a_race_that_is_lost_while_data_goes(
     ours: Repo, theirs: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from havasu_vc.repo import pushing
+    pushing: Any = importlib.import_module("havasu_vc.repo.pushing")
 
     write(ours, {**read(ours), 10: ("ours", 1)})
     write(theirs, {**read(theirs), 11: ("theirs", 2)})
@@ -172,7 +174,7 @@ def test_a_race_that_is_lost_while_data_goes(
     def slowly(*arguments: object) -> object:
         monkeypatch.setattr(pushing, "send_data", original)
         theirs.push()
-        return original(*arguments)  # type: ignore[arg-type]
+        return original(*arguments)
 
     monkeypatch.setattr(pushing, "send_data", slowly)
     with pytest.raises(ConcurrentChangeError):
@@ -183,13 +185,13 @@ def test_a_race_that_is_lost_while_data_goes(
 def test_a_branch_that_moves_while_data_goes_takes_nothing_along(
     ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from havasu_vc.repo import pushing
+    pushing: Any = importlib.import_module("havasu_vc.repo.pushing")
 
     first = write(ours, {**read(ours), 10: ("ten", 1)})
     original = pushing.send_data
 
     def slowly(*arguments: object) -> object:
-        sent = original(*arguments)  # type: ignore[arg-type]
+        sent = original(*arguments)
         write(reopened(ours), {**read(ours), 11: ("eleven", 2)})
         return sent
 
@@ -425,7 +427,7 @@ def test_a_remote_that_is_read_only(ours: Repo, read_only: Path, tmp_path: Path)
 def test_a_disk_with_too_little_room(
     ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from havasu_vc.repo import remote_data
+    remote_data: Any = importlib.import_module("havasu_vc.repo.remote_data")
 
     monkeypatch.setattr(remote_data.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
 

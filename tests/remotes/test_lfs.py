@@ -19,6 +19,7 @@ from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store
 from tests.repo.points import assert_clean, make, read, write
 from tests.support.git import run_git
+from tests.support.servers import giftless, has_giftless
 from tests.support.web import FAULTS, WebServer, has_git_lfs, serving
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
@@ -245,3 +246,30 @@ def test_dropped_files_come_back(ours: Repo, server: WebServer) -> None:
 
     assert dropped.files == len(here) and files(ours) == []
     assert len(read(reopened(ours))) == 3
+
+
+def test_a_server_of_others(server: WebServer, tmp_path: Path) -> None:
+    if not has_giftless():
+        lacking("this needs giftless, as `make setup` installs it")
+    with giftless(tmp_path / "giftless") as url:
+        repo = make(tmp_path / "ours", ROWS)
+        place = f"[lfs]\n\turl = {url}/maps/points.git/info/lfs\n"
+        (repo.path / ".lfsconfig").write_text(place)
+        run_git("add", ".lfsconfig", cwd=repo.path)
+        run_git("commit", "-qm", "Say where files are", cwd=repo.path)
+        for number in range(3):
+            write(repo, {**read(repo), 10 + number: ("more", number)})
+
+        share(repo, server.url("points.git"))
+
+        assert len([p for p in (tmp_path / "giftless").rglob("*") if p.is_file()]) == len(
+            named(server.root / "points.git")
+        )
+        theirs = clone(server.url("points.git"), tmp_path / "theirs")
+        assert read(theirs) == read(repo)
+        assert_clean(theirs)
+        write(theirs, {**read(theirs), 30: ("thirty", 3)})
+        theirs.push()
+        assert repo.fetch().files
+        assert read(repo, "origin/main") == read(theirs)
+    assert there(server) == set()

@@ -1,0 +1,142 @@
+"""Data in a bucket of a real S3 server on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import FileSelector, S3FileSystem
+
+from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError
+from havasu_vc.remotes.object_store import ObjectStoreRemote
+from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.store.files import DataFileStore
+from tests.conftest import lacking
+from tests.remotes.sharing import bare, clone, files, named, reopened, share
+from tests.repo.points import make, read, write
+from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
+
+ROWS = {1: ("one", 1), 2: ("two", 2)}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    with moto() as url:
+        yield url
+
+
+@pytest.fixture
+def bucket(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[S3FileSystem, str]:
+    for name, value in S3_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    system = S3FileSystem(
+        endpoint_override=endpoint.removeprefix("http://"),
+        scheme="http",
+        region="us-east-1",
+        allow_bucket_creation=True,
+    )
+    name = f"bucket-{abs(hash(tmp_path.name))}"
+    system.create_dir(name)
+    return system, name
+
+
+def there(bucket: tuple[S3FileSystem, str]) -> set[str]:
+    system, name = bucket
+    selector = FileSelector(f"{name}/data/objects", recursive=True, allow_not_found=True)
+    return {info.base_name for info in system.get_file_info(selector) if info.is_file}
+
+
+def test_data_goes_to_a_bucket_and_comes_back(
+    bucket: tuple[S3FileSystem, str], tmp_path: Path
+) -> None:
+    url = f"s3://{bucket[1]}/data"
+    ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
+
+    share(ours, server, data=url)
+
+    assert named(server) == there(bucket) and files(server) == []
+    config = (ours.path / ".git" / "config").read_text()
+    assert "secret" not in config and "127.0.0.1" not in config
+    theirs = clone(server, tmp_path / "theirs", data_url=url)
+    assert read(theirs) == ROWS
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    assert theirs.push().files
+    assert named(server) == there(bucket)
+    ours = reopened(ours)
+    assert ours.fetch().files
+    assert len(read(ours, "origin/main")) == 3
+
+
+def put(bucket: tuple[S3FileSystem, str], file: str, data: bytes) -> None:
+    path = f"{bucket[1]}/data/objects/{file[:2]}/{file[2:4]}/{file}"
+    with bucket[0].open_output_stream(path) as stream:
+        stream.write(data)
+
+
+@pytest.mark.parametrize("wrong", [b"", b"\0" * 8, b"12345678", b"123456789"])
+def test_wrong_bytes_are_not_taken(
+    bucket: tuple[S3FileSystem, str], tmp_path: Path, wrong: bytes
+) -> None:
+    file, store = WantedFile("ab" * 32, 8), DataFileStore(tmp_path / "store")
+    put(bucket, file.sha256, wrong)
+    remote = ObjectStoreRemote(f"s3://{bucket[1]}/data")
+
+    with pytest.raises(CorruptDataFileError):
+        remote.download([file], store, lambda count: None)
+
+    assert list(store.iter()) == [] and list(store.scratch.iterdir()) == []
+
+
+def test_a_missing_file(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> None:
+    remote = ObjectStoreRemote(f"s3://{bucket[1]}/data")
+    with pytest.raises(DataFileNotFoundError):
+        remote.download(
+            [WantedFile("ab" * 32, 8)], DataFileStore(tmp_path / "store"), lambda count: None
+        )
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_what_is_lacking(bucket: tuple[S3FileSystem, str], count: int) -> None:
+    wanted = [WantedFile(f"{number:064x}", 3) for number in range(count)]
+    put(bucket, wanted[0].sha256, b"abc")
+    put(bucket, wanted[1].sha256, b"ab")
+
+    assert ObjectStoreRemote(f"s3://{bucket[1]}/data").lacking(wanted) == wanted[1:]
+
+
+@pytest.mark.parametrize("what", ["lacking", "upload", "sending"])
+def test_a_bucket_that_is_not_there(
+    bucket: tuple[S3FileSystem, str], tmp_path: Path, what: str
+) -> None:
+    remote, store = ObjectStoreRemote("s3://no-such-bucket/data"), DataFileStore(tmp_path)
+    temporary = store.temporary()
+    temporary.write_bytes(b"abc")
+    file = WantedFile(*store.put(temporary))
+    if what == "lacking":
+        assert remote.lacking([file]) == [file]
+        return
+    with pytest.raises(HavasuError) as caught:
+        if what == "upload":
+            remote.upload([file], store, lambda count: None)
+        else:
+            with remote.sending([file]):
+                pass
+    assert "\n" not in caught.value.message and "credentials" in caught.value.hints[0]
+
+
+def test_pruning_a_bucket(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> None:
+    url = f"s3://{bucket[1]}/data"
+    ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
+    share(ours, server, data=url)
+    ours = reopened(ours)
+    kept = there(bucket)
+    put(bucket, "ab" * 32, b"nobody's")
+
+    assert ours.prune_remote(grace_days=0).files == 1
+    assert there(bucket) == {*kept, "ab" * 32}
+    assert ours.prune_remote(grace_days=0, delete=True).size == 8
+    assert there(bucket) == kept

@@ -1,0 +1,102 @@
+"""Servers of others on loopback, each in a process of its own: giftless (LFS) and moto (S3).
+
+with giftless(folder) as url:       an LFS server; `<url>/<organisation>/<name>.git/info/lfs`
+with moto() as url:                 an S3 server; AWS_ENDPOINT_URL for those who use it
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["S3_ENVIRONMENT", "giftless", "has_giftless", "has_moto", "moto"]
+
+S3_ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "somebody",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+_SERVE = """
+import warnings
+warnings.simplefilter("ignore")
+from werkzeug.serving import WSGIRequestHandler, make_server
+class Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log(self, *arguments): pass
+server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+print(server.port, flush=True)
+server.serve_forever()
+"""
+_GIFTLESS = "from giftless.app import init_app\napp = init_app()\n" + _SERVE
+_MOTO = (
+    """
+from moto.server import DomainDispatcherApplication, create_backend_app
+app = DomainDispatcherApplication(create_backend_app)
+"""
+    + _SERVE
+)
+
+_SETTINGS = """
+LEGACY_ENDPOINTS: false
+TRANSFER_ADAPTERS:
+  basic:
+    factory: giftless.transfer.basic_streaming:factory
+    options:
+      storage_class: giftless.storage.local_storage:LocalStorage
+      storage_options:
+        path: {folder}
+AUTH_PROVIDERS:
+  - giftless.auth.allow_anon:read_write
+PRE_AUTHORIZED_ACTION_PROVIDER:
+  factory: giftless.auth.jwt:factory
+  options:
+    algorithm: HS256
+    private_key: nobody-else-is-on-loopback-in-a-test
+    default_lifetime: 600
+"""
+
+
+def has_giftless() -> bool:
+    return find_spec("giftless") is not None and find_spec("flask_marshmallow") is not None
+
+
+def has_moto() -> bool:
+    return find_spec("moto") is not None and find_spec("flask_cors") is not None
+
+
+@contextmanager
+def giftless(folder: Path) -> Iterator[str]:
+    """Serve LFS objects from a folder."""
+    with _running(_GIFTLESS, {"GIFTLESS_CONFIG_STR": _SETTINGS.format(folder=folder)}) as url:
+        yield url
+
+
+@contextmanager
+def moto() -> Iterator[str]:
+    """Serve S3 from memory."""
+    with _running(_MOTO, S3_ENVIRONMENT) as url:
+        yield url
+
+
+@contextmanager
+def _running(program: str, environment: Mapping[str, str]) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        assert port, "the server did not start"
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.communicate()
