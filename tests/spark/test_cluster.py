@@ -1,0 +1,103 @@
+"""A standalone cluster of two workers on this machine, which only have Python and a folder."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.repo.points import make
+from tests.support.spark import has_java
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+PROGRAM = """
+import sys
+import pyarrow as pa
+from havasu_vc.engine.choose import EngineSettings
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.repo import Repo, Settings
+from havasu_vc.spark import changes, history, read, session, write
+from pathlib import Path
+
+master, folder, table = sys.argv[1:]
+spark = session(master=master, **{"spark.executor.memory": "512m", "spark.cores.max": "2"})
+work = EngineSettings(session=spark, scratch=Path(folder) / "scratch")
+work.scratch.mkdir()
+repo = Repo.open(folder + "/repo", settings=Settings(engine="spark", engine_settings=work))
+repo.import_(table, "big", options=SourceOptions(primary_key=("id",)))
+rows = read(spark, repo, "big")
+write(rows.where("id < 10").selectExpr("id", "'new' AS name"), repo, "big")
+print(rows.count(), changes(spark, repo, "big", "HEAD^...HEAD").count())
+executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+print(history(spark, repo, "points").count(), len(executors))
+spark.stop()
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """Start a master and two workers; yield the master's URL."""
+    import pyspark
+
+    if not has_java():
+        pytest.skip("there is no Java")
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(kind: str, *arguments: str) -> Path:
+        log = tmp_path / f"{kind}{len(started)}.log"
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+        with log.open("wb") as out:
+            started.append(
+                subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=tmp_path)
+            )
+        return log
+
+    try:
+        ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = awaited(start("master.Master", *ports), r"spark://127\.0\.0\.1:\d+")
+        for number in range(2):
+            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"w{number}"))
+            log = start("worker.Worker", *ports, *work, url)
+            awaited(log, "Successfully registered with master")
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+def awaited(log: Path, pattern: str) -> str:
+    for _ in range(600):
+        found = re.search(pattern, log.read_text(errors="replace"))
+        if found:
+            return found[0]
+        time.sleep(0.1)
+    raise AssertionError(f"{pattern} is not in\n{log.read_text(errors='replace')}")
+
+
+def test_two_workers_read_compare_and_write(cluster: str, tmp_path: Path) -> None:
+    make(tmp_path / "repo", {number: (f"n{number}", number) for number in range(20)})
+    table = pa.table({"id": range(50_000), "name": ["old"] * 50_000})
+    pq.write_table(table, tmp_path / "big.parquet", row_group_size=10_000)
+
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, cluster, str(tmp_path), str(tmp_path / "big.parquet")],
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["50000", "20", "20", "3"]
