@@ -135,12 +135,41 @@ run git log --oneline --all --graph
 run git fsck
 run du -sh --apparent-size .git
 
+say "12. Review before a merge: what changed, how much, where, and what is odd; for a pull request."
+run havasu-vc review HEAD~3...HEAD --samples 3
+run havasu-vc review HEAD~3...HEAD -o html --output ../review.html
+
+say "13. Share it: a clone has the data, and tables to query; pushes and pulls carry both."
+run havasu-vc clone --bare . ../hub.git
+run havasu-vc remote add origin ../hub.git
+run havasu-vc push -u origin main
+run havasu-vc clone ../hub.git ../colleague
+
+say "14. Check it out: each dataset is an Iceberg table with geometries in tables/, by hard links."
+run havasu-vc checkout
+run du -sh --apparent-size tables
+run git status --short
+
 if ! has_java; then
-    say "12. There is no JDK here, so the part with Spark is left out; install a JDK 17 to see it."
+    say "15. There is no JDK here, so the part with Spark is left out; install a JDK 17 to see it."
     exit 0
 fi
-say "12. The same work on Spark, as happens by itself with large inputs. Starting it takes a while."
-run havasu-vc import ../trees.parquet trees_spark --primary-key id --engine spark
-run havasu-vc diff HEAD^...HEAD trees_spark -o feature-count --engine spark
+say "15. Spark reads the checkout. Starting it takes a while."
+run havasu-vc sql "SELECT species, count(*) AS trees, max(height) FROM trees GROUP BY species ORDER BY 1" \
+    --no-jar
+say "16. With Iceberg's jar Spark edits it as well; the first time the jar is fetched."
+cat >../grow.sql <<'SQL'
+UPDATE havasu.trees SET height = height + 0.5 WHERE id % 4000 = 0;
+DELETE FROM havasu.trees WHERE id = 19;
+SQL
+sed 's/^/    /' ../grow.sql
+if run havasu-vc sql -f ../grow.sql; then
+    run havasu-vc status
+    run havasu-vc diff
+    run havasu-vc commit -m "A year has passed"
+    run havasu-vc log -n 1
+else
+    say "    Iceberg's jar cannot be had here, so this step is left out."
+fi
 
 say "Next: docs/getting-started/index.md does this in small steps."
