@@ -8,6 +8,7 @@ hold (colours, masks, overviews, tags, compression) is left behind.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,7 @@ def read_geotiff(
         raise InvalidArgumentError(f"tiles have at least one cell, not {tile}")
     rasterio = _rasterio()
     try:
-        with rasterio.open(path) as file:
+        with _opened(rasterio, path) as file:
             place = _georeference(file, path)
             kinds = _pixel_types(file, path)
             crs = file.crs.to_wkt(version="WKT2_2019") if file.crs else None
@@ -111,6 +112,13 @@ def _rasterio() -> Any:
             hints=("pip install 'havasu-vc[raster]'",),
         ) from error
     return rasterio
+
+
+def _opened(rasterio: Any, path: Path) -> Any:
+    with warnings.catch_warnings():
+        # An image without a place is a raster without a place.
+        warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)
+        return rasterio.open(path)
 
 
 def _georeference(file: Any, path: Path) -> GeoReference:

@@ -19,7 +19,10 @@ from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
 from havasu_vc.exchange.geoparquet import DEFAULT_CRS, parse_geo, shape_of
 from havasu_vc.model.types import Encoding
 
-__all__ = ["FoundGeometry", "extension_geometry", "find_geometries"]
+__all__ = ["EDGES", "FoundGeometry", "extension_geometry", "find_geometries"]
+
+EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
+"""The ways of edges on the globe that Parquet, Iceberg and Delta know."""
 
 _NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 
@@ -35,7 +38,7 @@ class FoundGeometry:
     shape: str | None = None
     """The one geometry type of all values, in capitals; None for any."""
     edges: str | None = None
-    """`spherical`, else None."""
+    """How edges run on the globe, one of `EDGES`; None for straight lines of a plane."""
 
     @property
     def stored_encoding(self) -> Encoding:
@@ -56,7 +59,7 @@ def find_geometries(
     for field in arrow:
         if (geometry := extension_geometry(field)) is not None:
             found[field.name] = geometry
-    found |= _logical_geometries(file, metadata)
+    found |= _logical_geometries(file, metadata, path)
     covering = set()
     if b"geo" in metadata:
         try:
@@ -83,7 +86,7 @@ def find_geometries(
 
 
 def _logical_geometries(
-    file: pq.ParquetFile, metadata: Mapping[bytes, bytes]
+    file: pq.ParquetFile, metadata: Mapping[bytes, bytes], path: str
 ) -> dict[str, FoundGeometry]:
     found = {}
     for index in range(len(file.schema)):
@@ -92,11 +95,23 @@ def _logical_geometries(
         if kind not in ("GEOMETRY", "GEOGRAPHY") or "." in column.path:
             continue  # a geometry inside a struct stays bytes
         said = json.loads(column.logical_type.to_json())
-        edges = "spherical" if kind == "GEOGRAPHY" else None
+        edges = logical_edges(said.get("algorithm"), path) if kind == "GEOGRAPHY" else None
         found[column.path] = FoundGeometry(
             "WKB", _logical_crs(said.get("crs"), metadata), None, edges
         )
     return found
+
+
+def logical_edges(algorithm: str | None, path: str) -> str:
+    """Return the way of edges of a GEOGRAPHY; raises `InvalidFileError` for an unknown one."""
+    edges = (algorithm or EDGES[0]).lower()
+    if edges not in EDGES:
+        raise InvalidFileError(
+            path,
+            f"its edges run by {algorithm!r}, which is unknown",
+            hints=(f"known are {', '.join(EDGES)}",),
+        )
+    return edges
 
 
 def _logical_crs(said: str | None, metadata: Mapping[bytes, bytes]) -> str:
@@ -140,9 +155,8 @@ def extension_geometry(field: pa.Field) -> FoundGeometry | None:
         text = f"EPSG:{text[5:]}"
     if text and text.startswith("projjson:"):
         text = None
-    return FoundGeometry(
-        encoding, text, None, "spherical" if said.get("edges") == "spherical" else None
-    )
+    edges = str(said.get("edges")).lower()
+    return FoundGeometry(encoding, text, None, edges if edges in EDGES else None)
 
 
 def _is_binary(type_: pa.DataType) -> bool:

@@ -88,6 +88,8 @@ def write_parquet(
 ) -> int:
     """Write a file and return the number of rows."""
     arrow = pa.schema([_field(field, geometries, with_geo=with_geo) for field in schema.fields])
+    for name, geometry in geometries.items():
+        _note_edges(name, geometry, notes)
     seen = {name: _Seen(geometry) for name, geometry in geometries.items()}
     rows = 0
     try:
@@ -155,7 +157,17 @@ def _logical_type(geometry: OutgoingGeometry) -> pa.DataType:
 
 
 def _edges(geometry: OutgoingGeometry) -> str | None:
-    return dict(geometry.field.extra).get("edges")
+    # Neither Arrow nor GeoParquet has words for the ways of edges on an ellipsoid.
+    return "spherical" if dict(geometry.field.extra).get("edges") else None
+
+
+def _note_edges(name: str, geometry: OutgoingGeometry, notes: Notes) -> None:
+    edges = dict(geometry.field.extra).get("edges")
+    if edges not in (None, "spherical"):
+        notes.say(
+            f"the edges of column {name!r} run by {edges!r}, which cannot be written; "
+            "the file says 'spherical'"
+        )
 
 
 def _projjson(crs: Crs | None) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type
+from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type, children
 
 __all__ = ["BLOCK", "check_evolution", "field_ids", "match_by_name", "widens", "with_stored_names"]
 
@@ -65,6 +65,7 @@ def widens(old: Type, new: Type) -> bool:
 def check_evolution(old: Schema, new: Schema) -> None:
     """Raise unless rows of the old schema can be read under the new one without loss."""
     kept = set(old.identifier_ids)
+    _check_places(old, new)
     for field in new.fields:
         before = old.by_id.get(field.id)
         if before is None:
@@ -86,6 +87,25 @@ def check_evolution(old: Schema, new: Schema) -> None:
             f"key column {gone.name!r} cannot be dropped",
             hints=("choose another key in the same change",),
         )
+
+
+def _check_places(old: Schema, new: Schema) -> None:
+    """Refuse columns that moved into another one, or out of it: files have them where they were."""
+    before, after = _parents(None, old.fields), _parents(None, new.fields)
+    for number, (parent, name) in after.items():
+        if number in before and before[number][0] != parent:
+            raise SchemaViolationError(
+                f"column {name!r} cannot move into another column or out of one",
+                hints=("add a column of the same type there and fill it",),
+            )
+
+
+def _parents(parent: int | None, fields: tuple[Field, ...]) -> dict[int, tuple[int | None, str]]:
+    found: dict[int, tuple[int | None, str]] = {}
+    for field in fields:
+        found[field.id] = (parent, field.name)
+        found |= _parents(field.id, children(field.type))
+    return found
 
 
 def _check_column(before: Field, field: Field) -> None:

@@ -36,6 +36,7 @@ def cells(kind: str = "int16", bands: int = 2) -> "np.ndarray[Any, Any]":
 
 
 @pytest.mark.parametrize("kind", [kind.name.lower() for kind in PixelType])
+@pytest.mark.rule("HAV-29", "HAV-36", "HAV-48", "HAV-123")
 def test_a_file_comes_back_as_it_was(kind: str, tmp_path: Path) -> None:
     source = make(tmp_path / "a.tif", cells(kind), nodata=1)
     (read,) = read_geotiff(source)
@@ -89,6 +90,7 @@ def test_files_that_no_raster_can_hold(tmp_path: Path) -> None:
         list(read_geotiff(complex_, tile=0))
 
 
+@pytest.mark.rule("HAV-33")
 def test_hav_33_control_points_are_no_affine_map(tmp_path: Path) -> None:
     from rasterio.control import GroundControlPoint
 
@@ -103,6 +105,21 @@ def test_hav_33_control_points_are_no_affine_map(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidFileError, match="control points"):
         list(read_geotiff(path))
+
+
+@pytest.mark.rule("HAV-31")
+def test_bands_of_several_types_are_no_raster(tmp_path: Path) -> None:
+    paths = [make(tmp_path / f"{kind}.tif", cells(kind, 1)) for kind in ("uint8", "int16")]
+    bands = "".join(
+        f'<VRTRasterBand dataType="{kind}" band="{number}"><SimpleSource><SourceFilename>{path}'
+        f"</SourceFilename></SimpleSource></VRTRasterBand>"
+        for number, (kind, path) in enumerate(zip(("Byte", "Int16"), paths, strict=True), 1)
+    )
+    mixed = tmp_path / "mixed.vrt"
+    mixed.write_text(f'<VRTDataset rasterXSize="5" rasterYSize="7">{bands}</VRTDataset>')
+
+    with pytest.raises(InvalidFileError, match="bands differ in type: uint8, int16"):
+        list(read_geotiff(mixed))
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

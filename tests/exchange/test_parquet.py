@@ -261,6 +261,7 @@ def test_a_type_without_counterpart_names_its_column(tmp_path: Path) -> None:
         open_one(tmp_path / "t.parquet")
 
 
+@pytest.mark.rule("PQ-7")
 def test_geometries_of_others(shared_data: Path) -> None:
     paths = sorted(shared_data.glob("geoparquet/*.parquet"))
     paths += sorted(shared_data.glob("parquet-geospatial/*.parquet"))
@@ -291,10 +292,12 @@ def test_geometries_of_others(shared_data: Path) -> None:
         ("crs-arbitrary-value", "EPSG:5070"),
     ],
 )
+@pytest.mark.rule("PQ-3", "PQ-4", "PQ-38", "PQ-39", "PQ-40")
 def test_crs_of_logical_types(name: str, crs: str, shared_data: Path) -> None:
     assert list(open_one(shared_data / "parquet-geospatial" / f"{name}.parquet").crs) == [crs]
 
 
+@pytest.mark.rule("PQ-8")
 def test_a_geography_keeps_its_edges(shared_data: Path) -> None:
     (field,) = open_one(shared_data / "parquet-geospatial/crs-geography.parquet").schema.geometries
     assert field.extra == (("edges", "spherical"),)

@@ -36,10 +36,12 @@ def point(*vertex: float) -> bytes:
     return encode(Shape(1, max(len(vertex) - 2, 0), vertices=(vertex,)))
 
 
+@pytest.mark.rule("HAV-54")
 def test_hav_54_least_and_greatest_of_all_vertices() -> None:
     assert of_text("LINESTRING(0 5, 3 -1)") == Bounds(0, -1, 3, 5)
 
 
+@pytest.mark.rule("HAV-55")
 def test_hav_55_srids_do_not_matter() -> None:
     shapes = [Shape(1, vertices=((1.0, 1.0),)), Shape(1, vertices=((5.0, -2.0),))]
     rows = pa.array([with_srid(shapes[0], 4326), with_srid(shapes[1], 3857)])
@@ -47,11 +49,13 @@ def test_hav_55_srids_do_not_matter() -> None:
     assert bounds_of(rows, "ewkb") == Bounds(1, -2, 5, 1)
 
 
+@pytest.mark.rule("HAV-56")
 def test_hav_56_all_rows_are_united() -> None:
     assert of_text("POINT(1 1)", None, "POINT(5 -2)") == Bounds(1, -2, 5, 1)
     assert bounds_of(pa.array([point(1, 1), point(5, -2)])) == Bounds(1, -2, 5, 1)
 
 
+@pytest.mark.rule("HAV-25")
 def test_hav_25_z_and_m_do_not_matter() -> None:
     assert of_text("POINT Z (1 2 3)", "POINT M (4 5 6)") == Bounds(1, 2, 4, 5)
 
@@ -68,25 +72,30 @@ def test_hav_25_z_and_m_do_not_matter() -> None:
     ],
     ids=lambda rows: f"HAV-61-{len(rows)}",
 )
+@pytest.mark.rule("HAV-61")
 def test_hav_61_nothing_to_bound(rows: list[bytes | None]) -> None:
     assert bounds_of(pa.array(rows, pa.binary())) is None
     assert np.isnan(row_bounds(pa.array(rows, pa.binary()))).all()
 
 
+@pytest.mark.rule("HAV-62")
 def test_hav_62_vertices_with_nan_are_skipped() -> None:
     assert bounds_of(pa.array([line((NAN, NAN), (1, 2))])) == Bounds(1, 2, 1, 2)
     assert bounds_of(pa.array([line((NAN, 9), (1, 2))])) == Bounds(1, 2, 1, 2)
     assert bounds_of(pa.array([point(NAN, 9), point(1, 2)])) == Bounds(1, 2, 1, 2)
 
 
+@pytest.mark.rule("HAV-63")
 def test_hav_63_empty_parts_are_skipped() -> None:
     assert of_text("GEOMETRYCOLLECTION(POINT EMPTY, POINT(1 2))") == Bounds(1, 2, 1, 2)
 
 
+@pytest.mark.rule("HAV-70a")
 def test_hav_70a_bounds_of_geometries_do_not_wrap() -> None:
     assert of_text("POINT(179 0)", "POINT(-179 0)") == Bounds(-179, 0, 179, 0)
 
 
+@pytest.mark.rule("HAV-24")
 def test_hav_24_arcs_may_reach_everywhere() -> None:
     arc = encode(Shape(8, vertices=((0.0, 0.0), (1.0, 1.0), (2.0, 0.0))))
     rows = pa.array([point(1, 2), arc, encode(Shape(9)), None])
@@ -110,6 +119,7 @@ def test_infinite_coordinates_are_bounded_by_infinity() -> None:
         pytest.param((-170, 20), "010100000000000000004065c00000000000003440", id="HAV-58"),
     ],
 )
+@pytest.mark.rule("HAV-57", "HAV-58", "HAV-60", "HAV-131")
 def test_bounds_are_written_as_points(corner: tuple[float, float], expected: str) -> None:
     assert format_bound(*corner).hex() == expected
     assert len(format_bound(*corner)) == 21  # HAV-60
@@ -125,6 +135,7 @@ def test_bounds_are_written_as_points(corner: tuple[float, float], expected: str
         pytest.param("01e9030000000000000040654000000000000024400000000000000840", id="HAV-60-iso"),
     ],
 )
+@pytest.mark.rule("HAV-59", "HAV-60")
 def test_bounds_of_others_are_read(value: str) -> None:
     assert parse_bound(bytes.fromhex(value)) == (170, 10)
 

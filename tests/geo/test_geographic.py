@@ -50,6 +50,7 @@ def bounds(crs: str, *corners: float) -> GeographicBounds | None:
         pytest.param("EPSG:3832", (-3e6, 0, 4.1e7, 1e6), (-180, 0, 180, 9.005883), id="two turns"),
     ],
 )
+@pytest.mark.rule("HAV-65", "HAV-68", "HAV-69", "HAV-70d")
 def test_bounds_are_found(
     crs: str, corners: tuple[float, ...], expected: tuple[float, ...]
 ) -> None:
@@ -108,6 +109,7 @@ fractions = st.floats(0, 1)
     st.integers(0, 2**32),
 )
 @settings(max_examples=60)
+@pytest.mark.rule("HAV-67")
 def test_hav_67_all_that_lies_inside_is_inside(
     crs: str, corner: tuple[float, float], size: float, seed: int
 ) -> None:

@@ -50,11 +50,13 @@ def rasters(
 FILE = Bounds(0, 0, 10, 10)
 
 
+@pytest.mark.rule("HAV-70f")
 def test_hav_70f_rows_within_a_window_need_a_file_that_meets_it() -> None:
     assert planned(WITHIN, window(9, 9, 20, 20), FILE) == [True]
     assert planned(WITHIN, window(11, 11, 20, 20), FILE) == [False]
 
 
+@pytest.mark.rule("HAV-70g")
 def test_hav_70g_rows_that_contain_a_window_need_a_file_that_covers_it() -> None:
     assert planned(CONTAINS, window(2, 2, 3, 3), FILE) == [True]
     assert planned(CONTAINS, window(9, 9, 12, 12), FILE) == [False]
@@ -62,6 +64,7 @@ def test_hav_70g_rows_that_contain_a_window_need_a_file_that_covers_it() -> None
     assert planned(CONTAINS, Window.parse("POINT (10 10)"), FILE) == [True]
 
 
+@pytest.mark.rule("HAV-70j")
 def test_hav_70j_bounds_that_are_a_point_or_a_line() -> None:
     point, line = Bounds(5, 5, 5, 5), Bounds(0, 5, 10, 5)
     triangle = Window.parse("POLYGON ((0 0, 10 0, 10 10, 0 0))")
@@ -118,6 +121,7 @@ def test_what_is_no_window_is_said_in_one_line(value: str | bytes) -> None:
         Window.parse(value)
 
 
+@pytest.mark.rule("HAV-70")
 def test_hav_70_raster_bounds_wrap() -> None:
     crossing = GeographicBounds(170, 10, -170, 20)
 
@@ -133,6 +137,7 @@ def test_rasters_on_both_sides_of_the_antimeridian_meet() -> None:
     assert rasters(INTERSECTS, window(0, 89, 1, 90), GeographicBounds(50, 80, 51, 89)) == [False]
 
 
+@pytest.mark.rule("HAV-70h")
 def test_hav_70h_the_window_is_brought_to_wgs84_first() -> None:
     mercator, nztm = parse_crs("EPSG:3857"), parse_crs("EPSG:2193")
     files = GeographicBounds(10, 10, 11, 11), GeographicBounds(174, -42, 175, -41)
@@ -172,6 +177,7 @@ def near_shapes(draw: st.DrawFn) -> shapely.Geometry:
 
 
 @given(st.lists(st.lists(near_shapes(), max_size=3), min_size=1, max_size=4), near_shapes())
+@pytest.mark.rule("HAV-70e")
 def test_hav_70e_a_file_with_a_row_that_matches_is_read(
     files: list[list[shapely.Geometry]], asked: shapely.Geometry
 ) -> None:
@@ -184,6 +190,7 @@ def test_hav_70e_a_file_with_a_row_that_matches_is_read(
 
 
 @given(sound_shapes(dimensions=(0,)), sound_shapes(dimensions=(0,)))
+@pytest.mark.rule("HAV-70e")
 def test_hav_70e_whatever_the_numbers(row: object, asked: object) -> None:
     geometries = [shapely.from_wkb(encode(one)) for one in (row, asked)]  # type: ignore[arg-type]
     if not all(geometry.is_valid for geometry in geometries):
@@ -208,6 +215,7 @@ def geographic(draw: st.DrawFn) -> GeographicBounds:
 
 
 @given(st.lists(geographic(), min_size=1, max_size=4), longitudes, latitudes)
+@pytest.mark.rule("HAV-70e")
 def test_hav_70e_a_point_in_a_raster_finds_its_file(
     rows: list[GeographicBounds], longitude: float, latitude: float
 ) -> None:

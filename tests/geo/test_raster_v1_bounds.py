@@ -28,6 +28,7 @@ def bounds(*rasters: Raster | None) -> tuple[float, ...] | None:
 WGS84 = placed("EPSG:4326", (3, 2), 10, (100, 50))
 
 
+@pytest.mark.rule("HAV-66", "HAV-70d")
 def test_hav_66_70d_half_a_cell_beyond_the_centres_longitude_first() -> None:
     assert bounds(WGS84) == (100, 30, 130, 50)
     assert format_bound(100, 30).hex() == "010100000000000000000059400000000000003e40"
@@ -62,6 +63,7 @@ def test_bounds_of_one_raster(raster: Raster, expected: tuple[float, ...]) -> No
     assert bounds(raster) == pytest.approx(expected, abs=2e-5)
 
 
+@pytest.mark.rule("HAV-65")
 def test_hav_65_by_the_centre_of_the_first_cell() -> None:
     wkt = pyproj.CRS("EPSG:3857").to_wkt()
     raster = Raster(2, 2, GeoReference(1000, -1000, 0, 0, 500, -500), (), wkt)
@@ -69,6 +71,7 @@ def test_hav_65_by_the_centre_of_the_first_cell() -> None:
     assert bounds(raster) == pytest.approx((0, -0.017966, 0.017966, 0), abs=1e-6)
 
 
+@pytest.mark.rule("HAV-67")
 def test_hav_67_skewed_rasters_lie_inside_their_bounds() -> None:
     crs = "EPSG:2193"
     reference = GeoReference(2000, -1500, 700, 900, 1_600_000, 5_400_000)
@@ -81,6 +84,7 @@ def test_hav_67_skewed_rasters_lie_inside_their_bounds() -> None:
     assert all(found.contains(*place) for place in geographic_positions(world, parse_crs(crs)))
 
 
+@pytest.mark.rule("HAV-70b")
 def test_hav_70b_rasters_of_a_file_are_united_across_the_antimeridian() -> None:
     west = placed("EPSG:4326", (1, 1), 5, (172, 5))
     east = placed("EPSG:4326", (1, 1), 5, (-179, 5))
@@ -88,6 +92,7 @@ def test_hav_70b_rasters_of_a_file_are_united_across_the_antimeridian() -> None:
     assert bounds(west, None, east) == (172, 0, -174, 5)
 
 
+@pytest.mark.rule("HAV-70c")
 def test_hav_70c_a_raster_without_a_place_takes_the_bounds_from_all() -> None:
     for crs in (None, 'LOCAL_CS["site",UNIT["metre",1]]'):
         lost = Raster(1, 1, WGS84.georeference, (), crs)

@@ -78,6 +78,19 @@ def changed(**fields: Any) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.rule(
+    "HAV-27",
+    "HAV-28",
+    "HAV-30",
+    "HAV-37",
+    "HAV-42",
+    "HAV-101",
+    "HAV-102",
+    "HAV-103",
+    "HAV-104",
+    "HAV-106",
+    "HAV-127",
+)
 def test_hav_101_to_127_the_example_is_written_as_it_should_be() -> None:
     column = format_rasters([EXAMPLE, None])
 
@@ -86,6 +99,7 @@ def test_hav_101_to_127_the_example_is_written_as_it_should_be() -> None:
     assert parse_rasters(column) == [EXAMPLE, None]
 
 
+@pytest.mark.rule("HAV-101", "HAV-102", "HAV-103", "HAV-104", "HAV-105", "HAV-106")
 def test_hav_101_to_106_the_parquet_group() -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"rast": format_rasters([EXAMPLE])}), sink)
@@ -118,6 +132,7 @@ def test_hav_101_to_106_the_parquet_group() -> None:
 
 
 @pytest.mark.parametrize("count", range(8))
+@pytest.mark.rule("HAV-107", "HAV-108", "HAV-109", "HAV-110")
 def test_hav_107_to_110_where_bands_stand(count: int) -> None:
     raster = byte_raster(count)
     (row,) = format_rasters([raster]).to_pylist()
@@ -131,6 +146,7 @@ def test_hav_107_to_110_where_bands_stand(count: int) -> None:
         assert parse_rasters(column_of(row | {"bands": []})) == [raster]
 
 
+@pytest.mark.rule("HAV-38", "HAV-39", "HAV-40", "HAV-128")
 def test_hav_39_40_bands_here_and_elsewhere() -> None:
     mixed = Raster(
         3,
@@ -147,6 +163,7 @@ def test_hav_39_40_bands_here_and_elsewhere() -> None:
     assert parse_rasters(format_rasters([mixed])) == [mixed]
 
 
+@pytest.mark.rule("HAV-130")
 def test_hav_130_a_null_raster_stays_null_through_parquet() -> None:
     sink = io.BytesIO()
     rasters = [None, EXAMPLE, None, byte_raster(6)]
@@ -156,6 +173,7 @@ def test_hav_130_a_null_raster_stays_null_through_parquet() -> None:
     assert parse_rasters(pa.nulls(2)) == [None, None]
 
 
+@pytest.mark.rule("HAV-111", "HAV-112")
 def test_hav_111_112_bands_need_not_be_read() -> None:
     sink = io.BytesIO()
     pixels = np.random.default_rng(1).bytes(1 << 20)
@@ -211,6 +229,7 @@ def test_pixels_are_not_copied() -> None:
         pytest.param(changed(bands=[EXAMPLE_ROW["band_1"]]), "no band_2", id="gap in the rest"),
     ],
 )
+@pytest.mark.rule("HAV-110", "HAV-121", "HAV-124", "HAV-126", "HAV-127")
 def test_rows_that_are_not_sound_are_named(row: dict[str, Any], reason: str) -> None:
     with pytest.raises(GeometryError, match=f"^the raster in row 2 .*{reason}") as caught:
         parse_rasters(column_of(EXAMPLE_ROW, None, row))

@@ -38,6 +38,17 @@ PLACE = GeoReference.of_affine((10, 0, 100, 0, -10, 50))
     ],
 )
 @pytest.mark.parametrize("order", "<>")
+@pytest.mark.rule(
+    "HAV-113",
+    "HAV-114",
+    "HAV-115",
+    "HAV-116",
+    "HAV-117",
+    "HAV-118",
+    "HAV-119",
+    "HAV-120",
+    "HAV-122",
+)
 def test_pixels_are_little_endian(kind: str, values: list[float], data: str, order: str) -> None:
     band = band_of_pixels(np.array([values], order + kind))
 
@@ -55,6 +66,7 @@ def test_pixels_are_little_endian(kind: str, values: list[float], data: str, ord
         (PixelType.FLOAT64, math.nan, "000000000000f87f"),
     ],
 )
+@pytest.mark.rule("HAV-124")
 def test_hav_124_no_data(kind: PixelType, value: float, data: str) -> None:
     assert no_data_bytes(value, kind).hex() == data
 
@@ -65,6 +77,7 @@ def test_no_data_that_is_no_pixel(value: float) -> None:
         no_data_bytes(value, PixelType.UINT8)
 
 
+@pytest.mark.rule("HAV-32", "HAV-127")
 def test_hav_127_rows_come_first() -> None:
     array = np.array([[1, 2, 3], [4, 5, -1]], np.int16)
     raster = raster_of_pixels([array], PLACE, no_data=[-1])
@@ -159,6 +172,7 @@ def anything(url: str) -> str:
     return url
 
 
+@pytest.mark.rule("HAV-43", "HAV-128")
 def test_hav_43_bands_count_from_0(file: str) -> None:
     found = pixels(out_db(file), 0, anything)
 
@@ -166,6 +180,7 @@ def test_hav_43_bands_count_from_0(file: str) -> None:
     assert check_out_db_band(out_db(file), 0, anything) == FileWindow(5, 4, 7, 6)
 
 
+@pytest.mark.rule("HAV-46")
 def test_hav_46_other_words_for_one_crs(file: str) -> None:
     import pyproj
 
@@ -189,6 +204,7 @@ def test_hav_46_other_words_for_one_crs(file: str) -> None:
         pytest.param({"size": (10**6, 10**6)}, "more than is read in one piece", id="hostile"),
     ],
 )
+@pytest.mark.rule("HAV-44", "HAV-45", "HAV-46", "HAV-47")
 def test_files_that_are_not_what_the_raster_says(
     file: str, changes: dict[str, Any], reason: str
 ) -> None:
@@ -196,6 +212,7 @@ def test_files_that_are_not_what_the_raster_says(
         pixels(out_db(file, **changes), 0, anything)
 
 
+@pytest.mark.rule("HAV-46")
 def test_hav_46_another_crs(file: str) -> None:
     with pytest.raises(GeometryError, match=r"has the CRS .* 60N, the raster .* 59N"):
         pixels(out_db(file, crs=wkt(32659)), 0, anything)
@@ -209,6 +226,7 @@ def test_files_that_cannot_be_read(file: str, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.rule("HAV-41")
 def test_what_may_be_opened_the_caller_decides(file: str) -> None:
     def refuse(url: str) -> str:
         raise InvalidArgumentError(f"{url} is not allowed")

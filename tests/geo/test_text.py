@@ -103,6 +103,7 @@ def test_hex_is_what_kart_prints(shared_data: Path) -> None:
     assert hex_wkb(to_canonical(gpkg, "gpkg")[0]).to_pylist() == printed
 
 
+@pytest.mark.rule("PQ-30", "PQ-31", "PQ-32", "PQ-33")
 def test_pq_30_to_33_all_types_of_a_file_of_others_are_found(shared_data: Path) -> None:
     file = pq.ParquetFile(shared_data / "parquet-geospatial" / "geospatial.parquet")
     column = next(name for name in file.schema_arrow.names if name.startswith("geo"))

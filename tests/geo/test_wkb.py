@@ -63,6 +63,7 @@ SPECIFIED = {
 
 @pytest.mark.parametrize("text", SPECIFIED.values(), ids=SPECIFIED.keys())
 @pytest.mark.parametrize("encoding", get_args(Encoding))
+@pytest.mark.rule("HAV-13", "HAV-17", "HAV-18", "HAV-19", "HAV-20", "HAV-21", "HAV-22", "HAV-23")
 def test_each_type_passes_through_each_encoding(text: str, encoding: Encoding) -> None:
     wkb, none = to_canonical(pa.array([None, text, text]), "wkt")
 
@@ -86,6 +87,7 @@ def test_each_type_passes_through_each_encoding(text: str, encoding: Encoding) -
         ("HAV-95", "010100002000000000000000000000f03f0000000000000040", 0),
     ],
 )
+@pytest.mark.rule("HAV-14", "HAV-15", "HAV-16", "HAV-91", "HAV-92", "HAV-93", "HAV-94", "HAV-95")
 def test_ewkb_is_an_optional_srid_and_plain_wkb(rule: str, value: str, srid: int) -> None:
     wkb, found = to_canonical(column(value), "ewkb")
 
@@ -95,11 +97,13 @@ def test_ewkb_is_an_optional_srid_and_plain_wkb(rule: str, value: str, srid: int
     assert written == flagged  # HAV-93, HAV-95
 
 
+@pytest.mark.rule("HAV-15")
 def test_hav_15_an_srid_has_32_bits() -> None:
     with pytest.raises(GeometryError, match=r"row 1, 2147483648"):
         from_canonical(column(POINT, POINT), np.array([1, 2**31]), "ewkb")
 
 
+@pytest.mark.rule("HAV-14")
 def test_hav_14_rows_with_and_without_srid_share_a_column() -> None:
     given = column("0101000020e6100000000000000000f03f0000000000000040", None, POINT)
 
@@ -114,6 +118,7 @@ def test_hav_14_rows_with_and_without_srid_share_a_column() -> None:
 Z = "01e9030000000000000000f03f00000000000000400000000000000840"
 
 
+@pytest.mark.rule("HAV-96")
 def test_hav_96_ewkb_has_flags_and_wkb_has_iso_codes_for_z() -> None:
     flagged = "01010000a0e6100000000000000000f03f00000000000000400000000000000840"
 
@@ -126,6 +131,7 @@ def test_hav_96_ewkb_has_flags_and_wkb_has_iso_codes_for_z() -> None:
     assert from_canonical(wkb, None, "wkb").to_pylist()[1].hex() == Z
 
 
+@pytest.mark.rule("HAV-97")
 def test_hav_97_only_the_outermost_geometry_has_an_srid() -> None:
     parts = "0101000000000000000000f03f0000000000000040"
     child_with_srid = "0101000020e6100000000000000000f03f0000000000000040"
@@ -137,6 +143,7 @@ def test_hav_97_only_the_outermost_geometry_has_an_srid() -> None:
         assert from_canonical(wkb, found, "ewkb").to_pylist()[0].hex() == written
 
 
+@pytest.mark.rule("HAV-98")
 def test_hav_98_other_encodings_hold_no_srid() -> None:
     srid = np.array([0, 3857], np.int32)
     for encoding in ("wkb", "wkt", "geojson", "gpkg"):
@@ -158,6 +165,7 @@ def test_hav_98_other_encodings_hold_no_srid() -> None:
     ],
     ids=["HAV-24-circularstring", "HAV-24-curvepolygon", "HAV-24-tin", "HAV-24-polyhedral"],
 )
+@pytest.mark.rule("HAV-24")
 def test_hav_24_curves_and_surfaces_pass_through_wkb_and_are_refused_as_text(value: str) -> None:
     assert canonical(value) == [value]
     assert canonical(from_canonical(column(value), None, "gpkg")[0].as_py(), encoding="gpkg") == [
@@ -168,6 +176,7 @@ def test_hav_24_curves_and_surfaces_pass_through_wkb_and_are_refused_as_text(val
             from_canonical(column(value), None, encoding)
 
 
+@pytest.mark.rule("HAV-26")
 def test_hav_26_null_and_empty_points() -> None:
     empty = "0101000000000000000000f87f000000000000f87f"
     other_nan = "0101000000a20700000000f07fa20700000000f0ff"  # what R writes

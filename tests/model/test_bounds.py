@@ -54,6 +54,7 @@ def test_the_union_is_the_least_that_covers_both(a: Bounds, b: Bounds, c: Bounds
 
 
 @given(boxes(), st.lists(boxes(), min_size=1), boxes())
+@pytest.mark.rule("HAV-70e")
 def test_hav_70e_a_file_with_a_matching_row_is_planned(
     row: Bounds, others: list[Bounds], window: Bounds
 ) -> None:
@@ -69,11 +70,13 @@ def test_hav_70e_a_file_with_a_matching_row_is_planned(
 FILE = Bounds(0, 0, 10, 10)
 
 
+@pytest.mark.rule("HAV-70f")
 def test_hav_70f_within_projects_to_intersects() -> None:
     assert FILE.may_be_within(Bounds(9, 9, 20, 20))
     assert not FILE.may_be_within(Bounds(11, 11, 20, 20))
 
 
+@pytest.mark.rule("HAV-70g")
 def test_hav_70g_contains_projects_to_covers() -> None:
     assert FILE.may_contain(Bounds(2, 2, 3, 3))
     assert not FILE.may_contain(Bounds(9, 9, 12, 12))
@@ -82,6 +85,7 @@ def test_hav_70g_contains_projects_to_covers() -> None:
     assert not FILE.contains(edge)
 
 
+@pytest.mark.rule("HAV-70j")
 def test_hav_70j_bounds_may_be_a_point_or_a_line() -> None:
     point, line = Bounds(1, 1, 1, 1), Bounds(0, 1, 5, 1)
 

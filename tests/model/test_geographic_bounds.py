@@ -10,6 +10,7 @@ def around(west: float, east: float) -> GeographicBounds:
     return GeographicBounds(west, 0, east, 1)
 
 
+@pytest.mark.rule("HAV-70")
 def test_hav_70_crossing_bounds_have_two_parts() -> None:
     crossing = GeographicBounds(170, 10, -170, 20)
 
@@ -21,6 +22,7 @@ def test_hav_70_crossing_bounds_have_two_parts() -> None:
     assert GeographicBounds(1, 2, 3, 4).parts == (Bounds(1, 2, 3, 4),)
 
 
+@pytest.mark.rule("HAV-70b")
 def test_hav_70b_unions_know_of_the_wrap() -> None:
     crossing = around(170, -170)
 

@@ -27,15 +27,18 @@ def applying(data: LiveFile, *deletes: LiveFile) -> list[str]:
 
 
 @pytest.mark.parametrize(("number", "applies"), [(4, False), (5, True), (6, True)])
+@pytest.mark.rule("ICE-22")
 def test_positions_go_from_files_as_old(number: int, applies: bool) -> None:
     assert bool(applying(data_file("x", 5), delete_file("d", number))) == applies
 
 
 @pytest.mark.parametrize(("number", "applies"), [(4, False), (5, False), (6, True)])
+@pytest.mark.rule("ICE-22")
 def test_equal_rows_go_from_older_files(number: int, applies: bool) -> None:
     assert bool(applying(data_file("x", 5), delete_file("d", number, equality=True))) == applies
 
 
+@pytest.mark.rule("ICE-22")
 def test_positions_stay_in_their_partition() -> None:
     data = data_file("x", 1, spec=1, a="q")
 
@@ -47,6 +50,7 @@ def test_positions_stay_in_their_partition() -> None:
 
 
 @pytest.mark.parametrize(("spec", "partition"), [(0, {}), (2, {"a": None})])
+@pytest.mark.rule("ICE-22")
 def test_equal_rows_go_everywhere_without_partitions(spec: int, partition: dict[str, None]) -> None:
     delete = delete_file("d", 2, spec=spec, equality=True, **partition)
 
@@ -61,6 +65,7 @@ def test_equal_rows_stay_in_their_partition() -> None:
     assert not applying(data, delete_file("d", 2, spec=1, equality=True, a="r"))
 
 
+@pytest.mark.rule("ICE-23")
 def test_a_delete_of_one_file_finds_it() -> None:
     data, other = data_file("x", 1), data_file("xy", 1)
     for delete in (

@@ -28,6 +28,7 @@ deletes = st.dictionaries(
 
 @given(deletes)
 @settings(max_examples=30)
+@pytest.mark.rule("ICE-77", "ICE-78")
 def test_what_is_written_is_read(wanted: dict[str, set[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         written = write_position_deletes(
@@ -91,6 +92,7 @@ def test_columns_are_found_by_id_before_name(tmp_path: Path) -> None:
     assert {k: v.tolist() for k, v in read_position_deletes(path).items()} == {"/a": [3]}
 
 
+@pytest.mark.rule("ICE-79")
 def test_rows_of_the_deletes_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     pq.write_table(

@@ -30,6 +30,7 @@ def names(maker: TableMaker) -> set[str]:
     return {path.name for path in (maker.location / "metadata").iterdir()}
 
 
+@pytest.mark.rule("ICE-8", "ICE-88")
 def test_versions_count_up_and_tell_of_the_last(maker: TableMaker) -> None:
     first = maker.table
     maker.change(properties={"x": "y"})
@@ -84,6 +85,7 @@ def test_a_table_of_a_catalog_is_not_changed(maker: TableMaker) -> None:
         publish(found, maker.location, found.metadata)
 
 
+@pytest.mark.rule("ICE-8", "ICE-14")
 def test_of_many_at_once_one_wins(maker: TableMaker) -> None:
     base = maker.table
     results: list[str] = []

@@ -52,6 +52,7 @@ def test_nothing(maker: TableMaker) -> None:
     assert rows(maker.table) == []
 
 
+@pytest.mark.rule("ICE-2", "ICE-20")
 def test_positions_are_left_out(maker: TableMaker) -> None:
     one, two = maker.data(numbered(*range(40))), maker.data(numbered(*range(100, 105)))
     first = maker.commit(one, two)
@@ -64,6 +65,7 @@ def test_positions_are_left_out(maker: TableMaker) -> None:
     assert len(scan_tasks(maker.table)) == 3  # the larger file in two parts
 
 
+@pytest.mark.rule("ICE-21")
 def test_equal_rows_are_left_out_of_older_files(maker: TableMaker) -> None:
     maker.commit(maker.data(numbered(1, 2, 3)))
     maker.commit(maker.data(numbered(2, 4)), maker.equal([{"id": 2}, {"id": 9}], (1,)))
@@ -86,6 +88,7 @@ def test_equal_rows_by_a_column_of_another_time(maker: TableMaker) -> None:
     assert rows(maker.table) == []
 
 
+@pytest.mark.rule("ICE-6", "ICE-41", "ICE-52")
 def test_columns_are_found_by_id(maker: TableMaker) -> None:
     nested = Struct((Field(11, "x", Primitive.INT), Field(12, "y", Primitive.STRING)))
     maker.evolve(
@@ -156,6 +159,7 @@ def nested_in(number: int) -> Struct:
     return Struct((Field(number, "x", Primitive.INT),))
 
 
+@pytest.mark.rule("ICE-53", "ICE-54")
 def test_files_without_ids_are_read_by_the_name_mapping(tmp_path: Path) -> None:
     nested = Struct((Field(4, "x", Primitive.LONG), Field(5, "a.b", Primitive.STRING)))
     many = List(Field(7, "element", Struct((Field(8, "q", Primitive.INT),))))
@@ -191,6 +195,7 @@ def test_files_without_ids_and_no_mapping(maker: TableMaker) -> None:
         rows(maker.table)
 
 
+@pytest.mark.rule("ICE-53")
 def test_a_column_that_only_the_partition_has(tmp_path: Path) -> None:
     spec = PartitionSpec((PartitionField(2, 1000, "name", "identity"),))
     maker = TableMaker(tmp_path / "t", SCHEMA, (spec,))

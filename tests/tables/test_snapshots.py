@@ -42,6 +42,7 @@ def test_a_table_without_rows_has_no_files(maker: TableMaker) -> None:
     assert not difference(maker.table, None, None)
 
 
+@pytest.mark.rule("ICE-10")
 def test_files_come_and_go(maker: TableMaker) -> None:
     a, b, c = (row(maker, n) for n in range(3))
     first = maker.commit(a, b)
@@ -58,6 +59,7 @@ def test_files_come_and_go(maker: TableMaker) -> None:
     }
 
 
+@pytest.mark.rule("ICE-15", "ICE-16")
 def test_numbers_are_inherited_and_stay(tmp_path: Path) -> None:
     maker = TableMaker(tmp_path / "t", SCHEMA)
     a, b = row(maker, 1), row(maker, 2)
@@ -79,6 +81,7 @@ def test_versions_upgraded_from_one_have_number_zero(tmp_path: Path) -> None:
     assert [each.sequence_number for each in live_files(maker.table)] == [0, 1]
 
 
+@pytest.mark.rule("ICE-1")
 def test_manifests_that_version_1_names_without_a_list(tmp_path: Path) -> None:
     maker = TableMaker(tmp_path / "t", SCHEMA, format_version=1)
     a = row(maker, 1)
@@ -116,6 +119,7 @@ def test_any_history_makes_the_right_difference(tmp_path: Path) -> None:
             assert not found.renumbered
 
 
+@pytest.mark.rule("ICE-11")
 def test_shared_manifests_are_not_read(maker: TableMaker) -> None:
     first = maker.commit(row(maker, 1))
     (shared,) = manifests_of(maker.table, maker.table.metadata.snapshot)
@@ -173,6 +177,7 @@ def test_a_stranger_names_a_list_outside(maker: TableMaker, location: str) -> No
         ({"key_metadata": b"k"}, NotYetSupportedError),
     ],
 )
+@pytest.mark.rule("HAV-3")
 def test_files_that_are_not_read(
     maker: TableMaker, change: dict[str, object], error: type[HavasuError]
 ) -> None:

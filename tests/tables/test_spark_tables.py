@@ -189,6 +189,7 @@ def test_every_statement(table: SparkTable, version: str, mode: str) -> None:
     compare_all(table, 3)
 
 
+@pytest.mark.rule("ICE-41", "ICE-52")
 def test_every_change_of_schema(table: SparkTable) -> None:
     table.create(COLUMNS, **{"format-version": "2", "write.update.mode": "merge-on-read"})
     table.sql(STATEMENTS[0])
@@ -410,6 +411,7 @@ def equality_file(
     )
 
 
+@pytest.mark.rule("ICE-21", "ICE-22")
 def test_equality_deletes_as_spark_applies_them(table: SparkTable) -> None:
     table.create("id INT, name STRING, d DECIMAL(9, 2), x DOUBLE", partition="truncate(1, name)")
     table.sql(

@@ -287,6 +287,7 @@ def test_digests_that_lie_are_found(dataset: HavasuDataset) -> None:
     assert finding.message == "the rows do not have the digests it says, in column name"
 
 
+@pytest.mark.rule("ICE-67")
 def test_a_key_that_stands_twice_is_found(datasets: MemoryDatasets) -> None:
     from havasu_vc.datasets.folder import edited
     from havasu_vc.datasets.havasu.build import NewDataset

@@ -95,6 +95,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("flavour", list(Flavour))
+@pytest.mark.rule("HAV-8", "ICE-90")
 def test_every_type_in_every_flavour(
     spark: "SparkSession", iceberg: Catalog, tmp_path: Path, flavour: Flavour
 ) -> None:
@@ -198,6 +199,7 @@ def test_what_spark_writes_stays_until_it_is_told_to_go(
     assert [row["id"] for row in selected(spark, name)] == [2, 3]
 
 
+@pytest.mark.rule("ICE-24")
 def test_spark_may_remove_what_it_likes_and_the_store_stays(
     spark: "SparkSession", iceberg: Catalog, tmp_path: Path
 ) -> None:

@@ -31,6 +31,20 @@ def check(metadata: TableMetadata) -> None:
     newest = max((each.sequence_number for each in metadata.snapshots.values()), default=0)
     if newest > metadata.last_sequence_number:
         raise ValueError(f"a snapshot has number {newest}, beyond the last")
+    _check_partitions(metadata)
+
+
+def _check_partitions(metadata: TableMetadata) -> None:
+    """Refuse partitions by columns whose values have no order but a place."""
+    columns = {f.id: f for each in metadata.schemas.values() for f in descendants(each.fields)}
+    for spec in metadata.partition_specs.values():
+        for part in spec.fields:
+            column = columns.get(part.source_id)
+            if column is None or part.transform == "void":
+                continue
+            if column.geometry is not None or column.raster is not None:
+                held = "geometries" if column.raster is None else "rasters"
+                raise ValueError(f"it is partitioned by {column.name!r}, which holds {held}")
 
 
 def raised(metadata: TableMetadata) -> TableMetadata:

@@ -65,6 +65,7 @@ def bounds(type_: Type, lower: Any, upper: Any) -> tuple[bytes | None, bytes | N
     return file.lower_bounds.get(1), file.upper_bounds.get(1)
 
 
+@pytest.mark.rule("ICE-12")
 def test_a_data_file_says_what_its_entry_says() -> None:
     schema = Schema(
         (
@@ -119,10 +120,24 @@ def test_a_data_file_says_what_its_entry_says() -> None:
         (P.DOUBLE, 3, 3.0),
     ],
 )
+@pytest.mark.rule(
+    "ICE-27",
+    "ICE-28",
+    "ICE-29",
+    "ICE-30",
+    "ICE-31",
+    "ICE-32",
+    "ICE-33",
+    "ICE-34",
+    "ICE-35",
+    "ICE-36",
+    "ICE-37",
+)
 def test_ice_27_to_37_bounds_by_type(type_: Type, given_: Any, value: Any) -> None:
     assert bounds(type_, given_, given_) == (to_single_value(value, type_),) * 2
 
 
+@pytest.mark.rule("ICE-93")
 def test_ice_93_text_is_cut_by_characters_and_rounded_up() -> None:
     long = "é" * 20
     lower, upper = bounds(P.STRING, long, long)
@@ -135,6 +150,7 @@ def test_ice_93_text_is_cut_by_characters_and_rounded_up() -> None:
     assert bounds(P.STRING, "a", "\ud7ff" * 17)[1] == ("\ud7ff" * 15 + "\ue000").encode()
 
 
+@pytest.mark.rule("ICE-93")
 def test_ice_93_bytes_are_cut_and_rounded_up() -> None:
     lower, upper = bounds(P.BINARY, "00" * 15 + "ff" * 2, "00" * 15 + "ff" * 2)
     assert lower == bytes(15) + b"\xff"
@@ -143,6 +159,7 @@ def test_ice_93_bytes_are_cut_and_rounded_up() -> None:
 
 
 @given(st.text(max_size=40) | st.binary(max_size=40))
+@pytest.mark.rule("ICE-93")
 def test_ice_93_cut_bounds_still_bound(value: str | bytes) -> None:
     type_ = P.STRING if isinstance(value, str) else P.BINARY
     given_ = value if isinstance(value, str) else value.hex()
@@ -157,6 +174,7 @@ def test_ice_93_cut_bounds_still_bound(value: str | bytes) -> None:
         assert len(most) <= LONGEST
 
 
+@pytest.mark.rule("ICE-94")
 def test_ice_94_zero_is_negative_below_and_positive_above() -> None:
     for given_ in (0.0, -0.0, 0):
         lower, upper = bounds(P.DOUBLE, given_, given_)
@@ -166,6 +184,7 @@ def test_ice_94_zero_is_negative_below_and_positive_above() -> None:
         assert math.copysign(1, from_single_value(upper, P.DOUBLE)) == 1
 
 
+@pytest.mark.rule("ICE-94")
 def test_ice_94_nan_is_never_a_bound() -> None:
     assert bounds(P.DOUBLE, math.nan, math.nan) == (None, None)
     nan = to_single_value(math.nan, P.DOUBLE)
@@ -245,6 +264,7 @@ def test_columns_in_lists_have_counts_and_no_bounds() -> None:
 
 
 @pytest.mark.parametrize("encoding", Encoding)
+@pytest.mark.rule("HAV-64")
 def test_hav_64_geometries_have_no_ordinary_bounds(encoding: Encoding) -> None:
     type_ = P.BINARY if encoding.is_binary else P.STRING
     schema = one_column(type_, geometry=Geometry(encoding))
@@ -263,17 +283,20 @@ def spatial(lower: bytes, upper: bytes) -> DataFile:
     return DataFile(PATH, 1, 1, geometry_lower={1: lower}, geometry_upper={1: upper})
 
 
+@pytest.mark.rule("HAV-57", "HAV-58")
 def test_hav_57_58_corners_are_little_endian_points() -> None:
     assert corner(170, 10).hex() == "010100000000000000004065400000000000002440"
     assert corner(-170, 20).hex() == "010100000000000000004065c00000000000003440"
 
 
+@pytest.mark.rule("HAV-59")
 def test_hav_59_either_byte_order_is_read() -> None:
     big = bytes.fromhex("000000000140654000000000004024000000000000")
     assert point_of(big) == (170, 10)
     assert bounds_of(spatial(big, big), GEOMETRY) == {1: Bounds(170, 10, 170, 10)}
 
 
+@pytest.mark.rule("HAV-60")
 def test_hav_60_bounds_are_plain_points_and_others_are_tolerated() -> None:
     assert len(corner(1, 2)) == 21
     srid = bytes.fromhex("0101000020e6100000000000000000f03f0000000000000040")
@@ -285,6 +308,7 @@ def test_hav_60_bounds_are_plain_points_and_others_are_tolerated() -> None:
 
 
 @pytest.mark.parametrize("flavour", Flavour)
+@pytest.mark.rule("HAV-61")
 def test_hav_61_no_bounds_no_keys(flavour: Flavour) -> None:
     file = data_file_of(entry_of(), PATH, schema=GEOMETRY, flavour=flavour)
     assert (file.geometry_lower, file.geometry_upper) == (None, None)
@@ -304,12 +328,14 @@ def test_hav_61_no_bounds_no_keys(flavour: Flavour) -> None:
         bytes.fromhex("0101000020") + bytes(16),
     ],
 )
+@pytest.mark.rule("HAV-62")
 def test_hav_62_what_is_no_point_is_no_bound(wrong: bytes) -> None:
     assert point_of(wrong) is None
     assert bounds_of(spatial(wrong, corner(9, 9)), GEOMETRY) == {}
     assert bounds_of(spatial(corner(0, 0), wrong), GEOMETRY) == {}
 
 
+@pytest.mark.rule("HAV-70", "HAV-70a")
 def test_hav_70_bounds_of_rasters_may_cross_and_70a_those_of_geometries_not() -> None:
     crossing = spatial(corner(170, 10), corner(-170, 20))
     assert bounds_of(crossing, RASTER) == {1: Bounds(-180, 10, 180, 20)}

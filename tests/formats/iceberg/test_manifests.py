@@ -130,6 +130,7 @@ def field_ids(schema: Any) -> dict[int, str]:
     return found
 
 
+@pytest.mark.rule("ICE-82")
 def test_ice_82_header_of_a_manifest() -> None:
     header = parse_container(written(ADDED, schema_id=4)).metadata
     assert header["schema-id"] == "4"
@@ -146,6 +147,7 @@ def test_ice_82_header_of_a_manifest() -> None:
 
 
 @pytest.mark.parametrize("key", ["schema-id", "partition-spec-id", "format-version", "content"])
+@pytest.mark.rule("ICE-82")
 def test_ice_82_readers_do_without(key: str) -> None:
     data = written(PLAIN, spec=PartitionSpec())
     reader = fastavro.reader(io.BytesIO(data))
@@ -157,6 +159,7 @@ def test_ice_82_readers_do_without(key: str) -> None:
     assert found.schema_id == (None if key == "schema-id" else 0)
 
 
+@pytest.mark.rule("ICE-83", "HAV-49", "HAV-50")
 def test_ice_83_entry_fields_and_hav_49_50_bounds_by_fastavro() -> None:
     (record,) = records(written(ADDED))
     assert record["status"] == 1
@@ -173,6 +176,7 @@ def test_ice_83_entry_fields_and_hav_49_50_bounds_by_fastavro() -> None:
     assert file["geom_upper_bounds"] == [{"key": 2, "value": corner(5, 1)}]
 
 
+@pytest.mark.rule("HAV-49", "HAV-50", "HAV-51")
 def test_hav_49_50_51_field_ids_and_place_of_the_bounds() -> None:
     schema = entry_schema((), geometry=True)
     ids = field_ids(schema)
@@ -203,6 +207,7 @@ def shape(schema: Any) -> Any:
         ("manifest_list_v2", manifest_list_schema()),
     ],
 )
+@pytest.mark.rule("ICE-83", "ICE-85", "ICE-92")
 def test_ice_83_85_92_schemas_are_the_published_ones(
     name: str, schema: Any, shared_data: Path
 ) -> None:
@@ -212,6 +217,7 @@ def test_ice_83_85_92_schemas_are_the_published_ones(
     assert shape(schema) == shape(json.loads(published.read_text()))
 
 
+@pytest.mark.rule("HAV-53")
 def test_hav_53_no_bounds_no_fields() -> None:
     assert 1250 not in field_ids(parse_container(written(PLAIN)).schema)
     assert 1250 in field_ids(parse_container(written(PLAIN, ADDED)).schema)
@@ -273,6 +279,7 @@ def test_a_first_snapshot_has_no_parent() -> None:
     assert header["parent-snapshot-id"] == "null"
 
 
+@pytest.mark.rule("ICE-16")
 def test_ice_16_added_entries_inherit_from_the_list() -> None:
     line = ManifestFile("m", 1, sequence_number=8, added_snapshot_id=70)
     entry = replace(ADDED, snapshot_id=None)
@@ -280,6 +287,7 @@ def test_ice_16_added_entries_inherit_from_the_list() -> None:
     assert (found.snapshot_id, found.sequence_number, found.file_sequence_number) == (70, 8, 8)
 
 
+@pytest.mark.rule("ICE-17")
 def test_ice_17_existing_entries_keep_their_numbers() -> None:
     line = ManifestFile("m", 1, sequence_number=8, added_snapshot_id=70)
     entry = ManifestEntry(Status.EXISTING, FILE, 7, 2, 3)
@@ -288,6 +296,7 @@ def test_ice_17_existing_entries_keep_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.EXISTING, Status.DELETED])
+@pytest.mark.rule("ICE-18")
 def test_ice_18_only_added_entries_inherit(status: Status) -> None:
     line = ManifestFile("m", 1, sequence_number=8, added_snapshot_id=70)
     manifest = parse_manifest(written(replace(ADDED, status=status)), WHERE)
@@ -295,6 +304,7 @@ def test_ice_18_only_added_entries_inherit(status: Status) -> None:
         list(inherited(manifest, line, WHERE))
 
 
+@pytest.mark.rule("ICE-26")
 def test_ice_26_manifests_of_version_1() -> None:
     entry = replace(PLAIN, file=replace(FILE, geometry_lower={2: corner(0, 0)}))
     stored = written(entry, format_version=1)
@@ -312,6 +322,7 @@ def test_ice_26_manifests_of_version_1() -> None:
         written(replace(PLAIN, snapshot_id=None), format_version=1)
 
 
+@pytest.mark.rule("ICE-26")
 def test_ice_26_manifest_lists_of_version_1() -> None:
     line = ManifestFile("m", 1, 2, added_snapshot_id=3)
     stored = format_manifest_list([line], snapshot_id=3, format_version=1)
@@ -319,6 +330,7 @@ def test_ice_26_manifest_lists_of_version_1() -> None:
     assert not {515, 516, 517} & set(field_ids(parse_container(stored).schema))
 
 
+@pytest.mark.rule("ICE-91")
 def test_ice_91_delete_files_are_in_manifests_of_their_own() -> None:
     deletes = replace(PLAIN, file=replace(PLAIN.file, content=DataFileContent.POSITION_DELETES))
     stored = written(deletes, content=ManifestContent.DELETES)
@@ -329,6 +341,7 @@ def test_ice_91_delete_files_are_in_manifests_of_their_own() -> None:
             written(entry, content=content)
 
 
+@pytest.mark.rule("ICE-92")
 def test_ice_92_equality_ids_are_ints() -> None:
     file = replace(PLAIN.file, content=DataFileContent.EQUALITY_DELETES, equality_ids=(1, 3))
     stored = written(replace(PLAIN, file=file), content=ManifestContent.DELETES)
@@ -347,6 +360,7 @@ def test_143_stands_only_where_a_delete_file_names_its_one_target() -> None:
     assert parse_manifest(stored, WHERE).entries[0].file.referenced_data_file == "/d/a.parquet"
 
 
+@pytest.mark.rule("ICE-85", "ICE-13")
 def test_ice_85_13_counts_and_summaries() -> None:
     def entry(status: Status, bucket: int | None, price: str, number: int | None) -> ManifestEntry:
         values = {1000: bucket, 1001: Number(price), 1002: date(2017, 11, 16), 1003: None}

@@ -95,6 +95,7 @@ def test_what_was_read_is_written_to_equal_bytes(table: TableMetadata, flavour: 
 
 
 @given(metadatas(), st.sampled_from(Flavour))
+@pytest.mark.rule("HAV-85")
 def test_hav_85_what_other_writers_drop_is_restored(table: TableMetadata, flavour: Flavour) -> None:
     table = with_raster_ids(table)
     value = document(table, flavour)
@@ -142,6 +143,7 @@ def dropped(value: Any) -> Any:
         "default-sort-order-id",
     ],
 )
+@pytest.mark.rule("ICE-81", "ICE-9")
 def test_ice_81_version_2_requires(key: str) -> None:
     value = document()
     del value[key]
@@ -152,6 +154,7 @@ def test_ice_81_version_2_requires(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["properties", "refs", "snapshot-log", "metadata-log", "statistics"]
 )
+@pytest.mark.rule("ICE-81")
 def test_ice_81_optional(key: str) -> None:
     value = document()
     del value[key]
@@ -159,6 +162,7 @@ def test_ice_81_optional(key: str) -> None:
     assert found.references["main"].snapshot_id == 22
 
 
+@pytest.mark.rule("ICE-81")
 def test_ice_81_a_table_without_snapshots() -> None:
     value = document(replace(TABLE, current_snapshot_id=None, snapshots={}, references={}))
     assert value["current-snapshot-id"] == -1
@@ -169,6 +173,7 @@ def test_ice_81_a_table_without_snapshots() -> None:
     assert parsed(value).snapshots == {}
 
 
+@pytest.mark.rule("ICE-26", "ICE-1")
 def test_ice_26_version_1() -> None:
     table = replace(
         TABLE,
@@ -197,6 +202,7 @@ def test_ice_26_version_1() -> None:
     assert found.table_uuid == ""
 
 
+@pytest.mark.rule("HAV-1")
 def test_hav_1_both_versions_carry_havasu_fields() -> None:
     for version in (1, 2):
         snapshots = {22: replace(SECOND, sequence_number=0)}
@@ -208,6 +214,7 @@ def test_hav_1_both_versions_carry_havasu_fields() -> None:
         assert value["schemas"][0]["fields"][1][GEOMETRY_ENCODING] == "ewkb"
 
 
+@pytest.mark.rule("HAV-2")
 def test_hav_2_version_3_is_not_written_and_havasu_columns_in_it_are_refused() -> None:
     with pytest.raises(UnsupportedVersionError, match="of Iceberg 3 are not written") as caught:
         format_metadata(replace(TABLE, format_version=3))
@@ -221,10 +228,12 @@ def test_hav_2_version_3_is_not_written_and_havasu_columns_in_it_are_refused() -
     assert (found.format_version, found.others["next-row-id"]) == (3, 5)
 
 
+@pytest.mark.rule("HAV-4")
 def test_hav_4_the_version_is_in_the_metadata() -> None:
     assert document(replace(TABLE, havasu_version=None))["havasu.format-version"] == "0.1.0"
 
 
+@pytest.mark.rule("HAV-5", "HAV-6")
 def test_hav_5_6_the_version_is_optional_text() -> None:
     value = document()
     with pytest.raises(CorruptDatasetError, match=r"havasu\.format-version"):
@@ -234,6 +243,7 @@ def test_hav_5_6_the_version_is_optional_text() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "1.0.0", ""])
+@pytest.mark.rule("HAV-7")
 def test_hav_7_other_versions_are_refused(version: str) -> None:
     with pytest.raises(UnsupportedVersionError, match="not known") as caught:
         parsed({**document(), "havasu.format-version": version})
@@ -241,12 +251,14 @@ def test_hav_7_other_versions_are_refused(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4, 5])
+@pytest.mark.rule("ICE-96")
 def test_ice_96_unknown_format_versions(version: int) -> None:
     with pytest.raises(UnsupportedVersionError, match=f"of Iceberg {version} are not known"):
         parsed({**document(), "format-version": version})
 
 
 @pytest.mark.parametrize("operation", ["append", "replace", "overwrite", "delete"])
+@pytest.mark.rule("ICE-86")
 def test_ice_86_operations(operation: str) -> None:
     snapshot = replace(SECOND, summary={"operation": operation, "added-records": "1"})
     table = replace(TABLE, snapshots={11: FIRST, 22: snapshot})
@@ -255,12 +267,14 @@ def test_ice_86_operations(operation: str) -> None:
 
 
 @pytest.mark.parametrize("summary", [{}, {"operation": "merge"}])
+@pytest.mark.rule("ICE-86")
 def test_ice_86_a_snapshot_says_its_operation(summary: dict[str, str]) -> None:
     snapshot = replace(SECOND, summary=summary)
     with pytest.raises(ValueError, match="does not say which operation"):
         format_metadata(replace(TABLE, snapshots={11: FIRST, 22: snapshot}))
 
 
+@pytest.mark.rule("ICE-87")
 def test_ice_87_references() -> None:
     refs = document()["refs"]
     assert refs == {
@@ -273,6 +287,7 @@ def test_ice_87_references() -> None:
     assert parsed(document(replace(TABLE, references={"main": kept}))).references["main"] == kept
 
 
+@pytest.mark.rule("ICE-88")
 def test_ice_88_logs() -> None:
     value = document()
     assert value["snapshot-log"][0] == {"timestamp-ms": 1000, "snapshot-id": 11}
@@ -281,6 +296,7 @@ def test_ice_88_logs() -> None:
     ]
 
 
+@pytest.mark.rule("ICE-89")
 def test_ice_89_sort_orders() -> None:
     value = document()
     assert value["sort-orders"] == [
@@ -302,6 +318,7 @@ def test_ice_89_sort_orders() -> None:
         parsed(value)
 
 
+@pytest.mark.rule("HAV-10")
 def test_hav_10_hilbert_orders_are_not_shown_to_other_readers() -> None:
     orders = {1: SortOrder((SortField(2, "hilbert"),), 1)}
     value = document(replace(TABLE, sort_orders=orders))
@@ -311,6 +328,7 @@ def test_hav_10_hilbert_orders_are_not_shown_to_other_readers() -> None:
     )
 
 
+@pytest.mark.rule("ICE-95")
 def test_ice_95_gzip() -> None:
     packed = gzip.compress(format_metadata(TABLE))
     assert parse_metadata(packed, WHERE) == TABLE
@@ -370,6 +388,7 @@ def test_the_mirror_does_not_undo_what_a_havasu_writer_changed() -> None:
 
 
 @pytest.mark.parametrize("flavour", [Flavour.SPARK, Flavour.ICEBERG])
+@pytest.mark.rule("HAV-83")
 def test_hav_83_rasters_are_whole_for_spark_and_iceberg(flavour: Flavour) -> None:
     value = document(flavour=flavour)
     raster = value["schemas"][0]["fields"][2]
@@ -392,6 +411,7 @@ def test_hav_83_rasters_are_whole_for_spark_and_iceberg(flavour: Flavour) -> Non
     assert found == with_raster_ids(TABLE)
 
 
+@pytest.mark.rule("HAV-81")
 def test_hav_81_rasters_are_empty_for_havasu() -> None:
     assert document()["schemas"][0]["fields"][2]["type"] == {"type": "struct", "fields": []}
 

@@ -26,6 +26,7 @@ def parsed(value: object) -> NameMapping:
     return parse_name_mapping(json.dumps(value), WHERE)
 
 
+@pytest.mark.rule("ICE-54", "ICE-60")
 def test_ice_54_60_several_names_for_one_id() -> None:
     mapping = parsed([{"field-id": 1, "names": ["id", "record_id"]}])
     for name in ("id", "record_id"):
@@ -35,16 +36,19 @@ def test_ice_54_60_several_names_for_one_id() -> None:
     assert mapping.find("Id") is None
 
 
+@pytest.mark.rule("ICE-55", "ICE-61")
 def test_ice_55_61_names_are_required_and_may_be_none() -> None:
     assert parsed([{"field-id": 1, "names": []}]).fields == (MappedField((), 1),)
     with pytest.raises(CorruptDatasetError, match="names"):
         parsed([{"field-id": 1}])
 
 
+@pytest.mark.rule("ICE-56", "ICE-62")
 def test_ice_56_62_the_id_is_optional() -> None:
     assert parsed([{"names": ["x"]}]).find("x") == MappedField(("x",))
 
 
+@pytest.mark.rule("ICE-57", "ICE-59", "ICE-65")
 def test_ice_57_59_65_children_under_fields() -> None:
     mapping = parsed([{"field-id": 1, "names": ["s"], "fields": [{"field-id": 2, "names": ["a"]}]}])
     outer = mapping.find("s")
@@ -52,12 +56,14 @@ def test_ice_57_59_65_children_under_fields() -> None:
     assert outer.fields.find("a") == MappedField(("a",), 2)
 
 
+@pytest.mark.rule("ICE-58")
 def test_ice_58_dots_are_literal() -> None:
     mapping = parsed([{"field-id": 1, "names": ["a.b"]}])
     assert mapping.find("a.b") is not None
     assert mapping.find("a") is None
 
 
+@pytest.mark.rule("ICE-63", "ICE-64")
 def test_ice_63_64_parts_of_lists_and_maps() -> None:
     schema = Schema(
         (

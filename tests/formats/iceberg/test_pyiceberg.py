@@ -85,6 +85,19 @@ def plain(value: Any, type_: Type) -> Any:
 
 
 @given(st.data(), st.sampled_from(list(TYPES)))
+@pytest.mark.rule(
+    "ICE-27",
+    "ICE-28",
+    "ICE-29",
+    "ICE-30",
+    "ICE-31",
+    "ICE-32",
+    "ICE-33",
+    "ICE-34",
+    "ICE-35",
+    "ICE-36",
+    "ICE-37",
+)
 def test_ice_27_to_37_single_values_are_pyicebergs(data: st.DataObject, type_: Type) -> None:
     value = data.draw(values_of(type_))
     assert to_single_value(value, type_) == conversions.to_bytes(TYPES[type_], plain(value, type_))
@@ -95,6 +108,7 @@ def test_ice_27_to_37_single_values_are_pyicebergs(data: st.DataObject, type_: T
     st.sampled_from(list(TYPES)),
     st.sampled_from(["bucket[16]", "truncate[10]", "year", "month", "day", "hour"]),
 )
+@pytest.mark.rule("ICE-84")
 def test_ice_84_transforms_are_pyicebergs(data: st.DataObject, type_: Type, name: str) -> None:
     ours, theirs = parse_transform(name), transforms.parse_transform(name)
     if not (ours.accepts(type_) and theirs.can_transform(TYPES[type_])):
@@ -162,6 +176,7 @@ def table(folder: Path, flavour: Flavour) -> TableMetadata:
     return made
 
 
+@pytest.mark.rule("ICE-90")
 def test_ice_90_flavour_iceberg_is_read_and_pruned(tmp_path: Path) -> None:
     table(tmp_path / "t", Flavour.ICEBERG)
     found = StaticTable.from_metadata(str(tmp_path / "t"))
@@ -171,6 +186,7 @@ def test_ice_90_flavour_iceberg_is_read_and_pruned(tmp_path: Path) -> None:
     assert len(list(found.scan(row_filter="day < '2018-01-01'").plan_files())) == 1
 
 
+@pytest.mark.rule("HAV-52")
 def test_hav_52_pyiceberg_reads_no_manifest_with_geometry_bounds(tmp_path: Path) -> None:
     """The reason for flavour `iceberg`: when this fails, PyIceberg has learned it."""
     from pyiceberg.exceptions import ResolveError
@@ -212,6 +228,7 @@ def test_what_pyiceberg_writes_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flavour", Flavour)
 @pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.rule("ICE-81")
 def test_ice_81_metadata_is_read(flavour: Flavour, empty: bool) -> None:
     value = TABLE
     if empty:
@@ -243,6 +260,7 @@ def test_what_pyiceberg_writes_of_metadata_is_restored(tmp_path: Path) -> None:
     assert found.schema == parse_metadata(data, "v1.metadata.json").schema
 
 
+@pytest.mark.rule("ICE-54")
 def test_ice_54_name_mapping_is_pyicebergs() -> None:
     text = format_name_mapping(mapping_of(SCHEMA))
     found = parse_mapping_from_json(text)

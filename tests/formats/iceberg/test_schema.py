@@ -64,6 +64,7 @@ def test_any_schema_with_reserved_ids_comes_back(schema: Schema, flavour: Flavou
     assert schema_from_json(schema_to_json(given_, flavour=flavour), WHERE) == given_
 
 
+@pytest.mark.rule("HAV-11", "HAV-71", "HAV-72", "HAV-73")
 def test_hav_72_73_the_example_with_upper_case_parses() -> None:
     example = {"id": 1, "name": "geom", "required": False, "type": "BINARY"}
     found = parsed({**example, "havasu.geometry-encoding": "ewkb"})
@@ -86,6 +87,7 @@ def test_hav_72_73_the_example_with_upper_case_parses() -> None:
         ("EWKB", "binary", False),
     ],
 )
+@pytest.mark.rule("HAV-74", "HAV-75", "HAV-76", "HAV-77", "HAV-78")
 def test_hav_74_to_78_encodings(encoding: str, type_: str, fits: bool) -> None:
     field = column(1, type_, **{"havasu.geometry-encoding": encoding})
     if fits:
@@ -97,6 +99,7 @@ def test_hav_74_to_78_encodings(encoding: str, type_: str, fits: bool) -> None:
             parsed(field)
 
 
+@pytest.mark.rule("HAV-80")
 def test_hav_80_properties_in_nested_structs() -> None:
     inner = column(2, "binary", **{"havasu.geometry-encoding": "wkb"})
     raster = column(3, {"type": "struct", "fields": []}, **{"havasu.raster-encoding": "v1"})
@@ -107,6 +110,7 @@ def test_hav_80_properties_in_nested_structs() -> None:
     assert struct.fields[1].raster == "v1"
 
 
+@pytest.mark.rule("HAV-12", "HAV-81")
 def test_hav_81_the_raster_example_parses() -> None:
     raster = column(1, {"type": "struct", "fields": []}, **{"havasu.raster-encoding": "v1"})
     assert parsed(raster).fields == (Field(1, "c1", Struct(()), raster="v1"),)
@@ -114,6 +118,7 @@ def test_hav_81_the_raster_example_parses() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["v2", "V1", "", 1, True])
+@pytest.mark.rule("HAV-82")
 def test_hav_82_raster_encoding_is_v1(encoding: Any) -> None:
     raster = column(1, {"type": "struct", "fields": []}, **{"havasu.raster-encoding": encoding})
     with pytest.raises(CorruptDatasetError, match="is not v1"):
@@ -123,11 +128,13 @@ def test_hav_82_raster_encoding_is_v1(encoding: Any) -> None:
 @pytest.mark.parametrize(
     "type_", ["int", {"type": "struct", "fields": [column(2)]}, {"type": "struct"}]
 )
+@pytest.mark.rule("HAV-83")
 def test_hav_83_a_raster_is_an_empty_struct_or_that_of_raster_v1(type_: Any) -> None:
     with pytest.raises(CorruptDatasetError):
         parsed(column(1, type_, **{"havasu.raster-encoding": "v1"}))
 
 
+@pytest.mark.rule("HAV-84")
 def test_hav_84_properties_that_are_not_known_are_kept() -> None:
     found = parsed(column(1, other="x", **{"havasu-vc.source-type": "int8"}))
     assert found.fields[0].extra == (("other", "x"),)
@@ -135,6 +142,7 @@ def test_hav_84_properties_that_are_not_known_are_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["initial-default", "write-default"])
+@pytest.mark.rule("HAV-132", "HAV-133", "ICE-39")
 def test_hav_132_133_ice_39_defaults_are_refused(name: str) -> None:
     assert parsed(column(1, **{name: None})).fields == (Field(1, "c1", Primitive.INT),)
     with pytest.raises(UnsupportedError, match="default value") as caught:
@@ -156,11 +164,13 @@ def test_types_of_iceberg_3_are_refused(type_: str) -> None:
         assert caught.value.hints
 
 
+@pytest.mark.rule("ICE-38")
 def test_ice_38_ids_are_unique() -> None:
     with pytest.raises(CorruptDatasetError, match="used twice"):
         parsed(column(1), {**column(1), "name": "other"})
 
 
+@pytest.mark.rule("ICE-66")
 def test_ice_66_identifiers_come_back() -> None:
     schema = parsed({**column(1, "long"), "required": True}, **{"identifier-field-ids": [1]})
     assert schema.identifier_ids == (1,)
@@ -177,11 +187,13 @@ def test_ice_66_identifiers_come_back() -> None:
         column(2, "int", required=True),
     ],
 )
+@pytest.mark.rule("ICE-69", "ICE-71")
 def test_ice_69_71_what_cannot_identify_rows(field: dict[str, Any]) -> None:
     with pytest.raises(HavasuError, match=r"cannot identify rows|cannot be a key"):
         parsed(field, **{"identifier-field-ids": [1]})
 
 
+@pytest.mark.rule("ICE-68", "ICE-70")
 def test_ice_68_identifiers_in_structs_are_not_supported() -> None:
     outer = column(1, {"type": "struct", "fields": [column(2, "int", required=True)]})
     with pytest.raises(UnsupportedError, match="within a struct"):
@@ -189,6 +201,7 @@ def test_ice_68_identifiers_in_structs_are_not_supported() -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 2147483448, 2147483646])
+@pytest.mark.rule("ICE-72", "ICE-73", "ICE-74", "ICE-75", "ICE-76", "ICE-80")
 def test_ice_72_to_80_field_ids_stay_below_the_reserved(number: int) -> None:
     with pytest.raises(CorruptDatasetError, match="out of range"):
         parsed(column(number))
@@ -199,6 +212,7 @@ RASTER = Field(3, "rast", Struct(()), raster="v1")
 SCHEMA = Schema((Field(1, "id", Primitive.INT), RASTER, Field(9, "more", Struct(()), raster="v1")))
 
 
+@pytest.mark.rule("HAV-101", "HAV-102", "HAV-103", "HAV-104", "HAV-105", "HAV-106")
 def test_hav_101_to_106_the_struct_of_a_raster() -> None:
     fields = raster_fields(tuple(range(100, 100 + RASTER_PARTS)))
     shown = [(f.name, f.required, f.id) for f in fields]

@@ -41,11 +41,24 @@ VECTORS: dict[str, tuple[Type, Any, str]] = {
 
 
 @pytest.mark.parametrize(("type_", "value", "wanted"), VECTORS.values(), ids=VECTORS)
+@pytest.mark.rule(
+    "ICE-27",
+    "ICE-28",
+    "ICE-29",
+    "ICE-30",
+    "ICE-31",
+    "ICE-32",
+    "ICE-33",
+    "ICE-34",
+    "ICE-35",
+    "ICE-37",
+)
 def test_vectors(type_: Type, value: Any, wanted: str) -> None:
     assert to_single_value(value, type_).hex() == wanted
     assert from_single_value(bytes.fromhex(wanted), type_) == value
 
 
+@pytest.mark.rule("ICE-36")
 def test_ice_36_timestamptz_is_stored_as_utc() -> None:
     western = datetime(2017, 11, 16, 17, 10, 34, tzinfo=timezone(timedelta(hours=-8)))
     stored = to_single_value(western, P.TIMESTAMPTZ)
@@ -56,6 +69,7 @@ def test_ice_36_timestamptz_is_stored_as_utc() -> None:
 @pytest.mark.parametrize(
     ("written", "value", "read"), [(P.INT, -34, P.LONG), (P.FLOAT, 1.5, P.DOUBLE)]
 )
+@pytest.mark.rule("ICE-28", "ICE-30")
 def test_ice_28_and_30_bounds_of_promoted_columns(written: P, value: Any, read: P) -> None:
     assert from_single_value(to_single_value(value, written), read) == value
 
@@ -67,6 +81,7 @@ def test_any_value_comes_back(data: st.DataObject, type_: Type) -> None:
 
 
 @given(st.data(), st.integers(1, 38).flatmap(lambda p: st.just(Decimal(p, p // 2))))
+@pytest.mark.rule("ICE-32")
 def test_ice_32_decimals_take_as_few_bytes_as_hold_them(
     data: st.DataObject, type_: Decimal
 ) -> None:

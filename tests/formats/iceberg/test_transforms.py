@@ -40,6 +40,7 @@ UNHASHED = (P.BOOLEAN, P.FLOAT, P.DOUBLE)
         (P.BINARY, b"\x00\x01\x02\x03", -188683207),
     ],
 )
+@pytest.mark.rule("ICE-84")
 def test_ice_84_bucket_hashes_as_the_specification_has_it(
     type_: Type, value: Any, wanted: int
 ) -> None:
@@ -69,11 +70,13 @@ def test_ice_84_bucket_hashes_as_the_specification_has_it(
         ("bucket[16]", P.STRING, None, None),
     ],
 )
+@pytest.mark.rule("ICE-84")
 def test_ice_84_vectors(name: str, type_: Type, value: Any, wanted: Any) -> None:
     assert parse_transform(name).apply(value, type_) == wanted
 
 
 @given(st.binary(max_size=70))
+@pytest.mark.rule("ICE-84")
 def test_ice_84_hash_against_mmh3(data: bytes) -> None:
     mmh3 = pytest.importorskip("mmh3")
     assert murmur3(data) == mmh3.hash(data, signed=False)
@@ -98,6 +101,7 @@ def test_arrays_have_what_single_values_have(data: st.DataObject, type_: Type, n
     assert found == [v.bytes if isinstance(v, UUID) else v for v in wanted]
 
 
+@pytest.mark.rule("ICE-84")
 def test_ice_84_names() -> None:
     for name in ("identity", "bucket[16]", "truncate[3]", "year", "month", "day", "hour", "void"):
         assert str(parse_transform(name)) == name
@@ -110,6 +114,7 @@ def test_ice_84_names() -> None:
 
 
 @pytest.mark.parametrize("type_", [Struct(()), List(Column(1, "element", P.INT)), P.FLOAT])
+@pytest.mark.rule("ICE-84")
 def test_what_cannot_be_partitioned_by_is_refused(type_: Type) -> None:
     with pytest.raises(UnsupportedError, match="cannot be used on"):
         parse_transform("bucket[4]").result_type(type_)
