@@ -105,7 +105,7 @@ def local_folder(address: str, base: GitRepository | Path) -> Path | None:
         base = base.work_tree or base.git_directory
     place = base / Path(address)
     # `host:path` is ssh, unless there is such a folder; git adds `.git` to names.
-    for found in (place, place.with_name(place.name + ".git")):
+    for found in (place, place.parent / f"{place.name}.git"):
         if found.is_dir():
             return found
     return None
@@ -113,7 +113,7 @@ def local_folder(address: str, base: GitRepository | Path) -> Path | None:
 
 def repository_at(folder: Path) -> GitRepository:
     """Open the repository that a folder is, as git does: never one further up."""
-    for place in (folder / ".git", folder, folder.with_name(folder.name + ".git")):
+    for place in (folder / ".git", folder, folder.parent / f"{folder.name}.git"):
         if (place / "HEAD").exists() or place.is_file():
             return GitRepository.open(place)
     return GitRepository.open(folder)
