@@ -290,7 +290,7 @@ class Transaction:
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         subject = plan.message.split("\n", 1)[0]
         with (
-            in_step(self._git, plan.folders, files=self._files(base, tree))
+            in_step(self._git, plan.places, files=self._files(base, tree))
             if self._branch is None
             else nullcontext()
         ):
@@ -352,10 +352,17 @@ class _Plan:
     @property
     def folders(self) -> tuple[str, ...]:
         """The internals of the datasets that it changes."""
-        merged = () if self.merge is None else self.merge.internals
+        merged = {} if self.merge is None else self.merge.internals
         others = [] if self.merge is None else [f"{p}/{self.merge.marker(p)}" for p in merged]
         edited = [f"{edit.path}/{edit.marker}" for edit in self.edits]
         return tuple(dict.fromkeys((*edited, *self.removed, *others)))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where the index changes: also where a dataset of another kind may have stood."""
+        merged = () if self.merge is None else self.merge.internals
+        replaced = (f"{path}/{marker}" for path in merged for marker in TABLES)
+        return tuple(dict.fromkeys((*self.folders, *replaced)))
 
     def changes(self) -> dict[str, Change]:
         """Return what becomes of each path, guards apart."""

@@ -36,6 +36,31 @@ def views(place: Path) -> list[KartDataset]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.rule(
+    "KART-1",
+    "KART-2",
+    "KART-24",
+    "KART-27",
+    "KART-28",
+    "KART-29",
+    "KART-30",
+    "KART-31",
+    "KART-33",
+    "KART-34",
+    "KART-36",
+    "KART-59",
+    "KART-60",
+    "KART-61",
+    "KART-63",
+    "KART-64",
+    "KART-65",
+    "KART-66",
+    "KART-67",
+    "KART-68",
+    "KART-69",
+    "KART-80",
+    "KART-91",
+)
 def test_everything_written_again_is_what_kart_wrote(name: str, tmp_path: Path) -> None:
     place = unpacked(name, tmp_path)
     for view in views(place):
@@ -73,6 +98,7 @@ def test_there_are_cases() -> None:
 
 
 @pytest.mark.parametrize("case", DIFFS, ids=lambda case: case.name)
+@pytest.mark.rule("KART-68")
 def test_diffs_are_printed_as_kart_prints_them(
     case: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +134,7 @@ def test_conflicts_are_printed_as_kart_prints_them(
 
 
 @pytest.mark.parametrize("name", ["editing", "s2", "points", "large-geometry", "s4", "inserts"])
+@pytest.mark.rule("KART-4", "KART-5", "KART-24", "KART-28", "KART-41", "KART-43")
 def test_patches_of_kart_s_commits_give_kart_s_trees(name: str, tmp_path: Path) -> None:
     archive = "conflicts/inserts" if name == "inserts" else name
     place = unpacked(archive, tmp_path)
@@ -137,6 +164,7 @@ def _patch(repo: Repo, commit: str) -> bytes:
     return out.getvalue().encode()
 
 
+@pytest.mark.rule("KART-97")
 def test_upgrading_gives_the_commits_that_kart_upgrade_gives(tmp_path: Path) -> None:
     old, wanted = unpacked("v2/points", tmp_path), unpacked("points", tmp_path)
     assert Repo.open(old).dataset("nz_pa_points_topo_150k").rows == 2143
@@ -168,6 +196,7 @@ def test_a_merge_that_kart_stopped_is_told(tmp_path: Path) -> None:
         repo.merge("ancestor_branch")
 
 
+@pytest.mark.rule("KART-4", "KART-32")
 def test_the_locked_index_is_left_alone(tmp_path: Path) -> None:
     place = unpacked("s2", tmp_path)
     index = (place / ".kart" / "index").read_bytes()

@@ -9,6 +9,7 @@ import pytest
 from havasu_vc.datasets.editing import collect_changes, edit_of
 from havasu_vc.errors import (
     InvalidArgumentError,
+    InvalidNameError,
     KeyViolationError,
     NotYetSupportedError,
     PatchError,
@@ -54,6 +55,7 @@ def test_an_import_is_kart_s(repo: Repo, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.rule("KART-41")
 def test_rows_are_written_by_key(repo: Repo) -> None:
     repo.write("points", pa.table({"id": [3, 1000], "name": ["drei", "tausend"]}))
     assert rows(repo)[3]["name"] == "drei"
@@ -133,6 +135,7 @@ def test_columns_that_both_sides_add_merge(repo: Repo) -> None:
     assert [c["id"] for c in merged["schema.json"]][:3] == [c["id"] for c in columns][:3]
 
 
+@pytest.mark.rule("KART-9", "KART-28", "KART-40", "KART-43")
 def test_adding_a_column_rewrites_no_feature(repo: Repo) -> None:
     features = repo.git.git("rev-parse", "HEAD:points/.table-dataset/feature").text
     columns = repo.get_meta("points", ["schema.json"])["schema.json"]
@@ -144,6 +147,7 @@ def test_adding_a_column_rewrites_no_feature(repo: Repo) -> None:
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.rule("KART-93")
 def test_another_key_moves_every_feature(repo: Repo) -> None:
     columns = repo.get_meta("points", ["schema.json"])["schema.json"]
     names = [column["name"] for column in columns]
@@ -232,6 +236,7 @@ def test_a_havasu_dataset_becomes_kart_s(tmp_path: Path) -> None:
         repo.optimize(["points"])
 
 
+@pytest.mark.rule("KART-95")
 def test_a_table_without_a_key_gets_one(tmp_path: Path) -> None:
     repo = Repo.init(tmp_path / "repo")
     repo.import_(write(tmp_path / "points.parquet", points(5)), kind="kart")
@@ -255,3 +260,22 @@ def test_a_bare_clone_is_kart_s_too(repo: Repo, tmp_path: Path) -> None:
     bare.write("points", pa.table({"id": [3], "name": ["drei"]}))
     names = bare.git.git("ls-tree", "--name-only", "HEAD").text.split()
     assert names == [".kart.repostructure.version", "points"]
+
+
+@pytest.mark.rule("KART-3")
+def test_datasets_may_stand_in_folders(repo: Repo, tmp_path: Path) -> None:
+    file = write(tmp_path / "points.parquet", points(5))
+    repo.import_(file, "contours/500m", options=BY_ID)
+    assert repo.datasets() == ("contours/500m", "points")
+    found = repo.git.git("ls-tree", "-d", "--name-only", "HEAD:contours/500m").text
+    assert found == ".table-dataset"
+    with pytest.raises(InvalidNameError, match="inside the dataset 'points'"):
+        repo.import_(file, "points/more", options=BY_ID)
+
+
+@pytest.mark.rule("KART-94")
+def test_keys_whose_folders_differ_in_case_alone(repo: Repo) -> None:
+    number = 26 * 64
+    repo.write("points", pa.table({"id": [number], "name": ["a"]}))
+    assert rows(repo)[number]["name"] == "a"
+    assert rows(repo)[0]["name"] == "row 0"

@@ -19,6 +19,7 @@ TITLES = {
     "HAV": "Havasu table 0.1.0",
     "ICE": "Apache Iceberg, versions 1 and 2",
     "PQ": "Parquet geospatial types",
+    "KART": "Kart's Table Datasets V3, where the page and Kart differ as Kart has it",
     "DEL": "Delta Lake geospatial types (a proposal)",
 }
 INTRODUCTION = """# Conformance

@@ -56,6 +56,7 @@ def parsed(columns: list[dict[str, Any]]) -> Schema:
     return parse_schema(json.dumps(columns).encode(), "here")
 
 
+@pytest.mark.rule("KART-6", "KART-8", "KART-24", "KART-25", "KART-26", "KART-27")
 def test_the_example_of_the_page() -> None:
     schema = parsed(PAGE)
     assert schema.key.names == ("fid",)
@@ -72,6 +73,7 @@ def test_the_example_of_the_page() -> None:
     assert parse_legend(legend, "here") == legend_of(schema)
 
 
+@pytest.mark.rule("KART-7")
 def test_the_page_itself_is_no_json() -> None:
     text = json.dumps(PAGE)[:-2] + ",}]"
     with pytest.raises(CorruptDatasetError, match="not JSON"):
@@ -102,6 +104,17 @@ def test_the_page_itself_is_no_json() -> None:
         {"dataType": "timestamp", "timezone": "UTC"},
         {"dataType": "text", "collation": "de"},
     ],
+)
+@pytest.mark.rule(
+    "KART-13",
+    "KART-14",
+    "KART-16",
+    "KART-17",
+    "KART-18",
+    "KART-19",
+    "KART-20",
+    "KART-21",
+    "KART-22",
 )
 def test_every_type_comes_back(attributes: dict[str, Any]) -> None:
     column = {"id": "x", "name": "x", **attributes}
@@ -142,11 +155,15 @@ def test_every_type_comes_back(attributes: dict[str, Any]) -> None:
         ),
     ],
 )
+@pytest.mark.rule(
+    "KART-8", "KART-9", "KART-10", "KART-11", "KART-12", "KART-18", "KART-19", "KART-22"
+)
 def test_impossible_schemas_are_refused(columns: Any, reason: str) -> None:
     with pytest.raises(CorruptDatasetError, match=reason):
         parsed(columns)
 
 
+@pytest.mark.rule("KART-12")
 def test_keys_count_by_their_index() -> None:
     columns = [{**PAGE[3], "primaryKeyIndex": 1}, PAGE[0]]
     schema = parsed(columns)

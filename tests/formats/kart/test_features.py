@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
-from havasu_vc.formats.kart.columns import column_id, kart_schema
+from havasu_vc.formats.kart.columns import column_id, kart_schema, schema_of_columns
 from havasu_vc.formats.kart.features import FeatureDecoder, FeatureEncoder
 from havasu_vc.formats.kart.legend import Legend, legend_of, parse_legend
 from havasu_vc.model.arrow import arrow_schema
@@ -56,6 +56,17 @@ def packed(value: Any, field: Field) -> bytes:
         (Primitive.STRING, None, "c0"),
     ],
 )
+@pytest.mark.rule(
+    "KART-34",
+    "KART-44",
+    "KART-45",
+    "KART-46",
+    "KART-47",
+    "KART-49",
+    "KART-52",
+    "KART-56",
+    "KART-57",
+)
 def test_values_as_bytes(type_: Primitive, value: Any, hexed: str) -> None:
     assert packed(value, Field(2, "x", type_)).hex() == hexed
 
@@ -85,10 +96,12 @@ def test_values_as_bytes(type_: Primitive, value: Any, hexed: str) -> None:
         ),
     ],
 )
+@pytest.mark.rule("KART-51", "KART-53", "KART-54", "KART-55")
 def test_values_as_text(field: Field, value: Any, text: str) -> None:
     assert msgpack.unpackb(packed(value, field)) == text
 
 
+@pytest.mark.rule("KART-15", "KART-48", "KART-62", "KART-66")
 def test_a_point_is_an_extension() -> None:
     field = Field(2, "x", Primitive.BINARY, geometry=Geometry(Encoding.EWKB))
     wanted = "c71d47" + "4750000100000000" + POINT.hex()
@@ -96,6 +109,7 @@ def test_a_point_is_an_extension() -> None:
 
 
 @given(st.data())
+@pytest.mark.rule("KART-70")
 def test_rows_come_back(data: st.DataObject) -> None:
     drawn = data.draw(schemas(keyed=True))
     try:
@@ -128,6 +142,7 @@ def _beyond(column: pa.Array) -> bool:
     return any(not value[:4].isdecimal() or value[4] != "-" for value in text)
 
 
+@pytest.mark.rule("KART-37", "KART-38", "KART-39", "KART-40")
 def test_old_features_are_read_by_their_legends() -> None:
     gone, kept, new = (
         Field(n, name, Primitive.STRING) for n, name in ((2, "a"), (3, "b"), (4, "c"))
@@ -142,6 +157,7 @@ def test_old_features_are_read_by_their_legends() -> None:
     ]
 
 
+@pytest.mark.rule("KART-27", "KART-36")
 def test_the_flat_legend_of_the_page_is_read() -> None:
     schema = of(Field(2, "x", Primitive.STRING))
     ids = [column_id(field) for field in schema.fields]
@@ -176,6 +192,7 @@ GOOD = msgpack.packb([LEGEND, ["x"]])
         (b"\x91" * 100_000, "not"),
     ],
 )
+@pytest.mark.rule("KART-35", "KART-37")
 def test_malformed_features_are_named(blob: bytes, reason: str) -> None:
     schema = of(Field(2, "x", Primitive.STRING))
     decoder = FeatureDecoder(schema, {LEGEND: legend_of(schema)})
@@ -184,6 +201,7 @@ def test_malformed_features_are_named(blob: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("value", [b"GP", b"nonsense", b"GP\0\x21" + bytes(4) + POINT])
+@pytest.mark.rule("KART-58")
 def test_malformed_geometries_are_named(value: bytes) -> None:
     schema = of(Field(2, "x", Primitive.BINARY, geometry=Geometry(Encoding.EWKB)))
     decoder = FeatureDecoder(schema, {LEGEND: legend_of(schema)})
@@ -203,5 +221,36 @@ def test_malformed_legends_are_refused(data: bytes) -> None:
         parse_legend(data, "here")
 
 
+@pytest.mark.rule("KART-27")
 def test_a_legend_is_two_lists() -> None:
     assert parse_legend(msgpack.packb([["a"], ["b"]]), "here") == Legend(("a",), ("b",))
+
+
+@pytest.mark.rule("KART-23")
+def test_what_a_column_says_beyond_its_type_changes_no_byte() -> None:
+    columns = [
+        [{"id": "id", "name": "id", "dataType": "integer", "primaryKeyIndex": 0}, column]
+        for column in (
+            {"id": "x", "name": "x", "dataType": "integer", "size": 32},
+            {"id": "x", "name": "x", "dataType": "integer", "size": 64},
+        )
+    ]
+    blobs = set()
+    for each in columns:
+        schema = schema_of_columns(each)
+        rows = pa.RecordBatch.from_pylist([{"id": 1, "x": 7}], schema=arrow_schema(schema))
+        blobs.update(FeatureEncoder(schema, LEGEND).encode(rows))
+    assert len(blobs) == 1
+
+
+@pytest.mark.rule("KART-50")
+@pytest.mark.parametrize("value", ["P1Y2M3DT4H5M6S", "PT0S", "P1M"])
+def test_intervals_are_kept_as_they_are_spelled(value: str) -> None:
+    column = {"id": "x", "name": "x", "dataType": "interval"}
+    key = {"id": "id", "name": "id", "dataType": "integer", "primaryKeyIndex": 0}
+    schema = schema_of_columns([key, column])
+    decoder = FeatureDecoder(schema, {LEGEND: legend_of(schema)})
+    blob = msgpack.packb([LEGEND, [value]])
+    rows = decoder.decode([[1]], [blob], str)
+    assert rows.column("x").to_pylist() == [value]
+    assert FeatureEncoder(schema, LEGEND).encode(rows) == [blob]

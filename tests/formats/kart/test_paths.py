@@ -43,6 +43,9 @@ BY_ID, BY_NAME, BY_BOTH = Schema((ID,), (1,)), Schema((NAME,), (2,)), Schema((ID
         (-(2**63), "A/A/A/A/kdOAAAAAAAAAAA=="),
     ],
 )
+@pytest.mark.rule(
+    "KART-71", "KART-72", "KART-74", "KART-75", "KART-76", "KART-77", "KART-78", "KART-79"
+)
 def test_integer_keys_spell_their_folders(key: int, path: str) -> None:
     ((folder,), (name,)) = INT.paths([[key]])
     assert f"{folder.decode()}/{name.decode()}" == path
@@ -62,6 +65,7 @@ def test_integer_keys_spell_their_folders(key: int, path: str) -> None:
         (PathStructure("int", 64, 2, "base64"), (77,), "A/B/kU0="),
     ],
 )
+@pytest.mark.rule("KART-73", "KART-85", "KART-86", "KART-87", "KART-88", "KART-89", "KART-90")
 def test_other_keys_are_hashed(structure: PathStructure, key: tuple[object], path: str) -> None:
     ((folder,), (name,)) = structure.paths([[part] for part in key])
     assert f"{folder.decode()}/{name.decode()}" == path
@@ -69,6 +73,7 @@ def test_other_keys_are_hashed(structure: PathStructure, key: tuple[object], pat
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text()), min_size=1))
+@pytest.mark.rule("KART-42")
 def test_a_key_comes_back_from_its_name(keys: list[tuple[int, str]]) -> None:
     columns = [list(column) for column in zip(*keys, strict=True)]
     _, names = GENERAL.paths(columns)
@@ -95,6 +100,7 @@ def test_other_names_are_no_keys(name: bytes) -> None:
         assert GENERAL.paths(found)[1] != [b"kU0=", name]
 
 
+@pytest.mark.rule("KART-31", "KART-81", "KART-92")
 def test_the_structure_is_chosen_by_the_key() -> None:
     assert [path_structure_of(s) for s in (BY_ID, BY_NAME, BY_BOTH)] == [INT, GENERAL, GENERAL]
     assert json.loads(format_path_structure(INT)) == {
@@ -119,6 +125,7 @@ def test_the_structure_is_chosen_by_the_key() -> None:
         ({"levels": 10**9}, "levels"),
     ],
 )
+@pytest.mark.rule("KART-82", "KART-84", "KART-85")
 def test_impossible_structures_are_refused(change: dict[str, object], reason: str) -> None:
     document = json.loads(format_path_structure(INT)) | change
     with pytest.raises(CorruptDatasetError, match=reason):
@@ -131,6 +138,22 @@ def test_what_is_no_structure_is_refused(data: bytes) -> None:
         parse_path_structure(data, BY_ID, "here")
 
 
+@pytest.mark.rule("KART-83")
 def test_text_keys_cannot_be_digits() -> None:
     with pytest.raises(CorruptDatasetError, match="whole number"):
         parse_path_structure(format_path_structure(INT), BY_NAME, "here")
+
+
+@pytest.mark.rule("KART-96")
+@pytest.mark.parametrize(("count", "first"), [(1, b"k"), (15, b"n"), (16, b"3")])
+def test_keys_may_have_many_columns(count: int, first: bytes) -> None:
+    columns = [[number] for number in range(count)]
+    (_,), (name,) = GENERAL.paths(columns)
+    assert name.startswith(first)
+    assert parse_keys([name]) == columns
+
+
+@pytest.mark.rule("KART-94")
+def test_folders_may_differ_in_case_alone() -> None:
+    folders, _ = INT.paths([[0, 26 * 64]])
+    assert folders == [b"A/A/A/A", b"A/A/A/a"]
