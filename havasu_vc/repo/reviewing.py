@@ -1,31 +1,40 @@
-"""What changed between two revisions, summed up for people who decide on it."""
+"""What changed between two revisions, summed up for people who decide on it.
+
+One pass over the changes of each dataset serves the summary, the page and the policy.
+Where a data file is not here, a dataset is reviewed by what is: its meta items, what its
+entries tell, and the rows that could be read before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import CrsError
-from havasu_vc.formats.havasu.entry import Content
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.errors import CrsError, DataFileNotFoundError
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.distances import Measure, measure_of
-from havasu_vc.model.bounds import Bounds
+from havasu_vc.geo.geographic import geographic_bounds
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
+from havasu_vc.repo.changed_back import RowsThatChangeBack
 from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.entry_facts import dataset_facts, entry_words
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.reproject import reprojection
 from havasu_vc.review.page import Page
-from havasu_vc.review.report import DatasetFacts, Review
-from havasu_vc.review.summarising import Means, summarise
-from havasu_vc.store.revisions import Revision, resolve_range
-from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
+from havasu_vc.review.summarising import Means, Onlooker, summarise
+from havasu_vc.store.revisions import Range, merge_base, parse_range, resolve_range
 from havasu_vc.writers.protocol import Reproject
 
 __all__ = ["review", "review_diffs"]
 
 MAP_CRS = "OGC:CRS84"
+Watch = Callable[[DatasetDiff, AnyDataset | None, AnyDataset | None], Onlooker | None]
+"""From a dataset's diff, and both of its versions, to what else sees its changes."""
 
 
 def review(
@@ -35,23 +44,34 @@ def review(
     *,
     samples: int = 40,
     page: Page | None = None,
+    watch: Watch | None = None,
 ) -> Review:
-    """Return what happened between two revisions, dataset by dataset; `page` takes in rows."""
-    ends = resolve_range(repo.git, revisions)
-    notes: list[str] = []
-    before, after = repo.folders(ends.old), repo.folders(ends.new)
+    """Return what happened between two revisions, dataset by dataset.
 
+    `page` takes in rows, and so does what `watch` gives for a dataset.
+    """
+    ends = resolve_range(repo.git, revisions)
+    versions = _Versions(repo, ends)
+    back = RowsThatChangeBack(repo, ends)
     found = []
     for diff in diff_revisions(repo, ends.old, ends.new, filters):
-        means = Means(
-            _facts(repo, before.get(diff.path), ends.old),
-            _facts(repo, after.get(diff.path), ends.new),
-            _measure,
-            _to_map(diff),
-            samples,
-        )
-        found.append(summarise(diff, means, page and page.dataset(diff, means.reproject)))
-    return Review(ends.old.name, ends.new.name, tuple(found), tuple(notes))
+        old, new = versions.of(diff.path)
+        means = Means(dataset_facts(old), dataset_facts(new), _measure, _to_map(diff), samples)
+        rows = _Here(diff.changes)
+        diff = replace(diff, changes=iter(rows))
+        seers = [
+            None if page is None else page.dataset(diff, means.reproject),
+            None if watch is None else watch(diff, old, new),
+            suspects := back.watch(diff.path),
+        ]
+        each = summarise(diff, means, [seer for seer in seers if seer is not None])
+        each = _placed(each, diff)
+        if rows.missing is not None:
+            each = replace(each, unread=_unread(rows.missing, each, old, new))
+        elif suspects is not None and suspects.labels:
+            each = replace(each, flags=(*each.flags, _back_flag(suspects.labels)))
+        found.append(each)
+    return _named(repo, revisions, ends, tuple(found))
 
 
 def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page) -> Review:
@@ -59,8 +79,106 @@ def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page)
     found = []
     for diff in diffs:
         means = Means(measure=_measure, reproject=_to_map(diff), samples=0)
-        found.append(summarise(diff, means, page.dataset(diff, means.reproject)))
+        found.append(summarise(diff, means, [page.dataset(diff, means.reproject)]))
     return Review(base, head, tuple(found))
+
+
+def _named(
+    repo: OpenRepo, revisions: str, ends: Range, datasets: tuple[DatasetReview, ...]
+) -> Review:
+    """Return the review under the names by which it was asked for."""
+    text = parse_range(revisions)
+    review = Review(text.old, text.new or "HEAD", datasets, three_dots=text.from_merge_base)
+    old, new = ends.old.commit, ends.new.commit
+    if old is None or new is None:
+        return review
+    if text.from_merge_base:
+        tip = repo.resolve(text.old).commit
+        return review if tip == old else replace(review, merge_base=old)
+    if merge_base(repo.git, old, new) == old:
+        return review
+    note = (
+        f"`{text.new or 'HEAD'}` does not come after `{text.old}`: what changed there alone "
+        f"shows here as undone, and `{text.old}...{text.new or 'HEAD'}` leaves it out"
+    )
+    return replace(review, notes=(note,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """The datasets of both ends of a range."""
+
+    repo: OpenRepo
+    ends: Range
+
+    def of(self, path: str) -> tuple[AnyDataset | None, AnyDataset | None]:
+        old, new = (self._at(end.name, path) for end in (self.ends.old, self.ends.new))
+        return old, new
+
+    def _at(self, name: str, path: str) -> AnyDataset | None:
+        folder = self.repo.folders(self.repo.resolve(name)).get(path)
+        return None if folder is None else self.repo.view(folder, name)
+
+
+class _Here:
+    """Yields changes until a data file is not here, and keeps what was missing."""
+
+    def __init__(self, changes: Iterator[ChangeBatch]) -> None:
+        self._changes = changes
+        self.missing: DataFileNotFoundError | None = None
+
+    def __iter__(self) -> Iterator[ChangeBatch]:
+        try:
+            yield from self._changes
+        except DataFileNotFoundError as error:
+            self.missing = error
+
+
+def _unread(
+    error: DataFileNotFoundError,
+    each: DatasetReview,
+    old: AnyDataset | None,
+    new: AnyDataset | None,
+) -> str:
+    some = f", and only {each.counts.total:,} changes could be read" if each.counts.total else ""
+    return f"data file `{error.file[:16]}` is not here{some}; {entry_words(old, new)}"
+
+
+def _back_flag(labels: set[str]) -> Flag:
+    count = len(labels)
+    rows = f"{count:,} row" + ("" if count == 1 else "s")
+    return Flag(
+        FlagKind.CHANGED_BACK,
+        f"{rows} changed and changed back on the way, which this comparison does not show",
+        count,
+        tuple(sorted(labels))[:5],
+    )
+
+
+def _placed(each: DatasetReview, diff: DatasetDiff) -> DatasetReview:
+    """Return a review whose area is also in longitude and latitude, where that is known."""
+    area = each.area
+    crs = None if area is None else _crs(diff.header, area)
+    if area is None or area.touched is None or crs is None:
+        return each
+    try:
+        found = geographic_bounds(area.touched, crs)
+    except CrsError:
+        return each
+    if found is None:
+        return each
+    degrees = (found.west, found.south, found.east, found.north)
+    return replace(each, area=replace(area, geographic=degrees))
+
+
+def _crs(header: DatasetHeader, area: Area) -> Crs | None:
+    if area.crs is None:
+        return None
+    try:
+        parsed = parse_crs(header.crs.get(area.crs, area.crs))
+    except CrsError:
+        return None
+    return Crs(area.crs, parsed.wkt, parsed.srid)
 
 
 def _to_map(diff: DatasetDiff) -> Reproject | None:
@@ -78,33 +196,3 @@ def _measure(field: Field, header: DatasetHeader) -> Measure:
     except CrsError:
         return Measure()
     return measure_of(Crs(name, parsed.wkt, parsed.srid))
-
-
-def _facts(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> DatasetFacts | None:
-    """Return what entries tell of a dataset; deleted rows still count in nulls and ranges."""
-    if folder is None:
-        return None
-    view = repo.view(folder, revision.name)
-    if not isinstance(view, HavasuDataset):
-        return DatasetFacts(view.rows)
-    entries = [entry for entry in view.entries.values() if entry.content is Content.DATA]
-    nulls: dict[int, int] = {}
-    ranges: dict[int, tuple[float, float]] = {}
-    bounds: dict[int, Bounds] = {}
-    for field in view.schema.fields:
-        known = [entry.statistics.get(field.id) for entry in entries]
-        if all(each is not None for each in known):
-            nulls[field.id] = sum(each.nulls for each in known if each is not None)
-        corners = [
-            (each.lower, each.upper)
-            for each in known
-            if each is not None
-            and isinstance(each.lower, int | float)
-            and isinstance(each.upper, int | float)
-        ]
-        if corners:
-            ranges[field.id] = (min(low for low, _ in corners), max(high for _, high in corners))
-        area = Bounds.of(entry.bounds.get(field.id) for entry in entries)
-        if area is not None:
-            bounds[field.id] = area
-    return DatasetFacts(view.rows, nulls, ranges, bounds)

@@ -20,6 +20,7 @@ from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.hashing import hash_values
 from havasu_vc.model.types import Field, Primitive, Struct
 from havasu_vc.review.column_tally import ColumnTally
+from havasu_vc.review.hash_set import HashSet
 from havasu_vc.review.report import DatasetFacts, Flag, FlagKind
 from havasu_vc.review.words import quoted
 
@@ -31,7 +32,6 @@ MASS_ROWS = 10
 """Deleting fewer rows than this never is."""
 _NUMBERS = (Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE)
 _Bools = npt.NDArray[np.bool_]
-_Hashes = npt.NDArray[np.uint64]
 
 
 class Flagger:
@@ -43,7 +43,7 @@ class Flagger:
         self._rows: dict[FlagKind, int] = {}
         self._nulled: dict[str, int] = {}
         self._beyond: dict[str, int] = {}
-        self._seen: list[_Hashes] = []
+        self._seen = HashSet()
         fields = () if diff.old is None or diff.new is None else diff.new.schema.fields
         facts = before or DatasetFacts(0)
         self._never_null = [f for f in fields if facts.rows and facts.nulls.get(f.id) == 0]
@@ -102,12 +102,7 @@ class Flagger:
         values = [pc.struct_field(come, field.name) for field in self._plain]
         struct = pa.StructArray.from_arrays(values, [field.name for field in self._plain])
         found = hash_values(struct, Field(1, "row", Struct(self._plain)))
-        again = np.ones(len(found), np.bool_)
-        again[np.unique(found, return_index=True)[1]] = False
-        for seen in self._seen:
-            again |= np.isin(found, seen, assume_unique=False)
-        self._seen.append(np.unique(found))
-        flags[rows] = again
+        flags[rows] = self._seen.add(found)
         return flags
 
     def count(self, kind: FlagKind, rows: int) -> None:
@@ -161,7 +156,7 @@ class Flagger:
                 yield Flag(
                     FlagKind.CRS_CHANGED,
                     f"the coordinate reference system of {quoted(field.name)} changes "
-                    f"({names[0]} → {names[1]}) and no coordinate does",
+                    f"({_crs(names[0])} → {_crs(names[1])}) and no coordinate does",
                 )
 
     def _words(self, kind: FlagKind, count: int) -> str:
@@ -183,6 +178,10 @@ class Flagger:
                 return f"{rows} inserted that equal another inserted row but for the key"
             case _:
                 return rows
+
+
+def _crs(name: str | None) -> str:
+    return "none" if name is None else quoted(name)
 
 
 def _listed(columns: dict[str, int]) -> str:

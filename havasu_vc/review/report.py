@@ -20,6 +20,7 @@ __all__ = [
     "ColumnReview",
     "DatasetFacts",
     "DatasetReview",
+    "Finding",
     "Flag",
     "FlagKind",
     "NumberShift",
@@ -45,6 +46,7 @@ class FlagKind(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     DUPLICATES = "duplicates"
     UNVERIFIED = "unverified"
+    CHANGED_BACK = "changed-back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,9 @@ class Area:
     """Geometries that changed."""
     farthest: float = 0.0
     """The greatest distance that one moved."""
+    geographic: tuple[float, float, float, float] | None = None
+    """West, south, east and north of what is touched, in degrees; west is greater than east
+    over the antimeridian. None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,26 @@ class DatasetReview:
     """What is odd, the gravest first."""
     samples: tuple[Sample, ...] = ()
     """Rows worth seeing, the most telling first."""
+    unread: str | None = None
+    """Why rows could not be read, and what is known without; counts are of those read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is against the policy of the repository."""
+
+    rule: str
+    """The key of the policy, such as `max-deletes`."""
+    message: str
+    """It in words, names from the data between backticks."""
+    refuses: bool
+    """Whether it fails the check; else it is a warning."""
+    dataset: str = ""
+    """The dataset that it is about; empty when it is about the whole."""
+    count: int = 0
+    """Rows that it is about; 0 where it is about the whole."""
+    rows: tuple[str, ...] = ()
+    """Some of them, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +231,18 @@ class Review:
     datasets: tuple[DatasetReview, ...]
     """Datasets that differ, by path."""
     notes: tuple[str, ...] = ()
-    """What could not be looked at, a sentence each."""
+    """What to know of the whole, a sentence each."""
+    merge_base: str | None = None
+    """The commit that `head` is compared with, where that is not `base` itself."""
+    three_dots: bool = False
+    """Whether it was asked for as `base...head`."""
+    findings: tuple[Finding, ...] = ()
+    """What is against the policy."""
+
+    @property
+    def range(self) -> str:
+        """The revisions as a range."""
+        return f"{self.base}{'...' if self.three_dots else '..'}{self.head}"
 
     @property
     def counts(self) -> ChangeCounts:

@@ -6,7 +6,7 @@ kind. Work is done a batch and a column at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -33,7 +33,7 @@ from havasu_vc.review.report import (
 )
 from havasu_vc.review.samples import SampleMaker
 from havasu_vc.review.sampling import Sampler
-from havasu_vc.review.words import meta_words
+from havasu_vc.review.words import meta_words, quoted
 from havasu_vc.writers.cells import equal_cells
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import nonempty
@@ -41,7 +41,7 @@ from havasu_vc.writers.rows import nonempty
 __all__ = ["Means", "Onlooker", "Seen", "summarise"]
 
 ROOM = 12
-"""Rows that are kept for each reason."""
+"""Rows that are kept for each reason, or more where more are shown."""
 _Bools = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float64]
 
@@ -85,22 +85,22 @@ class Means:
     """How many rows to show."""
 
 
-def summarise(diff: DatasetDiff, means: Means, onlooker: Onlooker | None = None) -> DatasetReview:
+def summarise(diff: DatasetDiff, means: Means, onlookers: Sequence[Onlooker] = ()) -> DatasetReview:
     """Return what happened to one dataset; its change stream is read, once."""
-    observer = _Observer(diff, means, onlooker)
+    observer = _Observer(diff, means, onlookers)
     for batch in nonempty(diff):
         observer.add(batch)
     return observer.review()
 
 
 class _Observer:
-    def __init__(self, diff: DatasetDiff, means: Means, onlooker: Onlooker | None) -> None:
-        self._diff, self._means, self._onlooker = diff, means, onlooker
+    def __init__(self, diff: DatasetDiff, means: Means, onlookers: Sequence[Onlooker]) -> None:
+        self._diff, self._means, self._onlookers = diff, means, onlookers
         old = {} if diff.old is None else diff.old.schema.by_id
         new = {} if diff.new is None else diff.new.schema.by_id
         self._tallies = [ColumnTally(old[number], new[number]) for number in old if number in new]
         self._counts = ChangeCounts()
-        self._sampler = Sampler(ROOM)
+        self._sampler = Sampler(max(ROOM, means.samples))
         self._flagger = Flagger(diff, means.before)
         self._geometry = self._geometry_of(diff)
 
@@ -139,9 +139,10 @@ class _Observer:
         flagged |= self._flagger.look(batch)
         for kind, flags in flagged.items():
             self._offer(kind, batch, flags, start)
-        if self._onlooker is not None:
-            unit = "" if self._geometry is None else self._geometry.unit
-            self._onlooker.see(Seen(batch, changed, flagged, distances, unit))
+        unit = "" if self._geometry is None else self._geometry.unit
+        seen = Seen(batch, changed, flagged, distances, unit)
+        for onlooker in self._onlookers:
+            onlooker.see(seen)
 
     def _moved(self, changed: Mapping[int, _Bools], count: int) -> _Bools:
         """Return in which rows a geometry changed."""
@@ -228,7 +229,7 @@ class _Observer:
         words = {kind.value: kind.value.replace("-", " ") for kind in FlagKind}
         rare = sorted(changed, key=lambda tally: tally.changed)
         words |= {"deleted": "deleted", "moved": "moved"}
-        words |= {f"column {tally.new.id}": f"{tally.new.name} changed" for tally in rare}
+        words |= {f"column {tally.new.id}": f"{quoted(tally.new.name)} changed" for tally in rare}
         words["inserted"] = "inserted"
         chosen = self._sampler.chosen(words, self._means.samples)
         unit = self._geometry.unit if self._geometry is not None else ""

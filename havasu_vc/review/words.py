@@ -31,7 +31,7 @@ def type_words(field: Field) -> str:
     """Return what a column holds, for people."""
     if field.geometry is not None:
         shape = (field.geometry.shape or "geometry").lower()
-        return f"{shape} in {field.geometry.crs}" if field.geometry.crs else shape
+        return f"{shape} in {quoted(field.geometry.crs)}" if field.geometry.crs else shape
     if field.raster is not None:
         return "raster"
     return str(field.type) if isinstance(field.type, str) else _nested(field)

@@ -31,8 +31,9 @@ __all__ = ["command"]
 @output_option
 @click.option(
     "--max-bytes",
-    type=click.IntRange(2_000),
-    help="With markdown: write no more than this.  [default: 65536, a comment on GitHub]",
+    type=click.IntRange(4_000),
+    help="With markdown: write no more than this.  [default: 65536, a comment on GitHub; "
+    "1048576 is a step summary]",
 )
 @click.option("--samples", type=click.IntRange(0, 1000), default=40, help="Rows of each dataset.")
 @engine_option
