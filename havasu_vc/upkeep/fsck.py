@@ -67,7 +67,8 @@ def check_contents(
     if summed:
         _check_sums(view, entries, findings)
     here = _check_stored(view, entries, findings)
-    whole = not findings.found
+    stored = sum(entry.location is None for entry in entries.values())
+    whole = not findings.found and len(here) == stored
     _check_key_caches(view, entries, findings, full=full)
     yield from findings.found
     if full:

@@ -29,7 +29,14 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.schema import Schema
 
-__all__ = ["Deletion", "deleted_places", "read_deleted_keys", "read_deleted_rows", "read_positions"]
+__all__ = [
+    "Deletion",
+    "deleted_places",
+    "needs_data_files",
+    "read_deleted_keys",
+    "read_deleted_rows",
+    "read_positions",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,18 @@ def read_deleted_rows(
                     yield Deletion(deletion.file, deletion.positions, there)
                 else:
                     yield deletion
+
+
+def needs_data_files(path: str, schema: Schema) -> bool:
+    """Return whether what a delete file carries is not all of its rows in the columns of a schema.
+
+    It leaves large values to the data files, and does not know columns that came later.
+    """
+    with open_parquet(path) as file:
+        if lacks(pa.schema(list(file.schema_arrow.field("row").type)), schema):
+            return True
+        large = file.read(columns=["large"], use_threads=False).column(0)
+        return bool(large.null_count < len(large))
 
 
 def read_deleted_keys(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:

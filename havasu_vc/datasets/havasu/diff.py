@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.aligning import Alignment, align
+from havasu_vc.datasets.havasu.deletes import needs_data_files
 from havasu_vc.datasets.havasu.intervals import Interval, cut_intervals
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.locate import locate
@@ -181,10 +182,18 @@ def _deleted_pieces(
     for entry in sorted(_deletes(entries), key=lambda entry: entry.file):
         chosen = {file: wanted[file] for file in sorted(entry.targets) if file in wanted}
         if chosen:
+            if view.storage.fetcher is not None:
+                _bring_originals(view, entry, chosen)
             data = {file: str(view.storage.location(file)) for file in chosen}
             count = sum(len(positions) for positions in chosen.values())
             size = entry.size * count // max(entry.rows, 1)
             yield DeletedPiece(view.file_path(entry), chosen, data, count, size)
+
+
+def _bring_originals(view: HavasuDataset, entry: Entry, files: Iterable[str]) -> None:
+    """Have the data files fetched that a delete file left values to."""
+    if needs_data_files(view.file_path(entry), view.schema):
+        view.bring([view.entries[file] for file in files], deletes=False)
 
 
 def _in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
