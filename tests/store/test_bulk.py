@@ -11,8 +11,6 @@ from havasu_vc.store.repository import GitRepository
 
 PHRASE = b"some text that is long enough to be a delta "
 TEXTS = [b"%d " % n + PHRASE * (n % 40) for n in range(700)]
-    b"%d " % n + b"some text that is long enough to be a delta " * (n % 40) for n in range(700)
-]
 
 
 @pytest.fixture
