@@ -1,0 +1,72 @@
+"""A Kart dataset and a Havasu one, or one with another key, compared row by row."""
+
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.engine.local import LocalEngine
+from havasu_vc.history import across
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+from havasu_vc.testing.changes import changes_between, described
+from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, SECOND, compare
+from havasu_vc.testing.kart import KartDatasets
+from havasu_vc.testing.memory import MemoryDatasets
+from havasu_vc.testing.tables import canonical_row
+
+WANTED = [
+    tuple(None if row is None else canonical_row(row, SCHEMA) for row in change)
+    for change in changes_between(FIRST, SECOND, SCHEMA)
+]
+
+
+@pytest.fixture(params=["in memory", "dealt out"])
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "dealt out":
+        monkeypatch.setattr(across, "SMALL_BYTES", -1)
+    return str(request.param)
+
+
+def test_kinds_are_compared_by_key(tmp_path: Path, size: str) -> None:
+    kart, havasu = KartDatasets(tmp_path / "kart"), MemoryDatasets(tmp_path / "havasu")
+    pairs: list[tuple[Dataset, Dataset]] = [
+        (kart.new(SCHEMA, FIRST), havasu.new(SCHEMA, SECOND)),
+        (havasu.new(SCHEMA, FIRST), kart.new(SCHEMA, SECOND)),
+    ]
+    for old, new in pairs:
+        assert described(compare(old, new), SCHEMA, SCHEMA) == WANTED
+    assert compare(kart.new(SCHEMA, FIRST), havasu.new(SCHEMA, FIRST)) == []
+
+
+def test_columns_of_other_ids_are_known_by_name(tmp_path: Path, size: str) -> None:
+    kart, havasu = KartDatasets(tmp_path / "kart"), MemoryDatasets(tmp_path / "havasu")
+    fields = tuple(
+        Field(field.id + 40, field.name, field.type, required=field.required)
+        for field in SCHEMA.fields
+    )
+    renumbered = Schema(fields, (41,))
+    rows = [{number + 40: value for number, value in row.items()} for row in SECOND]
+    found = compare(kart.new(SCHEMA, FIRST), havasu.new(renumbered, rows))
+    assert described(found, SCHEMA, SCHEMA) == WANTED
+
+
+def test_another_key_makes_other_rows(tmp_path: Path, size: str) -> None:
+    kart = KartDatasets(tmp_path)
+    name = Field(2, "name", Primitive.STRING, required=True)
+    other = Schema((Field(1, "fid", Primitive.LONG), name, SCHEMA.fields[2]), (2,))
+    rows = [{**row, 2: "first"} if row[1] == 0 else row for row in FIRST]
+    found = compare(kart.new(SCHEMA, FIRST), kart.new(other, rows))
+    assert sorted((b.counts.inserts, b.counts.updates, b.counts.deletes) for b in found) == [
+        (1, 0, 1)
+    ]
+
+
+def test_a_dataset_that_comes_or_goes_is_all_rows(tmp_path: Path) -> None:
+    dataset = KartDatasets(tmp_path).new(SCHEMA, FIRST)
+    with LocalEngine(threads=1) as engine:
+        (come,) = row_changes(None, dataset, engine)
+        (gone,) = row_changes(dataset, None, engine)
+    assert (come.counts.inserts, gone.counts.deletes) == (len(FIRST), len(FIRST))
+    assert come.new_rows().column("fid").to_pylist() == list(range(20))
