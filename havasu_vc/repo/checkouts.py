@@ -25,6 +25,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.keeping_bases import keep_bases
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.ref_tables import havasu_view, other_refs
 from havasu_vc.repo.results import CheckoutResult
@@ -35,7 +36,7 @@ from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of, is_newest
 from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
-from havasu_vc.workspace.removal import remove_leftovers, remove_table
+from havasu_vc.workspace.removal import remove_leftovers, remove_table, remove_unreadable
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import (
     TableState,
@@ -295,6 +296,7 @@ class _Following:
                 self.notes.append(f"the table of {path} stays as it is: {error.message}")
         if self.state != before or self.strict:
             write_state(self.repo.git.git_directory, self.state)
+            keep_bases(self.repo, before, self.state, head.commit)
         if first is not None and self.strict:
             raise first
         return CheckoutResult(
@@ -361,6 +363,8 @@ class _Following:
             self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
             return
         view.check_guard()
+        if condition is Condition.EDITED:
+            remove_unreadable(self.state.root, location, view.properties.table_uuid)
         wanted = Checkout(
             commit,
             folder.internals,

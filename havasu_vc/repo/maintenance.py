@@ -13,6 +13,7 @@ from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.keeping_bases import forget_gone_work_trees
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, GcResult, Problem
 from havasu_vc.store.refs import list_branches, list_tags
@@ -98,6 +99,8 @@ def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
     """Remove data files that nothing reaches and that are older than a grace period."""
     if grace_days < 0:
         raise InvalidArgumentError("a grace period cannot be negative")
+    if not dry_run:
+        forget_gone_work_trees(repo)
     found = collect_garbage(
         repo.git,
         keep=checked_out_files(repo.git),

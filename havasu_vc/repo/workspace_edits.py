@@ -47,10 +47,16 @@ from havasu_vc.repo.workspace_branches import (
     commit_branches,
     written_branches,
 )
-from havasu_vc.repo.workspace_glance import TableChanges, WorkspaceChanges, notes_on, remember
+from havasu_vc.repo.workspace_glance import (
+    TableChanges,
+    WorkspaceChanges,
+    notes_on,
+    notes_on_head,
+    remember,
+)
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.revisions import Revision
-from havasu_vc.tables.table import read_table
+from havasu_vc.tables.table import metadata_versions
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.counting import can_count, count_edits
 from havasu_vc.workspace.damage import check_linked, open_checked_out
@@ -188,6 +194,7 @@ def workspace_changes(repo: OpenRepo) -> WorkspaceChanges | None:
         notes += notes_on(repo, known, changes)
         if changes.total:
             tables[path] = changes
+    notes += notes_on_head(repo, state, tables)
     return WorkspaceChanges(state.root, tables, tuple(problems), tuple(notes))
 
 
@@ -400,6 +407,7 @@ def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:
         if condition is Condition.CLEAN:
             continue
         found.append(path)
-        with suppress(HavasuError):
-            repo.taken[path] = read_table(location).version
+        newest = max((number for number, _ in metadata_versions(location)), default=None)
+        if newest is not None:
+            repo.taken[path] = newest
     return tuple(found)

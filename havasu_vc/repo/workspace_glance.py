@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.workspace.state import TableState, WorkspaceState, identify, read_state
 
-__all__ = ["TableChanges", "WorkspaceChanges", "glance", "notes_on", "remember"]
+__all__ = ["TableChanges", "WorkspaceChanges", "glance", "notes_on", "notes_on_head", "remember"]
 
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
@@ -92,7 +93,32 @@ def _told(
         for note in notes_on(repo, state.tables[path], changes)
     )
     changed = {path: changes for path, changes in counted.items() if changes.total}
-    return WorkspaceChanges(state.root, changed, (), notes)
+    return WorkspaceChanges(state.root, changed, (), (*notes, *notes_on_head(repo, state, counted)))
+
+
+def notes_on_head(
+    repo: OpenRepo, state: WorkspaceState, edited: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return what a person should know where another program moved HEAD, as git does."""
+    head = repo.head()
+    apart = {path: table for path, table in state.tables.items() if table.commit != head.commit}
+    if not apart and state.tables:
+        return ()
+    folders = repo.folders(head)
+    behind = [
+        path
+        for path, table in apart.items()
+        if path not in edited and (path not in folders or folders[path].internals != table.tree)
+    ]
+    behind += [
+        path
+        for path, folder in folders.items()
+        if path not in state.tables and folder.marker == HAVASU_MARKER
+    ]
+    if not behind:
+        return ()
+    names = ", ".join(behind) if len(behind) < 4 else f"{len(behind)} tables"
+    return (f"HEAD is elsewhere than the tables are ({names}); `havasu-vc checkout` brings them",)
 
 
 def notes_on(repo: OpenRepo, table: TableState, changes: TableChanges) -> tuple[str, ...]:

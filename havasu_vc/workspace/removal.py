@@ -1,17 +1,25 @@
-"""A table goes: from one instant to the next, and its empty parent folders with it."""
+"""A table goes: from one instant to the next, and its empty parent folders with it.
+
+Nothing decides here that a table may go. One that cannot be read goes only where nothing
+in it says that it is another table.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.tables.table import metadata_versions, read_table
 from havasu_vc.workspace.linking import TEMPORARY
 
-__all__ = ["remove_leftovers", "remove_table"]
+__all__ = ["remove_leftovers", "remove_table", "remove_unreadable"]
 
 
 def remove_table(root: Path, location: Path) -> None:
@@ -26,6 +34,34 @@ def remove_table(root: Path, location: Path) -> None:
     for folder in location.relative_to(root).parents[:-1]:
         with suppress(OSError):
             (root / folder).rmdir()  # works when it is empty
+
+
+def remove_unreadable(root: Path, location: Path, table_uuid: str) -> bool:
+    """Remove a table whose metadata cannot be read; return whether it was so.
+
+    Raises `StateError`, and removes nothing, where it says that it is another table.
+    """
+    try:
+        read_table(location)
+    except HavasuError:
+        told = set(_told_uuids(location))
+        if told and table_uuid not in told:
+            raise StateError(
+                f"something else is at {location}",
+                hints=("move it away, then `havasu-vc checkout`",),
+            ) from None
+        remove_table(root, location)
+        return True
+    return False
+
+
+def _told_uuids(location: Path) -> Iterator[str]:
+    """Yield the ids that a table's metadata files give it, as far as they are JSON."""
+    for _, path in metadata_versions(location):
+        with suppress(OSError, ValueError, RecursionError):
+            value = json.loads(path.read_bytes())
+            if isinstance(value, dict) and "table-uuid" in value:
+                yield str(value["table-uuid"])
 
 
 def remove_leftovers(root: Path) -> None:

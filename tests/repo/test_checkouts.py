@@ -22,8 +22,10 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.model.changes import count_changes
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.checkouts import Wish
+from havasu_vc.repo.keeping_bases import PREFIX
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.state import read_state, state_path
@@ -318,6 +320,74 @@ class TestEdits:
         repo.gc(grace_days=0)
         assert not all(repo.storage.files.has(file) for file in linked)
         assert_shows_head(repo)
+
+    def test_git_s_own_gc_leaves_what_they_were_made_of(self, repo: Repo) -> None:
+        write(repo, {**ROWS, 2: ("two", 2)})
+        lost = repo.head().commit
+        delete_like_others(repo.workspace.root / "points")
+        repo.reset("HEAD^", mode="mixed")
+        (repo.git.git_directory / "ORIG_HEAD").unlink()
+        run_git("reflog", "expire", "--expire=now", "--all", cwd=repo.path)
+        run_git("gc", "--quiet", "--prune=now", cwd=repo.path)
+        assert run_git("cat-file", "-t", str(lost), cwd=repo.path).strip() == "commit"
+
+        again = Repo.open(repo.path, settings=Settings(engine="local"))
+        changes = again.workspace.changes()
+        assert changes is not None and changes.problems == ()
+        assert changes.tables["points"].rows.deletes == 1
+        assert again.workspace.commit(message="Edit").changes["points"].deletes == 1
+        assert_shows_head(again)
+        refs = run_git("for-each-ref", "--format=%(objectname)", PREFIX, cwd=repo.path).split()
+        assert refs == [again.head().commit]
+
+    def test_the_refs_of_a_work_tree_go_with_it(self, repo: Repo, tmp_path: Path) -> None:
+        run_git("worktree", "add", "--quiet", str(tmp_path / "other"), "dev", cwd=repo.path)
+        Repo.open(tmp_path / "other", settings=Settings(engine="local")).workspace.check_out()
+        shown = ("for-each-ref", "--format=%(refname)", PREFIX)
+        assert len(run_git(*shown, cwd=repo.path).split()) == 2
+        run_git("worktree", "remove", "--force", str(tmp_path / "other"), cwd=repo.path)
+        repo.gc()
+        assert run_git(*shown, cwd=repo.path).split() == [f"{PREFIX}main/head"]
+
+
+class TestGitAlone:
+    """HEAD moves by plain git, and the tables know nothing of it."""
+
+    def test_it_is_told_and_the_next_checkout_brings_them(self, repo: Repo) -> None:
+        run_git("switch", "--quiet", "dev", cwd=repo.path)
+        repo = Repo.open(repo.path, settings=Settings(engine="local"))
+        changes = repo.workspace.changes()
+        assert changes is not None and not changes.tables
+        assert "`havasu-vc checkout` brings them" in changes.notes[0]
+        assert list(repo.workspace.diff()) == []
+        repo.workspace.check_out()
+        changes = repo.workspace.changes()
+        assert changes is not None and changes.notes == ()
+        assert_shows_head(repo)
+
+    def test_edits_are_those_of_the_commit_they_were_made_on(self, repo: Repo) -> None:
+        delete_like_others(repo.workspace.root / "points")
+        run_git("switch", "--quiet", "dev", cwd=repo.path)
+        repo = Repo.open(repo.path, settings=Settings(engine="local"))
+        changes = repo.workspace.changes()
+        assert changes is not None and changes.tables["points"].rows.total == 1
+        assert any("a commit brings them onto HEAD" in note for note in changes.notes)
+        (diff,) = repo.workspace.diff()
+        assert count_changes(diff.changes).total == 1
+        repo.workspace.commit(message="Edit")
+        rows = read(repo)
+        # Both the change that HEAD has and the one that was made in the table.
+        assert rows[1] == ("dev", 1) and len(rows) == len(ROWS) - 1
+        assert_shows_head(repo)
+
+    def test_a_dataset_that_came_with_it(self, repo: Repo, tmp_path: Path) -> None:
+        run_git("switch", "--quiet", "dev", cwd=repo.path)
+        other = Repo.open(repo.path, settings=Settings(engine="local"))
+        (repo.git.git_directory / "havasu" / "workspace.json").rename(tmp_path / "state")
+        add(other, tmp_path, {1: ("road", 1)}, "roads")
+        (tmp_path / "state").rename(repo.git.git_directory / "havasu" / "workspace.json")
+        changes = other.workspace.changes()
+        assert changes is not None and "roads" in changes.notes[0]
 
 
 class TestMishaps:

@@ -55,6 +55,12 @@ def break_metadata(table: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
 
 
+def lose_all_but_half(table: Path) -> None:
+    """Leave nothing of any metadata file that could be read."""
+    for path in table.glob("metadata/*.json"):
+        path.write_bytes(path.read_bytes()[:50])
+
+
 def lose_manifest_list(table: Path) -> None:
     found = read_table(table)
     assert found.metadata.snapshot is not None and found.metadata.snapshot.manifest_list
@@ -151,7 +157,9 @@ def test_damage_is_told_and_nothing_is_deleted(repo: Repo, name: str) -> None:
     assert_sound(repo)
 
 
-@pytest.mark.parametrize("name", ["no folder", "no metadata", "no data file", "no manifest list"])
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name not in ("another table", "written in place")]
+)
 def test_restore_makes_the_table_anew(repo: Repo, name: str) -> None:
     CASES[name][0](place(repo))
 
@@ -162,6 +170,41 @@ def test_restore_makes_the_table_anew(repo: Repo, name: str) -> None:
     assert rows_of(repo, "points") == rows(repo, "points")
     by_hand.insert(place(repo), [{"id": 501, "geom": None, "name": "new", "number": 1}])
     repo.workspace.commit(message="Edit")
+
+
+@pytest.mark.parametrize("damage", [break_metadata, upgrade_beyond, lose_all_but_half])
+def test_a_table_that_cannot_be_read_is_made_anew_when_told(repo: Repo, damage: Damage) -> None:
+    damage(place(repo))
+    with pytest.raises(HavasuError):
+        repo.workspace.commit(message="Edit")
+    assert repo.workspace.check_out().kept == ("points",)
+
+    repo.workspace.check_out(discard=True)
+
+    changes = repo.workspace.changes()
+    assert changes is not None and not (changes.tables or changes.problems)
+    assert rows_of(repo, "points") == rows(repo, "points")
+    assert len(read_table(place(repo)).metadata.snapshots) == 1
+
+
+def put_another_that_cannot_be_read(table: Path) -> None:
+    for path in table.glob("metadata/*.json"):
+        value = json.loads(path.read_text()) | {"table-uuid": "1111", "format-version": 9}
+        path.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "damage", [put_another_in_its_place, put_another_that_cannot_be_read], ids=["readable", "not"]
+)
+def test_another_table_stays_even_when_told(repo: Repo, damage: Damage) -> None:
+    damage(place(repo))
+    before = {path: path.read_bytes() for path in place(repo).rglob("*") if path.is_file()}
+
+    with pytest.raises(StateError) as caught:
+        repo.workspace.check_out(discard=True)
+
+    assert "move it away" in caught.value.hints[0]
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_what_stands_in_a_tables_place_is_not_touched(repo: Repo) -> None:

@@ -1,0 +1,59 @@
+"""Refs that keep the commits which checked-out tables are of.
+
+    refs/havasu-vc/workspace/<work tree>/head        the commit that the tables followed last
+    refs/havasu-vc/workspace/<work tree>/<table>     the commit of a table that stayed at another
+
+A table with edits stays at its commit when HEAD goes elsewhere, and the edits mean
+nothing without it. No branch need have that commit any more, and git removes what no ref
+reaches. The refs of work trees that are gone go with the next `gc`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.refs import delete_ref, list_refs, move_ref, read_ref
+from havasu_vc.workspace.state import WorkspaceState
+
+__all__ = ["PREFIX", "forget_gone_work_trees", "keep_bases"]
+
+PREFIX = "refs/havasu-vc/workspace/"
+_LINKED = "linked-"
+
+
+def keep_bases(
+    repo: OpenRepo, before: WorkspaceState, now: WorkspaceState, head: str | None
+) -> None:
+    """Let refs name the commits that tables are of, after these became others."""
+    linked = repo.git.git_directory != repo.git.common_directory
+    mine = f"{PREFIX}{_LINKED + repo.git.git_directory.name if linked else 'main'}"
+    wanted = {f"{mine}/head": head}
+    for path in before.tables.keys() | now.tables.keys():
+        name = hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:16]
+        table = now.tables.get(path)
+        stayed = table is not None and table.commit != head
+        wanted[f"{mine}/{name}"] = table.commit if table is not None and stayed else None
+    for ref, commit in wanted.items():
+        known = read_ref(repo.git, ref)
+        if known == (commit or None):
+            continue
+        # A commit that is gone already cannot be kept; whoever needs it says so.
+        with suppress(HavasuError):
+            if commit:
+                move_ref(repo.git, ref, old=known, new=commit, message="tables", patience=0.5)
+            elif known is not None:
+                delete_ref(repo.git, ref, known)
+
+
+def forget_gone_work_trees(repo: OpenRepo) -> None:
+    """Remove the refs of linked work trees that are there no more."""
+    folder = repo.git.common_directory / "worktrees"
+    for ref, commit in list_refs(repo.git, PREFIX).items():
+        owner = ref.removeprefix(PREFIX).rpartition("/")[0]
+        name = owner.removeprefix(_LINKED)
+        if owner != name and not (folder / name).is_dir():
+            with suppress(HavasuError):
+                delete_ref(repo.git, ref, commit)
