@@ -41,13 +41,22 @@ def write_diff_page(
 
     _check(output)
     page = Page()
-    old, dots, new = revisions.replace("...", "..").partition("..")
-    found = review_diffs(diffs, old or "HEAD", new or ("HEAD" if dots else "workspace"), page)
+    found = review_diffs(diffs, *_names(revisions), page)
     with opened_output(output) as out:
         write_page(out, page, found, summary=False, more=_command(revisions, filters))
     return any(
         each.counts.total or each.words or each.state != "changed" for each in found.datasets
     )
+
+
+def _names(revisions: str) -> tuple[str, str]:
+    """Return what the ends of a range are called; what a range lacks is HEAD.
+
+    >>> _names("main...HEAD"), _names("main.."), _names("HEAD")
+    (('main', 'HEAD'), ('main', 'HEAD'), ('HEAD', 'workspace'))
+    """
+    old, dots, new = revisions.replace("...", "..").partition("..")
+    return old or "HEAD", new or ("HEAD" if dots else "workspace")
 
 
 def _command(revisions: str, filters: Sequence[str]) -> str:

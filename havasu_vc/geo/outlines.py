@@ -26,6 +26,7 @@ __all__ = [
     "LINE_PATH",
     "POINT_PATH",
     "RING_PATH",
+    "UNREADABLE",
     "Outlines",
     "geometry_labels",
     "outlines",
@@ -35,6 +36,7 @@ __all__ = [
 POINT_PATH, LINE_PATH, RING_PATH = 0, 1, 2
 """What a path is."""
 UNREADABLE = "unreadable geometry"
+"""The label of what is not sound WKB."""
 
 
 @dataclass(frozen=True, slots=True)

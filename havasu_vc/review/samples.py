@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, GeometryError
+from havasu_vc.geo.outlines import UNREADABLE
 from havasu_vc.geo.sketching import geometry_words
 from havasu_vc.model.changes import ChangeBatch, ChangeKind
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
@@ -113,7 +114,10 @@ def _text(field: Field, column: pa.Array) -> str | None:
     if not column[0].is_valid:
         return None
     if field.geometry is not None:
-        return geometry_words(bytes(canonical_wkb(column, field)[0].as_py()))
+        try:
+            return geometry_words(bytes(canonical_wkb(column, field)[0].as_py()))
+        except GeometryError:
+            return UNREADABLE
     if field.raster is not None:
         return str(shown_text(column, field)[0].as_py())
     text = str(spelled(column, field)[0].as_py())

@@ -1,7 +1,8 @@
 """Which cells of a change batch differ: two columns of one batch compared as people would.
 
 Null is equal to null and NaN to NaN; a geometry is equal to the same shape however it is
-encoded; values whose type changed are equal when they are spelled alike.
+encoded, and where one cannot be read geometries are compared by their bytes; values whose
+type changed are equal when they are spelled alike.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.errors import GeometryError
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct
 from havasu_vc.writers.json_style import COMPACT_TEXT
 from havasu_vc.writers.values import canonical_wkb, json_tokens, plain_text
@@ -20,7 +22,10 @@ def equal_cells(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.
     """Return where both values are the same, null equal to null and NaN to NaN."""
     left, right = old[1], new[1]
     if left.type != right.type or not (_is_plain(old[0]) and _is_plain(new[0])):
-        left, right = _identity(*old), _identity(*new)
+        try:
+            left, right = _identity(*old), _identity(*new)
+        except GeometryError:
+            left, right = (column.cast(pa.large_binary()) for column in (left, right))
     same = pc.fill_null(pc.equal(left, right), False)
     return pc.or_(same, pc.and_(left.is_null(), right.is_null()))
 

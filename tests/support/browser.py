@@ -124,32 +124,35 @@ class Browser:
             elif (tab := self._tabs.get(message.get("sessionId", ""))) is not None:
                 tab.heard(message["method"], message["params"])
 
-    def open(self, width: int = 1280, height: int = 860) -> Tab:
-        """Return a new tab with a profile of its own."""
-        context = self.call("Target.createBrowserContext")["browserContextId"]
-        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)
+    def open(self) -> Tab:
+        """Return a new tab."""
+        target = self.call("Target.createTarget", url="about:blank")
         found = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        tab = Tab(self, found["sessionId"], context)
+        tab = Tab(self, found["sessionId"])
         self._tabs[found["sessionId"]] = tab
         for domain in ("Page", "Runtime", "Network", "Log"):
             tab.call(f"{domain}.enable")
-        tab.resize(width, height)
         return tab
 
 
 class Tab:
     """One page."""
 
-    def __init__(self, browser: Browser, session: str, context: str) -> None:
-        self._browser, self._session, self._context = browser, session, context
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser, self._session = browser, session
         self.problems: list[str] = []
         """What was logged as a warning or worse, or thrown."""
         self.requests: list[str] = []
         """What was asked for, by address; parts of the page itself are not asked for."""
 
-    def close(self) -> None:
-        """Forget the page and its profile."""
-        self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
+    def forget(self) -> None:
+        """Be as a new tab."""
+        self.call("Page.navigate", url="about:blank")
+        self.wait("location.href === 'about:blank'")
+        self.prefers()
+        self.resize(1280, 860)
+        self.problems.clear()
+        self.requests.clear()
 
     def call(self, method: str, /, **parameters: Any) -> Any:
         """Ask for something of this page and return the answer."""

@@ -7,6 +7,8 @@ around the place where old and new begin to differ, and say so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.geo.outlines import geometry_labels
+from havasu_vc.errors import GeometryError
+from havasu_vc.geo.outlines import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.writers.cells import spelled
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb
 
-__all__ = ["LONGEST", "ColumnCells", "shown_values"]
+__all__ = ["LONGEST", "ColumnCells", "shown_values", "sound_wkb"]
 
 LONGEST = 4000
 """Longer texts are cut."""
@@ -36,10 +39,26 @@ _Bools = npt.NDArray[np.bool_]
 def shown_values(column: pa.Array, field: Field) -> pa.Array:
     """Return a column as people read it, null where it is null."""
     if field.geometry is not None:
-        return geometry_labels(canonical_wkb(column, field))
+        labels = geometry_labels(sound_wkb(column, field))
+        return pc.if_else(column.is_valid(), pc.fill_null(labels, UNREADABLE), None)
     if field.raster is not None:
         return shown_text(column, field)
     return spelled(column, field)
+
+
+def sound_wkb(
+    column: pa.Array, field: Field, change: Callable[[pa.Array], pa.Array] = lambda part: part
+) -> pa.Array:
+    """Return a column, changed in some way, as canonical WKB; null what cannot be read."""
+    try:
+        return canonical_wkb(change(column), field)
+    except GeometryError:
+        pass
+    found: list[bytes | None] = [None] * len(column)
+    for row in range(len(column)):
+        with suppress(GeometryError):
+            found[row] = canonical_wkb(change(column.slice(row, 1)), field)[0].as_py()
+    return pa.array(found, pa.binary())
 
 
 class _Side:

@@ -64,7 +64,14 @@ def _wrapped(name: str, text: str) -> str:
     return f"const in_{name} = (() => {{\n{body}return {{ {exports} }};\n}})();"
 
 
-def write_page(out: TextIO, page: Page, review: Review, *, more: str, summary: bool = True) -> None:
+def write_page(
+    out: TextIO,
+    page: Page,
+    review: Review,
+    *,
+    more: str,
+    summary: bool = True,
+) -> None:
     """Write a page; `more` is the command that shows all rows.
 
     Without `summary` it shows the rows alone.
@@ -72,8 +79,6 @@ def write_page(out: TextIO, page: Page, review: Review, *, more: str, summary: b
     packer = Packer()
     by_path = {each.path: each for each in review.datasets}
     manifest = {
-        "base": review.base,
-        "head": review.head,
         "summary": summary,
         "more": more,
         "review": json_value(_without_cells(review)),

@@ -18,10 +18,10 @@ from havasu_vc.geo.outlines import Outlines, outlines, simplified
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
+from havasu_vc.review.page.cells import sound_wkb
 from havasu_vc.review.page.packing import Ints, Packer
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import side_of
-from havasu_vc.writers.values import canonical_wkb
 
 __all__ = ["Places"]
 
@@ -116,23 +116,9 @@ class Places:
 
     def _wkb(self, column: pa.Array, field: Field, header: DatasetHeader) -> pa.Array:
         if self._reproject is None:
-            return canonical_wkb(column, field)
-        try:
-            return canonical_wkb(self._reproject(column, field, header), field)
-        except GeometryError:
-            # Some value cannot be read; the others have a place all the same.
-            return pa.array(
-                [self._one(column.slice(row, 1), field, header) for row in range(len(column))],
-                pa.binary(),
-            )
-
-    def _one(self, value: pa.Array, field: Field, header: DatasetHeader) -> bytes | None:
-        assert self._reproject is not None
-        try:
-            found = canonical_wkb(self._reproject(value, field, header), field)[0].as_py()
-        except GeometryError:
-            return None
-        return None if found is None else bytes(found)
+            return sound_wkb(column, field)
+        reproject = self._reproject
+        return sound_wkb(column, field, lambda part: reproject(part, field, header))
 
     def pack(self, packer: Packer) -> dict[str, Any]:
         """Lay out the shapes and say where they are."""

@@ -25,20 +25,26 @@ export class World {
       .flat();
   }
 
-  // Land as a path, in units of the world.
+  // Land as a path, in units of the world. Rings run on across the antimeridian; one that goes
+  // all the way round holds the south pole and is closed below it.
   get land() {
     const path = new Path2D();
     for (const ring of this.rings) {
-      let begun = false;
+      let [first, last, begun] = [0, 0, false];
       for (const number of ring) {
         const arc = this.arcs[number < 0 ? ~number : number];
         const length = arc.length / 2;
         for (let i = begun ? 1 : 0; i < length; i++) {
           const at = 2 * (number < 0 ? length - 1 - i : i);
-          if (begun) path.lineTo(arc[at], arc[at + 1]);
-          else path.moveTo(arc[at], arc[at + 1]);
-          begun = true;
+          const x = begun ? arc[at] - Math.round(arc[at] - last) : arc[at];
+          if (begun) path.lineTo(x, arc[at + 1]);
+          else path.moveTo((first = x), arc[at + 1]);
+          [last, begun] = [x, true];
         }
+      }
+      if (Math.abs(last - first) > 0.5) {
+        path.lineTo(last, 1.5);
+        path.lineTo(first, 1.5);
       }
       path.closePath();
     }
@@ -46,18 +52,13 @@ export class World {
     return path;
   }
 
-  // Coasts and borders, but not the cut along the antimeridian and the south pole.
+  // Coasts and borders.
   get lines() {
     const path = new Path2D();
     for (const arc of this.arcs) {
-      let drawing = false;
       for (let i = 0; i < arc.length; i += 2) {
-        const [x, y] = [arc[i], arc[i + 1]];
-        const cut = x < 1e-6 || x > 1 - 1e-6 || y > 1 - 1e-6;
-        if (cut) drawing = false;
-        else if (drawing) path.lineTo(x, y);
-        else path.moveTo(x, y);
-        drawing = !cut;
+        if (i && Math.abs(arc[i] - arc[i - 2]) < 0.5) path.lineTo(arc[i], arc[i + 1]);
+        else path.moveTo(arc[i], arc[i + 1]);
       }
     }
     Object.defineProperty(this, "lines", { value: path });
@@ -70,10 +71,13 @@ export class World {
     const left = view.x - width / 2 / view.scale;
     const right = view.x + width / 2 / view.scale;
     context.save();
-    for (let turn = Math.floor(left); turn <= Math.floor(right); turn++) {
-      const k = view.scale * ratio;
+    context.globalAlpha = fade;
+    context.fillStyle = colours.sea;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillRect(0, 0, width, height);
+    const k = view.scale * ratio;
+    for (let turn = Math.floor(left) - 1; turn <= Math.floor(right) + 1; turn++) {
       context.setTransform(k, 0, 0, k, (turn - left) * k, ((height / 2) / view.scale - view.y) * k);
-      context.globalAlpha = fade;
       context.fillStyle = colours.land;
       context.fill(this.land);
       context.lineWidth = 1 / view.scale;
@@ -87,12 +91,13 @@ export class World {
   drawSmall(context, view, width, height, colours, ratio) {
     const k = width * ratio;
     const top = 0.5 - height / width / 2 - 0.03;
-    context.setTransform(k, 0, 0, k, 0, -top * k);
-    context.clearRect(0, 0, 1, 1);
-    context.fillStyle = colours.sea;
-    context.fillRect(0, 0, 1, 1);
-    context.fillStyle = colours.land;
-    context.fill(this.land);
+    for (const turn of [0, -1, 1]) {
+      context.setTransform(k, 0, 0, k, turn * k, -top * k);
+      context.fillStyle = colours.sea;
+      if (!turn) context.fillRect(0, -1, 1, 3);
+      context.fillStyle = colours.land;
+      context.fill(this.land);
+    }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const x = (((view.x % 1) + 1) % 1) * width;
     const y = (view.y - top) * width;
@@ -156,7 +161,7 @@ function globeLines(view, width, height) {
 
 function degrees(value, digits, above, below) {
   const text = Math.abs(value).toFixed(digits);
-  return `${text}\u00b0${Number(text) === 0 ? "" : value > 0 ? above : below}`;
+  return `${text}\u00b0${Number(text) % 180 === 0 ? "" : value > 0 ? above : below}`;
 }
 
 function ownLines(view, width, height, grid) {

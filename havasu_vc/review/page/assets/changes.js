@@ -139,6 +139,11 @@ class Dataset {
     return found;
   }
 
+  // Whether some row has a flag.
+  hasFlag(bit) {
+    return this.flags.some((bits) => bits & (1 << bit));
+  }
+
   distance(row) {
     const found = this.distances.length ? this.distances[row] : NaN;
     return found === found ? found : -1;

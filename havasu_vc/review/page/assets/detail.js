@@ -30,7 +30,7 @@ export class Detail {
         element("h3", { tabindex: "-1" }, element("span", { class: "dim" }, value(dataset.path, 80), " : "), value(changes.label(row), 120), element("span", { class: "unseen" }, ` ${KINDS[kind]}`)),
         button("Previous change (k)", "\u2191", () => this.step(-1)),
         button("Next change (j)", "\u2193", () => this.step(1)),
-        dataset.place === "none" ? null : button("Show on the map (z)", "\u2316", () => this.go(row)),
+        dataset.place === "none" ? null : button("Show on the map (z)", find("target-icon").content.cloneNode(true), () => this.go(row)),
         this.copyButton(row),
         button("Close (Esc)", "\u2715", () => this.close())),
       element("p", { class: "facts" },
@@ -67,7 +67,8 @@ export class Detail {
     const [old, now] = [shapes.old[at], shapes.now[at]];
     if (old >= 0 && now >= 0 && old !== now && shapes.kinds[shapes.firstPath[now]] !== 0 && !dataset.simplified) {
       const [gone, come] = [strayVertices(shapes, old, now).length, strayVertices(shapes, now, old).length];
-      if (gone || come) found.push(element("span", { class: "badge" }, `${plural(gone, "vertex", "vertices")} \u2192 ${plural(come, "vertex", "vertices")}`));
+      const words = gone === come ? `${plural(gone, "vertex", "vertices")} moved` : `${plural(gone, "vertex", "vertices")} removed, ${come} added`;
+      if (gone || come) found.push(element("span", { class: "badge" }, words));
     }
     return found;
   }

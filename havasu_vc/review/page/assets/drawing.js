@@ -5,7 +5,8 @@
 
 import { DELETE, INSERT } from "./changes.js";
 
-export const ROLES = ["before", "deleted", "inserted", "after"];
+// In the order in which they are drawn: what was there lies over what covers it now.
+export const ROLES = ["after", "inserted", "deleted", "before"];
 const BATCH = 400;
 
 // Return as what the old and the new shape of a row are shown.
@@ -107,7 +108,8 @@ function* drawMoves({ context, view, width, height, colours, ratio }, moves) {
       const [ax, ay] = middle(shapes.boxes, old, view, width, height);
       const [bx, by] = middle(shapes.boxes, now, view, width, height);
       const length = Math.hypot(bx - ax, by - ay);
-      if (!(length > 7)) continue;
+      // Shapes that overlap show by themselves what moved.
+      if (!(length > 7) || length < extent(shapes.boxes, now) * view.scale) continue;
       context.moveTo(ax, ay);
       context.lineTo(bx, by);
       if (length > 24) {
@@ -121,6 +123,10 @@ function* drawMoves({ context, view, width, height, colours, ratio }, moves) {
     context.stroke();
     yield;
   }
+}
+
+export function extent(boxes, shape) {
+  return Math.max(boxes[4 * shape + 2] - boxes[4 * shape], boxes[4 * shape + 3] - boxes[4 * shape + 1]);
 }
 
 export function middle(boxes, shape, view, width, height) {
@@ -137,8 +143,7 @@ function* drawList({ context, view, width, height, colours, ratio }, list, role,
   for (const [shapes, shape] of list) {
     const { boxes, kinds, firstPath, firstVertex } = shapes;
     const path = firstPath[shape];
-    const at = 4 * shape;
-    const size = Math.max(boxes[at + 2] - boxes[at], boxes[at + 3] - boxes[at + 1]) * view.scale;
+    const size = extent(boxes, shape) * view.scale;
     if (kinds[path] === 0 ? firstPath[shape + 1] - path === 1 : size < 4) {
       const [x, y] = middle(boxes, shape, view, width, height);
       context.setTransform(1, 0, 0, 1, 0, 0);

@@ -2,7 +2,7 @@
 // the rows it is given, in one space at a time: the globe, or a dataset's own coordinates.
 
 import { drawGrid, scaleBar } from "./basemap.js";
-import { drawShape, drawShapes, mark, middle, rolesOf, strayVertices } from "./drawing.js";
+import { drawShape, drawShapes, extent, mark, middle, rolesOf, strayVertices } from "./drawing.js";
 import { find } from "./elements.js";
 import { Layer } from "./layers.js";
 import { View } from "./projection.js";
@@ -247,7 +247,7 @@ export class ChangeMap {
     const { context, width, height, ratio, mode } = this;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.globalAlpha = 1;
-    context.fillStyle = this.space === "globe" ? colours.sea : colours.plain;
+    context.fillStyle = colours.plain;
     context.fillRect(0, 0, width, height);
     if (!this.space) return;
     if (mode === "side") {
@@ -287,14 +287,14 @@ export class ChangeMap {
     const roles = rolesOf(found.kind);
     const frame = { view, width, height, colours, ratio, bold: 3 };
     const drawn = [];
-    if (old >= 0 && side !== "after" && !(old === now && side === "both")) drawn.push([old, roles[0], now]);
     if (now >= 0 && side !== "before") drawn.push([now, roles[1], old]);
+    if (old >= 0 && side !== "after" && !(old === now && side === "both")) drawn.push([old, roles[0], now]);
     for (const [shape] of drawn) {
       const [x, y] = middle(shapes.boxes, shape, view, width, height);
-      const [w, h] = [2, 3].map((i) => (shapes.boxes[4 * shape + i] - shapes.boxes[4 * shape + i - 2]) * view.scale);
-      if (Math.max(w, h) > 60) continue;
+      const size = extent(shapes.boxes, shape) * view.scale;
+      if (size > 60) continue;
       context.beginPath();
-      context.arc(x, y, Math.max(w, h) / 2 + 12, 0, 2 * Math.PI);
+      context.arc(x, y, size / 2 + 12, 0, 2 * Math.PI);
       context.strokeStyle = colours.casing;
       context.lineWidth = 5;
       context.stroke();
@@ -304,9 +304,7 @@ export class ChangeMap {
     }
     for (const [shape, role] of drawn) {
       const [x, y] = middle(shapes.boxes, shape, view, width, height);
-      const box = 4 * shape;
-      const size = Math.max(shapes.boxes[box + 2] - shapes.boxes[box], shapes.boxes[box + 3] - shapes.boxes[box + 1]) * view.scale;
-      if (size < 4) mark(context, role, x, y, 6.5, colours);
+      if (extent(shapes.boxes, shape) * view.scale < 4) mark(context, role, x, y, 6.5, colours);
       else drawShape(context, shapes, shape, role, frame);
     }
     if (old < 0 || now < 0 || old === now) return;

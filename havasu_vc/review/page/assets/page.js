@@ -40,7 +40,7 @@ performance.mark("ready");
 // Parts of the page
 
 function showHead() {
-  const [base, head] = [manifest.base, manifest.head].map((name) => (/^[0-9a-f]{40,}$/.test(name) ? name.slice(0, 10) : name));
+  const { base, head } = manifest.review;
   replace(find("range"), value(base, 60), element("span", { class: "arrow" }, " \u2192 "), value(head, 60));
   find("what").textContent = manifest.summary ? "Review" : "Diff";
   replace(find("sums"), sumOf(manifest.review).map((count, kind) => element("span", { class: `chip ${KINDS[kind]}`, "data-sum": KINDS[kind] }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(count), element("span", { class: "unseen" }, ` ${KINDS[kind]} `))));
@@ -93,14 +93,16 @@ function narrow(state) {
   map.show(rows, state.dataset);
   const all = rows.length === changes.count;
   find("shown").textContent = all ? `${number(rows.length)} changed rows` : `${number(rows.length)} of ${number(changes.count)} changed rows`;
-  if (chosen >= 0) table.choose(chosen);
+  if (chosen < 0) return;
+  if (table.place(chosen) < 0) select(-1);
+  else table.choose(chosen);
 }
 
 function select(row) {
   chosen = row;
+  detail.show(row);
   table.choose(row);
   map.choose(row);
-  detail.show(row);
   find("explorer").classList.toggle("chosen", row >= 0);
   if (row >= 0) {
     history.replaceState(null, "", changes.link(row));

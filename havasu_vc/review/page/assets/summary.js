@@ -12,7 +12,10 @@ const MOST = 300;
 export function showSummary(manifest, changes, { filter, open }) {
   const { review } = manifest;
   replace(find("overview"), review.datasets.length ? overview(review, { filter }) : element("p", {}, "No dataset changes."));
-  replace(find("notes"), review.notes.map((note) => element("p", { class: "callout" }, sentence(note))));
+  replace(find("notes"), [
+    review.findings.map((finding) => findingLine(finding, open)),
+    review.notes.map((note) => element("p", { class: "callout" }, sentence(note))),
+  ]);
   replace(find("datasets"),
     review.datasets.slice(0, MOST).map((each, index) => card(each, index < OPEN && review.datasets.length <= 2 * OPEN, changes, { filter, open })),
     review.datasets.length > MOST ? element("p", { class: "dim" }, `${review.datasets.length - MOST} more datasets are in the filter below.`) : null);
@@ -71,6 +74,7 @@ function card(each, isOpen, changes, { filter, open }) {
       each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : null),
     element("div", { class: "card-body" },
       element("div", {},
+        each.unread ? element("p", { class: "callout" }, sentence(each.unread)) : null,
         each.flags.map((flag) => flagLine(flag, () => only({ flag: flag.kind }), changes, each, open)),
         each.words.length ? section("Schema and description", element("ul", { class: "words" }, each.words.map((words) => element("li", {}, sentence(words))))) : null,
         section("Rows", element("p", {}, rowWords(each, total))),
@@ -81,12 +85,22 @@ function card(each, isOpen, changes, { filter, open }) {
 
 const section = (title, ...content) => element("section", {}, element("h3", {}, title), content);
 
+// Something against the policy; what refuses the change is told apart from what warns.
+function findingLine(finding, open) {
+  return element("div", { class: `callout ${finding.refuses ? "refuse" : "warn"}` },
+    element("strong", {}, finding.refuses ? "Against the policy" : "Policy warns"),
+    element("div", {}, finding.dataset ? [element("code", {}, plain(finding.dataset, 80)), ": "] : null, sentence(finding.message), element("span", { class: "dim" }, ` (${finding.rule})`),
+      finding.rows.length ? element("div", { class: "keys" }, finding.rows.map((key) => rowLink(finding.dataset, key, open))) : null));
+}
+
 function flagLine(flag, show, changes, each, open) {
+  const dataset = changes.datasets.find((one) => one.path === each.path);
+  const there = dataset && dataset.hasFlag(changes.flags.indexOf(flag.kind));
   return element("div", { class: "callout warn" },
     element("span", { "aria-hidden": "true" }, "\u26a0"),
     element("div", {}, sentence(flag.message),
       flag.rows.length ? element("div", { class: "keys" }, flag.rows.map((key) => rowLink(each.path, key, open))) : null),
-    flag.rows.length ? element("button", { type: "button", onclick: show, "aria-label": `Show rows: ${flagWords(flag.kind)}` }, "Show rows") : null);
+    there ? element("button", { type: "button", onclick: show, "aria-label": `Show rows: ${flagWords(flag.kind)}` }, "Show rows") : null);
 }
 
 function rowLink(path, key, open) {

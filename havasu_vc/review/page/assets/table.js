@@ -4,6 +4,7 @@
 import { INSERT, KINDS, SIGNS, UPDATE } from "./changes.js";
 import { element, find, marked, value } from "./elements.js";
 import { flagWords } from "./filters.js";
+import { distance } from "./text.js";
 
 const HEIGHT = 44;
 const SPARE = 6;
@@ -161,9 +162,16 @@ function brief(dataset, at) {
   if (kind !== UPDATE) cells = cells.filter((cell) => (cell.now ?? cell.old).text !== keys);
   const more = cells.length > SHOWN;
   return [
-    cells.slice(0, SHOWN).map((cell) => element("span", { class: "cell" }, element("span", { class: "name" }, value(cell.column.name, 40)), " ", transition(cell, kind))),
+    cells.slice(0, SHOWN).map((cell) => element("span", { class: "cell" }, element("span", { class: "name" }, value(cell.column.name, 40)), " ", shapeWords(dataset, at, cell) || transition(cell, kind))),
     more ? element("span", { class: "more" }, "\u2026") : null,
   ];
+}
+
+// What happened to a shape, where that is less than its coordinates.
+function shapeWords(dataset, at, { column, kind, old, now }) {
+  if (kind !== UPDATE || column.kind !== "geometry" || !old?.text || !now?.text) return null;
+  const length = dataset.distance(at);
+  return length > 0 ? `moved ${distance(length, dataset.unit)}` : "changed";
 }
 
 function transition(cell, kind) {

@@ -1,0 +1,60 @@
+"""A browser for the tests of the page, and pages opened in it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from havasu_vc.model.diffs import DatasetDiff
+from tests.conftest import lacking
+from tests.review.page.pages import written
+from tests.support.browser import Browser, Tab, find_chromium
+
+Opened = Callable[..., Tab]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            # One worker holds the one browser, so that speeds mean something.
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        lacking("pages are tested in Chromium, and there is none: apt install chromium")
+    assert program is not None
+    found = Browser(program)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def only_tab(browser: Browser) -> Tab:
+    return browser.open()
+
+
+@pytest.fixture
+def tab(only_tab: Tab) -> Iterator[Tab]:
+    """The tab; whatever was done in it, nothing went wrong and nothing was asked for."""
+    only_tab.forget()
+    yield only_tab
+    only_tab.run("void 0")  # so that all that was said before is heard
+    assert only_tab.problems == []
+    assert [each for each in only_tab.requests if not each.startswith(("file:", "data:"))] == []
+
+
+@pytest.fixture
+def opened(tab: Tab, tmp_path: Path) -> Opened:
+    """Write a page of some diffs and open it: `opened([diff], hash="#a:1", limits=…)`."""
+
+    def open_page(diffs: Iterable[DatasetDiff], *, hash: str = "", **options: Any) -> Tab:
+        path = tmp_path / "review.html"
+        path.write_text(written(diffs, **options), encoding="utf-8")
+        tab.go(path.as_uri() + hash)
+        return tab
+
+    return open_page

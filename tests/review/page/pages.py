@@ -1,0 +1,183 @@
+"""Pages to look at: written from diffs made here, and read back without a browser."""
+
+import base64
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
+from havasu_vc.repo.reproject import reprojection
+from havasu_vc.review.page import Page, PageLimits, write_page
+from havasu_vc.review.report import DatasetFacts, Review
+from havasu_vc.review.summarising import Means, summarise
+from tests.writers.cases import header
+
+P = Primitive
+
+
+def written(
+    diffs: Iterable[DatasetDiff],
+    *,
+    limits: PageLimits | None = None,
+    names: tuple[str, str] = ("main", "feature"),
+    summary: bool = True,
+) -> str:
+    """Return the page of some diffs."""
+    page = Page(limits)
+    to_map = reprojection("OGC:CRS84")[1]
+    means = Means(DatasetFacts(1_000_000), DatasetFacts(1_000_000), reproject=to_map)
+    found = [summarise(diff, means, [page.dataset(diff, to_map)]) for diff in diffs]
+    out = io.StringIO()
+    review = Review(*names, tuple(found))
+    write_page(out, page, review, more="havasu-vc diff main...feature", summary=summary)
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class ReadPage:
+    """What a page holds, taken apart by other code than that of the page."""
+
+    manifest: dict[str, Any]
+    data: bytes
+
+    @classmethod
+    def of(cls, text: str) -> "ReadPage":
+        blocks = dict(re.findall(r'<script type="[^"]*" id="(\w+)">([^<]*)</script>', text))
+        data = zlib.decompress(base64.b64decode(blocks["data"]))
+        return cls(json.loads(blocks["manifest"]), data)
+
+    def raw(self, part: list[int]) -> bytes:
+        return self.data[part[0] : sum(part)]
+
+    def numbers(self, part: list[int]) -> npt.NDArray[np.uint32]:
+        start, count = part
+        planes = np.frombuffer(self.data, np.uint8, 4 * count, start).reshape(4, count)
+        return np.ascontiguousarray(planes.T).view("<u4")[:, 0]
+
+    def differences(self, part: list[int]) -> list[int]:
+        steps = self.numbers(part)
+        signed = (steps >> 1).astype(np.int64) ^ -(steps & 1).astype(np.int64)
+        return [int(value) for value in np.cumsum(signed).astype(np.int32)]
+
+    def texts(self, lengths: list[int], text: list[int]) -> list[str]:
+        units = self.raw(text).decode().encode("utf-16-le")
+        ends = np.cumsum(self.numbers(lengths).astype(np.int64)) * 2
+        starts = [0, *ends[:-1].tolist()]
+        return [
+            units[start:end].decode("utf-16-le")
+            for start, end in zip(starts, ends.tolist(), strict=False)
+        ]
+
+    def side(self, side: dict[str, Any]) -> dict[int, str | None]:
+        texts = self.texts(side["lengths"], side["text"])
+        states = self.raw(side["states"])
+        rows = self.differences(side["rows"])
+        found = zip(rows, states, texts, strict=True)
+        return {row: None if state == 1 else text for row, state, text in found}
+
+    def rows(self, number: int = 0) -> list[dict[str, Any]]:
+        """Return kind, key and cells of the rows of a dataset."""
+        dataset = self.manifest["datasets"][number]
+        keys = self.texts(dataset["keys"]["lengths"], dataset["keys"]["text"])
+        columns = [
+            (column["name"], self.side(column["old"]), self.side(column["new"]))
+            for column in dataset["columns"]
+        ]
+        kinds = self.raw(dataset["kinds"])
+        return [
+            {
+                "kind": ("insert", "update", "delete")[kinds[row]],
+                "key": keys[row],
+                "old": {name: old[row] for name, old, _ in columns if row in old},
+                "new": {name: new[row] for name, _, new in columns if row in new},
+            }
+            for row in range(dataset["count"])
+        ]
+
+
+POINTS = Schema(
+    (
+        Field(1, "id", P.LONG, required=True),
+        Field(2, "geom", P.BINARY, geometry=Geometry(Encoding.WKB, "OGC:CRS84", "POINT")),
+        *(Field(3 + number, f"text {number}", P.STRING) for number in range(4)),
+        *(Field(7 + number, f"number {number}", P.DOUBLE) for number in range(4)),
+    ),
+    (1,),
+)
+
+
+def _wkb(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> pa.Array:
+    raw = np.zeros(len(x), np.dtype([("head", "u1", 5), ("x", "<f8"), ("y", "<f8")]))
+    raw["head"], raw["x"], raw["y"] = (1, 1, 0, 0, 0), x, y
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(21), len(x), [None, pa.py_buffer(raw.tobytes())]
+    ).cast(pa.binary())
+
+
+def many(count: int, path: str = "trees", *, batches: int = 1) -> DatasetDiff:
+    """Return a diff of updated, inserted and deleted points with eight attributes.
+
+    Of ten rows one comes, one goes; updates move half of the others and change two cells.
+    """
+    side = header(POINTS, path)
+    return DatasetDiff(
+        path,
+        side,
+        side,
+        (),
+        (_many(part) for part in np.array_split(np.arange(count), batches)),
+    )
+
+
+def _many(ids: npt.NDArray[np.int64]) -> ChangeBatch:
+    chance = np.random.default_rng(int(ids[0]) if len(ids) else 0)
+    count = len(ids)
+    x, y = chance.normal(174.8, 0.3, count), chance.normal(-41.2, 0.2, count)
+    texts = [pa.array([f"{chr(97 + i % 26)} place {i * 7919 % 997}" for i in ids])] * 4
+    numbers = [pa.array(chance.normal(40, 9, count).round(2)) for _ in range(4)]
+    old = [pa.array(ids), _wkb(x, y), *texts, *numbers]
+    moved = np.where(ids % 2 == 0, 0.004, 0.0)
+    new = list(old)
+    new[1] = _wkb(x + moved, y)
+    new[2] = pa.array([f"{chr(97 + i % 26)} square {i * 7919 % 997}" for i in ids])
+    new[6] = pa.array(chance.normal(50, 9, count).round(2))
+    names = POINTS.names
+    return ChangeBatch.from_structs(
+        pa.StructArray.from_arrays(old, names, mask=pa.array(ids % 10 == 3)),
+        pa.StructArray.from_arrays(new, names, mask=pa.array(ids % 10 == 7)),
+    )
+
+
+def places(
+    *moves: tuple[bytes | None, bytes | None], crs: str | None = "OGC:CRS84", path: str = "places"
+) -> DatasetDiff:
+    """Return a diff of rows named `row 0` and so on, with these geometries before and after."""
+    schema = Schema(
+        (
+            Field(1, "name", P.STRING, required=True),
+            Field(2, "geom", P.BINARY, geometry=Geometry(Encoding.WKB, crs)),
+        ),
+        (1,),
+    )
+    side = header(schema, path)
+    kind = pa.struct([("name", pa.string()), ("geom", pa.binary())])
+
+    def rows(part: int) -> pa.StructArray:
+        values = [
+            None if move[part] is None else {"name": f"row {number}", "geom": move[part]}
+            for number, move in enumerate(moves)
+        ]
+        return pa.array(values, kind)
+
+    return DatasetDiff(path, side, side, (), iter([ChangeBatch.from_structs(rows(0), rows(1))]))
