@@ -17,8 +17,11 @@ __all__ = ["VALUE", "code_span", "marked", "sentence", "table_row"]
 
 VALUE = 120
 """Values are shown up to so many characters."""
+LOOK = 5000
+"""So many characters are compared."""
 _RUNS = re.compile(r"`+")
 _PLAIN = re.compile(r"[\w .,:;()%+=?'→–-]*")
+_BLOCK = re.compile(r"\s*([-+=:]|\d+[.)])")
 _ADDRESS = re.compile(r"www\.|://|@", re.IGNORECASE)
 
 
@@ -46,8 +49,8 @@ def sentence(text: str) -> str:
     >>> print(sentence("column `name` is added"), sentence("crs [a](b)"))
     column `name` is added `crs [a](b)`
     """
-    parts = text.split("`")
-    if len(parts) % 2 == 0:
+    parts = text.split("`", 1000)
+    if len(text) > LOOK or len(parts) % 2 == 0 or _BLOCK.match(text):
         return code_span(text, 1000)
     return "".join(
         code_span(part) if odd else _plain(part)
@@ -109,7 +112,7 @@ def _emphasised(text: str, start: int, end: int) -> str:
 
 
 def _common(first: str, second: str) -> int:
-    for index, (left, right) in enumerate(zip(first, second, strict=False)):
+    for index, (left, right) in enumerate(zip(first[:LOOK], second[:LOOK], strict=False)):
         if left != right:
             return index
-    return min(len(first), len(second))
+    return min(len(first), len(second), LOOK)

@@ -170,8 +170,7 @@ class _Observer:
             places = rows[differ.to_numpy(zero_copy_only=False)]
             where = changed[tally.new.id] = np.zeros(len(batch), np.bool_)
             where[places] = True
-            if not tally.geometry:
-                self._sampler.offer(f"column {tally.new.id}", batch, places, start=start)
+            self._sampler.offer(f"column {tally.new.id}", batch, places, start=start)
         return changed
 
     def _offer(self, kind: FlagKind, batch: ChangeBatch, flags: _Bools, start: int) -> None:
@@ -186,6 +185,7 @@ class _Observer:
         state = "added" if diff.old is None else "removed" if diff.new is None else "changed"
         before = self._means.before.rows if self._means.before else 0
         after = self._means.after.rows if self._means.after else before
+        after = 0 if diff.new is None else after
         changed = sorted(
             (tally for tally in self._tallies if tally.changed), key=lambda tally: -tally.changed
         )
@@ -214,7 +214,8 @@ class _Observer:
         tally, diff = self._geometry, self._diff
         if tally is None:
             return None
-        field = diff.header.schema.geometries[0]
+        sides = (side.schema.geometries for side in (diff.new, diff.old) if side is not None)
+        field = next(geometries[0] for geometries in sides if geometries)
         return Area(
             tally.touched,
             _bounds(self._means.before, field),

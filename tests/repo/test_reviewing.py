@@ -1,0 +1,191 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import shapely
+
+from havasu_vc.errors import RevisionNotFoundError
+from havasu_vc.model.changes import count_changes
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.repo import Repo
+from havasu_vc.review.markdown import format_markdown
+from havasu_vc.review.report import FlagKind, Review
+from tests.repo import points as small
+from tests.repo import tables
+from tests.support.git import run_git
+from tests.support.sound import CheckedRepo
+
+
+def only(review: Review) -> ChangeCounts:
+    (dataset,) = review.datasets
+    return dataset.counts
+
+
+def test_counts_are_those_of_the_diff(filled: CheckedRepo) -> None:
+    filled.write("points", tables.points(60, start=50, name="new"))
+    filled.write("points", tables.points(5).select(["id"]), mode="delete")
+    (diff,) = filled.repo.diff("HEAD~2..HEAD")
+
+    assert only(filled.review("HEAD~2..HEAD")) == count_changes(diff.changes)
+    assert only(filled.review("HEAD~2..HEAD", ["points:feature:3"])) == ChangeCounts(0, 0, 1)
+
+
+def test_names_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    repo = small.make(tmp_path / "repo", {1: ("a", 1), 2: ("b", 2)})
+    base = repo.head().commit
+    repo.create_branch("side")
+    small.write(repo, {1: ("a", 9), 2: ("b", 2)})
+    repo.switch("side")
+    small.write(repo, {1: ("a", 1), 2: ("B", 2)})
+
+    merge = repo.review("main...side")
+    direct = repo.review("main..side")
+
+    assert (merge.base, merge.head, merge.merge_base) == ("main", "side", base)
+    assert only(merge) == ChangeCounts(0, 1, 0)
+    assert merge.notes == ()
+    assert f"since their merge base `{str(base)[:10]}`" in format_markdown(merge)
+    assert only(direct) == ChangeCounts(0, 2, 0)
+    assert direct.merge_base is None
+    assert "`side` does not come after `main`" in direct.notes[0]
+    assert repo.review("HEAD^...HEAD").merge_base is None
+
+
+def test_no_common_ancestor(tmp_path: Path) -> None:
+    repo = small.make(tmp_path / "repo", {1: ("a", 1)})
+    run_git("checkout", "-q", "--orphan", "other", cwd=repo.path)
+    run_git("commit", "-q", "--allow-empty", "-m", "Other", cwd=repo.path)
+
+    with pytest.raises(RevisionNotFoundError) as caught:
+        repo.review("main...other")
+    assert "main..other" in caught.value.hints[0]
+
+
+def test_added_and_removed(tmp_path: Path) -> None:
+    repo = small.make(tmp_path / "repo", {1: ("a", 1)})
+    small.add(repo, tmp_path, {1: ("x", 1), 2: ("y", 2)}, "more")
+
+    (added,) = repo.review("HEAD^..HEAD").datasets
+    (removed,) = repo.review("HEAD..HEAD^").datasets
+
+    assert (added.state, added.rows_before, added.rows_after) == ("added", 0, 2)
+    assert (removed.state, removed.rows_before, removed.rows_after) == ("removed", 2, 0)
+    assert [flag.kind for flag in removed.flags] == [FlagKind.DATASET_REMOVED]
+
+
+def test_without_a_key(repo: CheckedRepo, tmp_path: Path) -> None:
+    for count in (5, 7):
+        file = tables.write(tmp_path / f"{count}.parquet", tables.points(count).drop(["id"]))
+        repo.import_(file, "points", options=tables.NO_KEY, replace=count == 7)
+
+    review = repo.review("HEAD^..HEAD")
+
+    assert only(review) == ChangeCounts(2, 0, 0)
+    assert len(review.datasets[0].samples) == 2
+
+
+def test_rows_that_change_back(tmp_path: Path) -> None:
+    start = {n: (f"r{n}", n) for n in range(5)}
+    repo = small.make(tmp_path / "repo", start)
+    small.write(repo, start | {1: ("other", 1), 2: ("other", 2)})
+    small.write(repo, start | {2: ("third", 2), 3: ("other", 3)})
+
+    (dataset,) = repo.review("HEAD~2..HEAD").datasets
+    (flag,) = dataset.flags
+    (step,) = repo.review("HEAD~1..HEAD").datasets
+
+    assert dataset.counts == ChangeCounts(0, 2, 0)
+    assert (flag.kind, flag.count, flag.rows) == (FlagKind.CHANGED_BACK, 1, ("1",))
+    assert step.flags == ()
+
+
+def test_rows_that_change_twice_are_no_matter(tmp_path: Path) -> None:
+    start = {n: (f"r{n}", n) for n in range(5)}
+    repo = small.make(tmp_path / "repo", start)
+    small.write(repo, start | {1: ("other", 1)})
+    small.write(repo, start | {1: ("third", 1)})
+
+    (dataset,) = repo.review("HEAD~2..HEAD").datasets
+
+    assert dataset.flags == ()
+
+
+def stored(repo: Repo) -> Iterator[Path]:
+    return (path for path in (repo.git.data_folder / "objects").rglob("*") if path.is_file())
+
+
+def test_data_that_is_not_here(tmp_path: Path) -> None:
+    start = {n: (f"r{n}", n) for n in range(5000)}
+    repo = small.make(tmp_path / "repo", start)
+    before = set(stored(repo))
+    small.write(repo, start | {1: ("other", 1), 6000: ("new", 1)})
+    repo.set_meta("points", {"title": "A title"})
+    for path in set(stored(repo)) - before:
+        path.unlink()
+
+    review = repo.review("HEAD~2..HEAD")
+    (dataset,) = review.datasets
+    page = format_markdown(review)
+
+    assert dataset.unread is not None
+    assert "is not here" in dataset.unread
+    assert "`name`" in dataset.unread
+    assert (dataset.rows_before, dataset.rows_after) == (5000, 5001)
+    assert "`title` is now `A title`" in page
+    assert "| `points` | 5,000 | ? | ? | ? | 5,001 |" in page
+
+
+@pytest.mark.parametrize(
+    ("crs", "place", "expected"),
+    [
+        ("EPSG:4326", (179.9, -17, -179.9, -16), (-179.9, -17, 179.9, -16)),
+        ("EPSG:3832", (3339584, 0, 3450903, 10000), (180.0, 0, -179.0, 0.09)),
+    ],
+)
+def test_area_in_degrees(
+    tmp_path: Path,
+    crs: str,
+    place: tuple[float, float, float, float],
+    expected: tuple[float, float, float, float],
+) -> None:
+    import geopandas
+
+    x0, y0, x1, y1 = place
+    frame = geopandas.GeoDataFrame(
+        {"id": [1, 2]}, geometry=[shapely.Point(x0, y0), shapely.Point(x1, y1)], crs=crs
+    )
+    file = tmp_path / "a.parquet"
+    frame.to_parquet(file)
+    repo = Repo.init(tmp_path / "repo")
+    repo.import_(file, "a", options=tables.BY_ID)
+
+    (dataset,) = repo.review("[EMPTY]..HEAD").datasets
+
+    assert dataset.area is not None
+    assert dataset.area.geographic == pytest.approx(expected, abs=0.02)
+    assert ("over the antimeridian" in format_markdown(repo.review("[EMPTY]..HEAD"))) is (
+        expected[0] > expected[2]
+    )
+
+
+def test_kart_datasets(tmp_path: Path) -> None:
+    repo = Repo.init(tmp_path / "kart", kart=True)
+    file = tables.write(tmp_path / "a.parquet", tables.points(20))
+    repo.import_(file, "a", options=tables.BY_ID)
+    repo.write("a", tables.points(3, name="other"))
+
+    review = repo.review("HEAD^..HEAD")
+
+    assert only(review) == ChangeCounts(0, 3, 0)
+    assert [column.name for column in review.datasets[0].columns] == ["name"]
+
+
+def test_json_of_a_review(filled: CheckedRepo) -> None:
+    from havasu_vc.review.json import format_json
+
+    filled.write("points", tables.points(3, name="other"))
+    found = json.loads(format_json(filled.review("HEAD^..HEAD")))["havasu.review/v1"]
+
+    assert found["base"] == "HEAD^"
+    assert found["datasets"][0]["counts"] == {"inserts": 0, "updates": 3, "deletes": 0}
