@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
@@ -13,6 +13,9 @@ from havasu_vc.repo.histories import commit_info
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.any import AnyDataset
 
 __all__ = ["diff", "diff_revisions", "show"]
 
