@@ -3,11 +3,11 @@
 
 import { INSERT, KINDS, SIGNS, UPDATE } from "./changes.js";
 import { strayVertices } from "./drawing.js";
-import { element, find, marked, replace, value } from "./elements.js";
+import { element, find, marked, replace, sentence, value } from "./elements.js";
 import { flagWords } from "./filters.js";
 import { picturesOf } from "./pictures.js";
 import { nothing } from "./table.js";
-import { distance, plain, plural } from "./text.js";
+import { distance, plural } from "./text.js";
 
 export class Detail {
   constructor(changes, { go, close, step }) {
@@ -80,7 +80,7 @@ export class Detail {
       const pictures = picturesOf(dataset, at, cell.column.name);
       const name = element("th", { scope: "row" }, value(cell.column.name, 200),
         cell.column.before ? element("span", { class: "type" }, "was ", value(cell.column.before, 60)) : null,
-        element("span", { class: "type" }, plain(cell.column.type, 60)));
+        element("span", { class: "type" }, sentence(cell.column.type)));
       const values = kind === UPDATE ? this.pair(cell) : [this.one(kind === INSERT ? cell.now : cell.old)];
       return [element("tr", {}, name, values.map((each) => element("td", {}, each))), pictures ? element("tr", {}, element("td", { colspan: heads.length }, pictures)) : null];
     });

@@ -8,6 +8,8 @@ import { number, plain, plural, short } from "./text.js";
 
 const OPEN = 3;
 const MOST = 300;
+const LOOKS = 12;
+const ALIKE = 2;
 
 export function showSummary(manifest, changes, { filter, open }) {
   const { review } = manifest;
@@ -127,8 +129,18 @@ function area(found) {
   return element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)));
 }
 
+// A few rows of each reason; a distance at its end is not part of a reason.
+function fewOfEach(samples) {
+  const seen = new Map();
+  return samples.filter(({ reason }) => {
+    const name = reason.replace(/ [\d.,]+ \w+$/, "");
+    seen.set(name, (seen.get(name) || 0) + 1);
+    return seen.get(name) <= ALIKE;
+  });
+}
+
 function samples(each, open) {
-  return element("ul", { class: "samples" }, each.samples.slice(0, 8).map((sample) => {
+  return element("ul", { class: "samples" }, fewOfEach(each.samples).slice(0, LOOKS).map((sample) => {
     const kind = ["insert", "update", "delete"].indexOf(sample.kind);
     return element("li", {}, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), element("span", { class: "unseen" }, KINDS[kind]), " ", rowLink(each.path, sample.key, open), element("span", { class: "dim" }, " ", sentence(sample.reason)));
   }));
