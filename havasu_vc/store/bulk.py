@@ -4,7 +4,8 @@ An object's place is looked up in the pack indexes with one search for a whole b
 objects are read in the order in which they lie in a pack. What is a delta, loose or in
 an alternate is left to libgit2. A reader sees packs that come later when it misses an
 object. It is made of a path, so that tasks in other processes and threads have their
-own; what it keeps per object of a pack are the 12 bytes that order it.
+own; what it keeps per object of a pack, once very many are asked for, are the 8 bytes by
+which ids are searched. Packs that are not sound are left to libgit2 too, which says why.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -39,33 +41,40 @@ _MOST_OBJECT = 1 << 20
 
 
 class _Pack:
-    """One pack: its index mapped into memory, its objects read from the file.
+    """One pack, read from its files.
 
-    Mapping the objects too would count every page around those that are read.
+    Its index is mapped into memory once very many objects are asked for. Before, that
+    would count every page around what is read.
     """
 
     def __init__(self, index: Path) -> None:
-        with open(index, "rb") as file:
-            self._index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if self._index[:8] != _MAGIC:
+        self._index_file = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._index_file)
+        head = os.pread(self._index_file, 1032, 0)
+        if head[:8] != _MAGIC or len(head) < 1032:
             raise ValueError(f"{index} is not of version 2")
         self._file = os.open(index.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._file)
-        self._fan = np.frombuffer(self._index, ">u4", 256, 8).astype(np.int64)
+        self._fan = np.frombuffer(head, ">u4", 256, 8).astype(np.int64)
         self._count = int(self._fan[-1])
         self._heads: npt.NDArray[np.uint64] | None = None
+        if os.fstat(self._index_file).st_size < 1032 + self._count * 28 + 40:
+            raise ValueError(f"{index} is cut off")
+
+    @cached_property
+    def _index(self) -> mmap.mmap:
+        return mmap.mmap(self._index_file, 0, access=mmap.ACCESS_READ)
 
     def find(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """Return the offset of each object, -1 where it is not here."""
         if not self._count:
             return np.full(len(ids), -1, np.int64)
         if len(ids) < _FEW and self._heads is None:
-            places = np.array([self._place(row.tobytes()) for row in ids], np.int64)
-        else:
-            places = self._places(ids)
-        here = places >= 0
-        found = np.full(len(ids), -1, np.int64)
-        found[here] = self._offsets(places[here])
+            places = (self._place(row.tobytes()) for row in ids)
+            return np.array([-1 if at < 0 else self._offset(at) for at in places], np.int64)
+        found = self._places(ids)
+        here = found >= 0
+        found[here] = self._offsets(found[here])
         return found
 
     def _place(self, identity: bytes) -> int:
@@ -74,8 +83,7 @@ class _Pack:
         last = int(self._fan[identity[0]])
         while first < last:
             middle = (first + last) // 2
-            at = 1032 + 20 * middle
-            there = self._index[at : at + 20]
+            there = os.pread(self._index_file, 20, 1032 + 20 * middle)
             if there == identity:
                 return middle
             if there < identity:
@@ -83,6 +91,15 @@ class _Pack:
             else:
                 last = middle
         return -1
+
+    def _offset(self, place: int) -> int:
+        """Return the offset of the object at a place of the index."""
+        start = 1032 + self._count * 24
+        offset = int.from_bytes(os.pread(self._index_file, 4, start + 4 * place))
+        if not offset & _LARGE:
+            return offset
+        at = start + 4 * self._count + 8 * (offset & ~_LARGE)
+        return int.from_bytes(os.pread(self._index_file, 8, at))
 
     def _places(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         table = np.frombuffer(self._index, np.uint8, self._count * 20, 1032).reshape(-1, 20)
@@ -221,19 +238,19 @@ def _expanded(
 
 def _object_at(block: memoryview, at: int) -> bytes | None:
     """Return an object that stands whole in a block; None for deltas and others."""
-    byte = block[at]
-    if byte >> 4 & 7 in _DELTAS:
-        return None
-    size, shift, at = byte & 15, 4, at + 1
-    while byte & 0x80:
-        byte = block[at]
-        size |= (byte & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-    if size > _MOST_OBJECT:
-        return None
     try:
+        byte = block[at]
+        if byte >> 4 & 7 in _DELTAS:
+            return None
+        size, shift, at = byte & 15, 4, at + 1
+        while byte & 0x80:
+            byte = block[at]
+            size |= (byte & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+        if size > _MOST_OBJECT:
+            return None
         data = zlib.decompress(block[at : at + size + (size >> 6) + 64], 15, size or 1)
-    except zlib.error:
+    except (IndexError, zlib.error):
         return None  # it goes on beyond the block, or libgit2 says what is wrong
     return data if len(data) == size else None
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.bulk import BulkReader
 from havasu_vc.store.objects import object_id
 from havasu_vc.store.repository import GitRepository
@@ -96,3 +97,21 @@ def test_packs_that_hardly_get_smaller_are_sound(repository: GitRepository) -> N
     repository.git("verify-pack", index)
     # What compression would not make smaller is not compressed, but for samples.
     assert Path(index).with_suffix(".pack").stat().st_size < 3000 * (40 + 14)
+
+
+@pytest.mark.parametrize("suffix", [".idx", ".pack"])
+@pytest.mark.parametrize("size", [0, 8, 1032, 5000])
+def test_packs_that_are_cut_off_give_errors_of_ours(
+    repository: GitRepository, suffix: str, size: int
+) -> None:
+    ids = written(repository, TEXTS)
+    (index,) = packs(repository)
+    path = Path(index).with_suffix(suffix)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:size])
+    try:
+        found = reader(repository).read(ids)
+    except CorruptDatasetError:
+        return
+    assert all(each in (None, text) for each, text in zip(found, TEXTS, strict=True))
+    assert None in found
