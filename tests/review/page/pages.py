@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.geo.distances import Measure, measure_of
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.repo.reproject import reprojection
@@ -35,8 +36,13 @@ def written(
 ) -> str:
     """Return the page of some diffs."""
     page = Page(limits)
-    to_map = reprojection("OGC:CRS84")[1]
-    means = Means(DatasetFacts(1_000_000), DatasetFacts(1_000_000), reproject=to_map)
+    degrees, to_map = reprojection("OGC:CRS84")
+
+    def measure(field: Field, header: DatasetHeader) -> Measure:
+        known = field.geometry is not None and field.geometry.crs == degrees.identifier
+        return measure_of(degrees) if known else Measure()
+
+    means = Means(DatasetFacts(1_000_000), DatasetFacts(1_000_000), measure, to_map)
     found = [summarise(diff, means, [page.dataset(diff, to_map)]) for diff in diffs]
     out = io.StringIO()
     review = Review(*names, tuple(found))

@@ -194,7 +194,7 @@ export function drawShape(context, shapes, shape, role, { view, width, height, c
     context.globalAlpha = 1;
   }
   context.setLineDash(role === "before" ? [5, 4] : role === "deleted" ? [2, 4] : []);
-  if (bold) {
+  if (bold && role !== "before") {
     context.strokeStyle = colours.casing;
     context.lineWidth = bold + 3;
     context.stroke(path);

@@ -292,7 +292,7 @@ export class ChangeMap {
     for (const [shape] of drawn) {
       const [x, y] = middle(shapes.boxes, shape, view, width, height);
       const size = extent(shapes.boxes, shape) * view.scale;
-      if (size > 60) continue;
+      if (size > 24) continue;
       context.beginPath();
       context.arc(x, y, size / 2 + 12, 0, 2 * Math.PI);
       context.strokeStyle = colours.casing;
