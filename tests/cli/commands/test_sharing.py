@@ -1,0 +1,170 @@
+"""clone, fetch, pull, push, remote and the commands on data files: options reach the library."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, invoke, succeed
+from tests.support.git import run_git
+
+
+@pytest.fixture
+def server(repo: Path, run: Run, tmp_path: Path) -> Path:
+    """A bare repository that `repo` was pushed to as `origin`."""
+    path = tmp_path / "server.git"
+    run_git("init", "-q", "--bare", path, cwd=tmp_path)
+    succeed(run("remote", "add", "origin", path))
+    succeed(run("push", "-u", "origin", "main"))
+    return path
+
+
+def test_push_tells_what_went(repo: Path, run: Run, tmp_path: Path) -> None:
+    run_git("init", "-q", "--bare", tmp_path / "server.git", cwd=tmp_path)
+    succeed(run("remote", "add", "origin", tmp_path / "server.git"))
+
+    dry = succeed(run("push", "-n", "origin", "main"))
+    done = succeed(run("push", "-u", "origin", "main"))
+    again = succeed(run("push"))
+
+    assert dry.stderr.startswith("Would push to ")
+    assert "Sent 2 data files, " in done.stderr and "main -> main" in done.stderr
+    assert "[new branch]" in done.stderr and done.stdout == ""
+    assert again.stderr.startswith("Everything is at ")
+    assert run_git("rev-parse", "--abbrev-ref", "@{upstream}", cwd=repo) == "origin/main"
+
+
+def test_clone_checks_out_tables(server: Path, tmp_path: Path) -> None:
+    done = succeed(invoke(["-C", tmp_path, "clone", server, "copy"]))
+
+    assert "Cloned into" in done.stderr and "Checked out 1 table" in done.stderr
+    assert (tmp_path / "copy" / "tables" / "points" / "metadata").is_dir()
+    assert run_git("status", "--porcelain", cwd=tmp_path / "copy") == ""
+
+
+def test_clone_names_the_folder_as_git_does(server: Path, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    succeed(invoke(["-C", tmp_path / "here", "clone", "-n", "../server.git"]))
+    assert (tmp_path / "here" / "server").is_dir()
+    assert not (tmp_path / "here" / "server" / "tables").exists()
+
+
+def test_partial_clones(server: Path, tmp_path: Path) -> None:
+    succeed(invoke(["clone", "--filter=data", server, tmp_path / "none"]))
+    succeed(invoke(["clone", "--dataset", "points", server, tmp_path / "points"]))
+    succeed(invoke(["clone", "--bbox", "0,0,1,1", server, tmp_path / "box"]))
+    succeed(invoke(["clone", "--depth", "1", server, tmp_path / "shallow"]))
+
+    def head(name: str) -> tuple[int, int]:
+        answer = succeed(invoke(["-C", tmp_path / name, "data", "status", "-o", "json"]))
+        status = json.loads(answer.stdout)["havasu.data-status/v1"]
+        return status["head_here"]["files"], status["head_missing"]["files"]
+
+    assert head("none") == (0, 1) == head("box")
+    assert head("points") == (1, 0) == head("shallow")
+    text = succeed(invoke(["-C", tmp_path / "none", "data", "status"])).stdout
+    assert "1 not here" in text and "comes when something reads it" in text
+    done = succeed(invoke(["-C", tmp_path / "none", "data", "fetch", "--bbox", "170,-50,180,-40"]))
+    assert "Fetched 1 data file" in done.stderr
+    assert head("none") == (1, 0)
+    answer = invoke(["-C", tmp_path / "none", "data", "fetch", "--dataset", "roads"])
+    assert answer.exit_code and "roads" in answer.stderr
+
+
+@pytest.mark.parametrize("box", ["", "1,2,3", "1,2,3,x", "2,0,1,0", "nan,0,1,1"])
+def test_boxes_that_are_none(server: Path, tmp_path: Path, box: str) -> None:
+    result = invoke(["clone", "--bbox", box or "x", server, tmp_path / "part"])
+    assert result.exit_code and "box" in result.stderr
+    assert not (tmp_path / "part").exists()
+
+
+def test_fetch_and_pull(server: Path, run: Run, repo: Path, tmp_path: Path, csv_file: Path) -> None:
+    succeed(invoke(["clone", "-n", server, tmp_path / "copy"]))
+    csv_file.write_text(csv_file.read_text() + "9,nine,9.5,174.9,-41.5\n")
+    succeed(run("import", csv_file, "points", "--replace", "--crs", "EPSG:4326", "-m", "Third"))
+    succeed(run("push"))
+
+    fetched = succeed(invoke(["-C", tmp_path / "copy", "fetch"]))
+    pulled = succeed(invoke(["-C", tmp_path / "copy", "pull"]))
+
+    assert "From " in fetched.stderr and "Fetched 1 data file" in fetched.stderr
+    assert "main" in fetched.stderr
+    assert pulled.exit_code == 0
+    assert run_git("rev-parse", "HEAD", cwd=tmp_path / "copy") == run_git(
+        "rev-parse", "HEAD", cwd=repo
+    )
+
+
+def test_a_lost_race(server: Path, run: Run, tmp_path: Path, csv_file: Path) -> None:
+    copy = tmp_path / "copy"
+    succeed(invoke(["clone", "-n", server, copy]))
+    succeed(invoke(["-C", copy, "meta", "set", "points", "title=Theirs"]))
+    succeed(invoke(["-C", copy, "push"]))
+    succeed(run("import", csv_file, "points", "--replace", "--crs", "EPSG:4326", "-m", "Third"))
+
+    lost = run("push")
+
+    assert lost.exit_code and "has commits that are not here" in lost.stderr
+    assert "Hint: `havasu-vc pull`" in lost.stderr
+    succeed(run("pull"))
+    succeed(run("push"))
+
+
+def test_remote_hides_passwords(run: Run, repo: Path) -> None:
+    succeed(run("remote", "add", "web", "https://me:secret@example.org/x.git"))
+    listed = succeed(run("remote", "-v"))
+    assert listed.stdout == "web\thttps://me@example.org/x.git\n"
+    assert succeed(run("remote")).stdout == "web\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://me:secret@bucket/x", "s3://bucket/x?secret_key=secret", "ftp://host/x", "folder"]
+)
+def test_data_urls_that_cannot_be_kept(run: Run, repo: Path, url: str) -> None:
+    result = run("remote", "add", "web", "https://example.org/x.git", "--data", url)
+    assert result.exit_code and "secret@" not in result.stderr
+    assert "web" not in succeed(run("remote")).stdout
+
+
+def test_a_place_for_data(run: Run, repo: Path, tmp_path: Path) -> None:
+    server = tmp_path / "server.git"
+    run_git("init", "-q", "--bare", server, cwd=tmp_path)
+    data = (tmp_path / "data").as_uri()
+    succeed(run("remote", "add", "origin", server, "--data", data))
+    succeed(run("push", "-u", "origin", "main"))
+    assert f"origin\t{data} (data)" in succeed(run("remote", "-v")).stdout
+    assert len([p for p in (tmp_path / "data" / "objects").rglob("*") if p.is_file()]) == 2
+
+    pruned = succeed(run("data", "prune", "--grace", "0"))
+    assert "Would delete 0 data files" in pruned.stderr
+    assert "Deleted 0" in succeed(run("data", "prune", "--grace", "0", "--delete")).stderr
+
+
+def test_dropping_and_verifying(server: Path, run: Run, repo: Path) -> None:
+    assert "Every data file is right" in succeed(run("data", "verify")).stderr
+    would = succeed(run("data", "drop", "-n"))
+    assert "Would drop 1 data file" in would.stderr
+    assert "Dropped 1 data file" in succeed(run("data", "drop")).stderr
+    (file,) = [p for p in (repo / ".git" / "havasu" / "objects").rglob("*") if p.is_file()]
+    size = file.stat().st_size
+    file.unlink()
+    file.write_bytes(bytes(size))
+
+    result = run("data", "verify")
+
+    assert result.exit_code == 1 and "is damaged" in result.stdout
+
+
+def test_data_push_as_a_hook(server: Path, run: Run, repo: Path) -> None:
+    head = run_git("rev-parse", "HEAD", cwd=repo)
+    line = f"refs/heads/main {head} refs/heads/main {'0' * 40}\n"
+    assert succeed(run("data", "push", "--hook", "origin", stdin=line)).exit_code == 0
+    assert succeed(run("data", "push")).stderr == ""
+
+
+def test_init_says_that_another_hook_is_there(tmp_path: Path) -> None:
+    run_git("init", "-q", tmp_path / "repo", cwd=tmp_path)
+    hook = tmp_path / "repo" / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n")
+    assert "another pre-push hook" in succeed(invoke(["init", tmp_path / "repo"])).stderr
