@@ -1,6 +1,6 @@
-"""The hook by which a plain `git push` carries data files too.
+"""What git is told to run: the hook by which `git push` carries data, and the diff of rows.
 
-It is put where no hook of the user's is. It runs this program if that can be found, and
+The hook is put where no hook of the user's is. It runs this program if that can be found, and
 stops the push with the command to run if it cannot: a ref never goes without its data.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from havasu_vc.repo.git_diff import install_diff
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
 
@@ -27,12 +28,13 @@ exit 1
 
 
 def install_hooks(repository: GitRepository) -> bool:
-    """Put the hook in place; return whether it is there, false where the user has another.
+    """Set both up; return whether the hook is there, false where the user has another.
 
     A repository that Kart made stays Kart's, and has no data files to carry.
     """
     if repository.is_kart:
         return True
+    install_diff(repository)
     path: Path = repository.common_directory / "hooks" / "pre-push"
     if repository.config.get("core.hooksPath") is not None:
         return False

@@ -1,0 +1,72 @@
+"""`havasu-vc git-diff`, which git runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import click
+
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.errors import HavasuError
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.repo.git_diff import snapshot_diff
+from havasu_vc.writers import WriterOptions, writer_named
+from havasu_vc.writers.terminal import printable
+
+__all__ = ["command"]
+
+
+@click.command("git-diff", cls=Command)
+@click.argument("path")
+@click.argument("old")
+@click.argument("new")
+@click.option(
+    "--most",
+    type=click.IntRange(0),
+    metavar="ROWS",
+    default=1000,
+    show_default=True,
+    help="Print no more changed rows.",
+)
+@click.pass_obj
+def command(invocation: Invocation, path: str, old: str, new: str, most: int) -> None:
+    """Print what changed in a dataset; `git diff` runs this.
+
+    PATH is that of its snapshot.json, OLD and NEW are the ids of its versions, or a point
+    for none. Nothing is fetched, and what cannot be shown is told in one line.
+    """
+    invocation = replace(invocation, progress=False)
+    color = bool(os.environ.get("GIT_PAGER_IN_USE")) and invocation.color
+    try:
+        repo = invocation.open_repo()
+        repo.opened.make_fetcher = None
+        diff = snapshot_diff(repo.opened, path, old, new)
+        limited = _Limited(diff.changes, most)
+        options = WriterOptions(color=color or invocation.colored(sys.stdout, "auto"))
+        writer_named("text")([replace(diff, changes=iter(limited))], sys.stdout, options)
+        if limited.more:
+            click.echo(f"… more rows of {printable(diff.path)}: `havasu-vc diff` prints them all")
+    except HavasuError as error:
+        click.echo(f"{printable(path)}: rows are not shown: {printable(str(error))}")
+
+
+class _Limited:
+    """The first rows of a change stream."""
+
+    def __init__(self, changes: Iterator[ChangeBatch], most: int) -> None:
+        self._changes, self._most = changes, most
+        self.more = False
+
+    def __iter__(self) -> Iterator[ChangeBatch]:
+        left = self._most
+        for batch in self._changes:
+            if len(batch) > left:
+                self.more = True
+                yield batch.slice(0, left)
+                return
+            left -= len(batch)
+            yield batch
