@@ -15,7 +15,16 @@ from importlib import import_module
 
 from tests.bench.scratch import Scratch
 
-MODULES = ("importing", "changing", "comparing", "merging", "checkouts", "storing", "sparking")
+MODULES = (
+    "importing",
+    "changing",
+    "comparing",
+    "merging",
+    "checkouts",
+    "storing",
+    "sharing",
+    "sparking",
+)
 
 
 @dataclass(frozen=True, slots=True)
