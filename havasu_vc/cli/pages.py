@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ def _names(revisions: str) -> tuple[str, str]:
 
 
 def _command(revisions: str, filters: Sequence[str]) -> str:
-    return " ".join(["havasu-vc diff", revisions, *filters])
+    return shlex.join(["havasu-vc", "diff", revisions, *filters])
 
 
 def _check(output: Path | None) -> None:

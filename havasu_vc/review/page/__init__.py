@@ -10,7 +10,7 @@ assets/         these as plain files, and the land and borders of the world
 ```
 """
 
-from havasu_vc.review.page.collecting import Page, PageLimits
+from havasu_vc.review.page.collecting import Page, PageLimits, Picture, Pictures
 from havasu_vc.review.page.document import write_page
 
-__all__ = ["Page", "PageLimits", "write_page"]
+__all__ = ["Page", "PageLimits", "Picture", "Pictures", "write_page"]

@@ -7,8 +7,9 @@ reviewer came for. Counts are never cut: the summary knows all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.values import key_labels, side_columns
 
-__all__ = ["DatasetRows", "Page", "PageLimits"]
+__all__ = ["DatasetRows", "Page", "PageLimits", "Picture", "Pictures"]
 
 FLAGS = tuple(FlagKind)
 """The bit of each flag."""
@@ -37,6 +38,7 @@ PIECE = 8192
 """Rows that are looked at together."""
 
 _Bools = npt.NDArray[np.bool_]
+_Column: TypeAlias = tuple[Field, pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,30 @@ class PageLimits:
     """Odd rows that are shown even beyond `rows`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a raster looks like, small."""
+
+    row: int
+    """Which of the rows that were given."""
+    side: str
+    """`before`, `after` or `difference`."""
+    png: bytes
+    """The picture."""
+
+
+Pictures: TypeAlias = Callable[[Field, pa.Array | None, pa.Array | None], Iterable[Picture]]
+"""From a raster column before and after, null where a row has none, to pictures of it."""
+
+
 class Page:
     """The rows of a page, dataset by dataset."""
 
-    def __init__(self, limits: PageLimits | None = None) -> None:
+    def __init__(
+        self, limits: PageLimits | None = None, *, pictures: Pictures | None = None
+    ) -> None:
         limits = limits or PageLimits()
+        self.pictures = pictures
         self.rows_left, self.bytes_left = limits.rows, limits.size
         self.odd_left = limits.odd_rows
         self.datasets: list[DatasetRows] = []
@@ -91,6 +112,7 @@ class DatasetRows:
         self._flags: list[npt.NDArray[np.uint32]] = []
         self._distances: list[npt.NDArray[np.float32]] = []
         self._keys: list[tuple[bytes, Ints]] = []
+        self._pictures: list[tuple[str, Picture]] = []
         self._unit = ""
 
     @property
@@ -160,14 +182,28 @@ class DatasetRows:
             texts = [None if each is None else shown_values(each[1], each[0]) for each in found]
             cells = self._cells.setdefault(number, ColumnCells())
             size += cells.add(self.count, (texts[0], texts[1]), changed=where, alone=alone)
+            size += self._keep_pictures((found[0], found[1]), where | alone)
         return size
+
+    def _keep_pictures(self, sides: tuple[_Column | None, _Column | None], shown: _Bools) -> int:
+        """Keep what rasters look like, in rows that show them; return the bytes."""
+        field = next((side[0] for side in sides if side is not None), None)
+        if self._page.pictures is None or field is None or field.raster is None:
+            return 0
+        columns = [None if side is None else pc.if_else(shown, side[1], None) for side in sides]
+        found = [
+            (field.name, replace(picture, row=self.count + picture.row))
+            for picture in self._page.pictures(field, columns[0], columns[1])
+        ]
+        self._pictures += found
+        return sum(len(picture.png) for _, picture in found)
 
     def _keep_places(
         self, batch: ChangeBatch, kinds: npt.NDArray[np.uint8], changed: dict[int, _Bools]
     ) -> int:
         places, size = self._places, 0
         old, new = (
-            None if field is None else _column(side, field)
+            None if field is None else _values(side, field)
             for side, field in zip((batch.old, batch.new), places.fields, strict=True)
         )
         stays = np.zeros(len(batch), np.bool_)
@@ -197,6 +233,15 @@ class DatasetRows:
             "keys": {"lengths": packer.numbers(lengths), "text": self._key_text(packer)},
             "columns": [self._column(number, packer) for number in self._order()],
             "places": self._places.pack(packer),
+            "pictures": [
+                {
+                    "column": name,
+                    "row": each.row,
+                    "side": each.side,
+                    "data": packer.raw(each.png),
+                }
+                for name, each in self._pictures
+            ],
         }
 
     def _key_text(self, packer: Packer) -> tuple[int, int]:
@@ -227,5 +272,5 @@ def _kind(field: Field) -> str:
     return "raster" if field.raster is not None else "value"
 
 
-def _column(side: pa.StructArray, field: Field) -> pa.Array:
+def _values(side: pa.StructArray, field: Field) -> pa.Array:
     return side.flatten()[side.type.get_field_index(field.name)]

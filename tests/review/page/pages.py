@@ -19,7 +19,7 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.repo.reproject import reprojection
-from havasu_vc.review.page import Page, PageLimits, write_page
+from havasu_vc.review.page import Page, PageLimits, Pictures, write_page
 from havasu_vc.review.report import DatasetFacts, Review
 from havasu_vc.review.summarising import Means, summarise
 from tests.writers.cases import header
@@ -33,9 +33,10 @@ def written(
     limits: PageLimits | None = None,
     names: tuple[str, str] = ("main", "feature"),
     summary: bool = True,
+    pictures: Pictures | None = None,
 ) -> str:
     """Return the page of some diffs."""
-    page = Page(limits)
+    page = Page(limits, pictures=pictures)
     degrees, to_map = reprojection("OGC:CRS84")
 
     def measure(field: Field, header: DatasetHeader) -> Measure:

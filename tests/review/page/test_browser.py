@@ -1,20 +1,27 @@
 """The page in a real browser: counts, filters, links, keyboard, map and table together."""
 
+import base64
 import json
 import struct
+from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import shapely
 
+from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.schema import Schema
-from havasu_vc.review.page import PageLimits
+from havasu_vc.model.types import Field, Struct
+from havasu_vc.review.page import PageLimits, Picture
 from tests.review.page.conftest import Opened
 from tests.review.page.pages import many, places, written
 from tests.support.browser import Tab
 from tests.writers.cases import CASES, FID, NAME, batch, diff_of, header
 
-KINDS = ("inserted", "updated", "deleted")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def point(x: float, y: float) -> bytes:
@@ -397,3 +404,29 @@ def test_two_fingers_zoom(opened: Opened) -> None:
 
 def test_written_twice_it_is_the_same() -> None:
     assert written([many(100)]) == written([many(100)])
+
+
+def test_rasters_can_have_pictures(opened: Opened) -> None:
+    raster = Field(2, "rast", Struct(()), raster="v1")
+    schema = Schema((FID, raster), (1,))
+    side = header(schema, "tiles")
+    names = [field.name for field in arrow_field(raster).type]
+    tiles = [dict.fromkeys(names) for _ in range(2)]
+    changes = batch(
+        schema, schema, (None, {"fid": 1, "rast": tiles[0]}),
+        ({"fid": 2, "rast": tiles[1]}, None),
+    )  # fmt: skip
+    asked = []
+
+    def pictures(field: Field, old: pa.Array | None, new: pa.Array | None) -> Iterator[Picture]:
+        assert old is not None and new is not None
+        asked.append((field.name, old.is_valid().to_pylist(), new.is_valid().to_pylist()))
+        yield Picture(1, "before", PNG)
+
+    tab = opened([diff_of(changes, old=side, new=side)], pictures=pictures, hash="#tiles:2")
+    assert asked == [("rast", [False, True], [True, False])]
+    tab.wait("document.querySelector('#detail img')?.complete")
+    assert tab.run("document.querySelector('#detail img').naturalWidth") == 1
+    assert tab.run("document.querySelector('#detail img').alt") == "rast, before"
+    tab.key("k")
+    assert tab.run("document.querySelector('#detail img')") is None

@@ -18,6 +18,7 @@ export class Detail {
   show(row) {
     this.box.hidden = row < 0;
     if (row < 0) return;
+    const focused = this.box.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
     const { changes } = this;
     const dataset = changes.datasetOf(row);
     const at = row - dataset.first;
@@ -39,6 +40,8 @@ export class Detail {
         flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag)))),
       this.cells(dataset, at, kind));
     this.box.scrollTop = 0;
+    // A button that was made anew keeps the focus.
+    if (focused) [...this.box.querySelectorAll("[aria-label]")].find((each) => each.getAttribute("aria-label") === focused)?.focus();
   }
 
   copyButton(row) {

@@ -14,6 +14,9 @@ import { number, plain } from "./text.js";
 import { unpack } from "./unpacking.js";
 
 const PRINTED = 300;
+// A page that cannot be shown says so.
+addEventListener("error", (event) => fail(event.message));
+addEventListener("unhandledrejection", (event) => fail(event.reason));
 const manifest = JSON.parse(find("manifest").textContent);
 
 showHead();
@@ -24,7 +27,7 @@ if (manifest.summary) showSummary(manifest, changes, { filter: explore, open: op
 
 const map = new ChangeMap(changes, new World(JSON.parse(parts.string(manifest.world))), palette, { select });
 const table = new Table(changes, { select, open: (row) => { map.fit(row); find("detail").querySelector("h3")?.focus(); } });
-const detail = new Detail(changes, { go: (row) => map.fit(row), close: () => select(-1), step: (lines) => table.step(lines) });
+const detail = new Detail(changes, { go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
 const filters = new Filters(changes, narrow);
 let chosen = -1;
 
@@ -38,6 +41,11 @@ document.documentElement.dataset.ready = "yes";
 performance.mark("ready");
 
 // Parts of the page
+
+function fail(reason) {
+  find("notice").hidden = false;
+  find("notice").textContent = `Something went wrong, and this page may not show all: ${reason}. A current browser is needed, such as Chrome 103, Firefox 113 or Safari 16.4.`;
+}
 
 function showHead() {
   const { base, head } = manifest.review;

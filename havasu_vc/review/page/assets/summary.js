@@ -4,7 +4,7 @@
 import { KINDS, SIGNS } from "./changes.js";
 import { element, find, marked, replace, sentence, value } from "./elements.js";
 import { flagWords } from "./filters.js";
-import { number, plain, plural, short } from "./text.js";
+import { distance, number, plain, plural, short } from "./text.js";
 
 const OPEN = 3;
 const MOST = 300;
@@ -80,7 +80,7 @@ function card(each, isOpen, changes, { filter, open }) {
         each.flags.map((flag) => flagLine(flag, () => only({ flag: flag.kind }), changes, each, open)),
         each.words.length ? section("Schema and description", element("ul", { class: "words" }, each.words.map((words) => element("li", {}, sentence(words))))) : null,
         section("Rows", element("p", {}, rowWords(each, total))),
-        each.area ? section("Area", area(each.area)) : null,
+        each.area ? section("Area", area(each.area, changes.datasets[index]?.unit || "")) : null,
         each.samples.length ? section("Worth a look", samples(each, open)) : null),
       each.columns.length ? section("Columns changed in updated rows", columns(each, (name) => only({ column: name, kinds: [false, true, false] }))) : null));
 }
@@ -121,10 +121,10 @@ function rowWords(each, total) {
 
 const corners = (bounds) => `${short(bounds.xmin)}, ${short(bounds.ymin)} to ${short(bounds.xmax)}, ${short(bounds.ymax)}`;
 
-function area(found) {
+function area(found, unit) {
   const lines = [];
   if (found.touched) lines.push([`Changes lie in ${corners(found.touched)}`, found.crs ? [" (", element("code", {}, plain(found.crs, 60)), ")"] : null]);
-  if (found.moved && found.farthest > 0) lines.push(`${plural(found.moved, "geometry", "geometries")} changed.`);
+  if (found.moved && found.farthest > 0) lines.push(`${plural(found.moved, "geometry", "geometries")} changed; the farthest moved ${distance(found.farthest, unit)}.`);
   if (found.before && found.after && corners(found.before) !== corners(found.after)) lines.push(`The extent was ${corners(found.before)} and is ${corners(found.after)}.`);
   return element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)));
 }

@@ -70,7 +70,9 @@ export class Table {
         fresh.push(made);
       }
     }
-    this.body.append(...fresh);
+    // In the order in which they are read out.
+    if (fresh.length && this.body.firstChild && Number(fresh[0].ariaRowIndex) < Number(this.body.firstChild.ariaRowIndex)) this.body.prepend(...fresh);
+    else this.body.append(...fresh);
     const current = this.made.get(this.place(this.selected));
     if (current) this.scroller.setAttribute("aria-activedescendant", current.id);
     else this.scroller.removeAttribute("aria-activedescendant");
