@@ -76,7 +76,7 @@ def lay_out(
     Raises `InvalidArgumentError` for a column named that is not there, and
     `UnsupportedTypeError` for one whose type cannot be kept.
     """
-    names = _kept_names(source.names, options)
+    names = kept_names(source.names, options)
     key = options.primary_key
     if key is None:
         key = key_hint if set(key_hint) <= set(names) else ()
@@ -96,7 +96,7 @@ def lay_out(
             field = _geometry_field(field, given, options.geometry_encoding)
         else:
             field = _json_field(field, source.field(field.name))
-        fields.append(_key_field(field) if field.name in key else field)
+        fields.append(key_field(field) if field.name in key else field)
     ids = tuple(field.id for field in fields if field.name in key)
     schema = Schema(tuple(fields), ids)
     encodings = tuple((name, geometries[name].encoding) for name in names if name in geometries)
@@ -149,7 +149,8 @@ JSON = "json"
 """The source type of text that is JSON."""
 
 
-def _kept_names(names: Sequence[str], options: SourceOptions) -> list[str]:
+def kept_names(names: Sequence[str], options: SourceOptions) -> list[str]:
+    """Return the columns to keep, in the order of the file."""
     if options.columns is not None:
         require_names(options.columns, names, "column")
     require_names(options.leave_out, names, "column")
@@ -188,7 +189,8 @@ def _json_field(field: Field, source: pa.Field) -> Field:
     return replace(field, source_type=JSON)
 
 
-def _key_field(field: Field) -> Field:
+def key_field(field: Field) -> Field:
+    """Return a column as one of the key; raises for one that cannot be."""
     required = replace(field, required=True)
     if not can_identify(required):
         held = "geometries" if field.geometry is not None else str(field.type)

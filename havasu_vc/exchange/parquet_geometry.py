@@ -17,12 +17,10 @@ import pyarrow.parquet as pq
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
 from havasu_vc.exchange.geoparquet import DEFAULT_CRS, parse_geo, shape_of
+from havasu_vc.formats.iceberg.native_geometry import EDGES
 from havasu_vc.model.types import Encoding
 
-__all__ = ["EDGES", "FoundGeometry", "extension_geometry", "find_geometries"]
-
-EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
-"""The ways of edges on the globe that Parquet, Iceberg and Delta know."""
+__all__ = ["FoundGeometry", "extension_geometry", "find_geometries"]
 
 _NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 

@@ -28,7 +28,7 @@ from havasu_vc.model.crs import Crs
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 
-__all__ = ["write_parquet"]
+__all__ = ["logical_type", "projjson", "row_groups_of", "write_parquet"]
 
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 32 * 1024 * 1024
@@ -74,7 +74,7 @@ class _Seen:
         if self.bounds is not None and not any(code >= 1000 for code in self.codes):
             box = (self.bounds.xmin, self.bounds.ymin, self.bounds.xmax, self.bounds.ymax)
             box = box if all(map(math.isfinite, box)) else None
-        return WrittenColumn(names, _projjson(self.geometry.target), box, _edges(self.geometry))
+        return WrittenColumn(names, projjson(self.geometry.target), box, _edges(self.geometry))
 
 
 def write_parquet(
@@ -94,7 +94,7 @@ def write_parquet(
     rows = 0
     try:
         with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=True) as writer:
-            for group in _groups(batches):
+            for group in row_groups_of(batches):
                 table = [_converted(batch, schema, arrow, seen) for batch in group]
                 writer.write_table(pa.Table.from_batches(table, arrow), _GROUP_ROWS)
                 rows += sum(batch.num_rows for batch in group)
@@ -106,7 +106,7 @@ def write_parquet(
     return rows
 
 
-def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def row_groups_of(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Yield batches together that make a row group of a good size."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -139,7 +139,7 @@ def _converted(
 def _field(field: Field, geometries: Mapping[str, OutgoingGeometry], *, with_geo: bool) -> pa.Field:
     type_ = source_type(field)
     if field.name in geometries:
-        type_ = pa.binary() if with_geo else _logical_type(geometries[field.name])
+        type_ = pa.binary() if with_geo else logical_type(geometries[field.name])
     elif field.type is Primitive.UUID:
         type_ = pa.uuid()
     elif field.source_type == JSON:
@@ -147,10 +147,11 @@ def _field(field: Field, geometries: Mapping[str, OutgoingGeometry], *, with_geo
     return pa.field(field.name, type_, nullable=not field.required)
 
 
-def _logical_type(geometry: OutgoingGeometry) -> pa.DataType:
+def logical_type(geometry: OutgoingGeometry) -> pa.DataType:
+    """Return the type that Arrow writes as GEOMETRY or GEOGRAPHY."""
     said: dict[str, Any] = {}
     if geometry.target is not None and geometry.target.identifier != "OGC:CRS84":
-        said["crs"] = _projjson(geometry.target)
+        said["crs"] = projjson(geometry.target)
     if (edges := _edges(geometry)) is not None:
         said["edges"] = edges
     return _GeoArrowWkb(json.dumps(said).encode())
@@ -170,7 +171,8 @@ def _note_edges(name: str, geometry: OutgoingGeometry, notes: Notes) -> None:
         )
 
 
-def _projjson(crs: Crs | None) -> dict[str, Any] | None:
+def projjson(crs: Crs | None) -> dict[str, Any] | None:
+    """Return a coordinate reference system as PROJJSON."""
     if crs is None:
         return None
     described: dict[str, Any] = projection(crs).to_json_dict()

@@ -84,6 +84,8 @@ class SourceOptions:
     """The columns to keep, in the file's order; None for all."""
     leave_out: tuple[str, ...] = ()
     """Columns to leave out."""
+    snapshot: int | None = None
+    """The snapshot of an Iceberg table, or version of a Delta table; None for the newest."""
     csv_wkt: str | None = None
     """The CSV column that holds geometries as WKT; None to find it by name."""
     csv_lon: str | None = None

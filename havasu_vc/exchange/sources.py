@@ -1,7 +1,8 @@
 """From a location that a user names to sources: which format it is, and which layers.
 
 The format follows from the extension. A folder, or a pattern such as `parts/*.parquet`,
-is one table of Parquet files, or several shapefiles.
+is one table of Parquet files, or several shapefiles. A table of another format is named
+with it, as `iceberg:FOLDER`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,29 @@ from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
 from havasu_vc.exchange.csv import open_csv
+from havasu_vc.exchange.delta import open_delta
 from havasu_vc.exchange.gdal import list_layers
+from havasu_vc.exchange.iceberg import open_iceberg
 from havasu_vc.exchange.layout import listed
 from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import EXTENSIONS, VectorFile, find_vector_files
 from havasu_vc.exchange.parquet import open_parquet
 from havasu_vc.exchange.source import Source, SourceOptions
 
-__all__ = ["IMPORT_EXTENSIONS", "list_source_layers", "open_sources"]
+__all__ = [
+    "IMPORT_EXTENSIONS",
+    "TABLE_FORMATS",
+    "list_source_layers",
+    "open_sources",
+    "parse_table_location",
+]
 
 _PARQUET = (".parquet", ".geoparquet", ".pq", ".parq")
 _CSV = (".csv", ".tsv", ".tab", ".txt")
 IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV)
 """Extensions of files that can be imported."""
+TABLE_FORMATS = ("delta", "iceberg")
+"""Formats of tables that are folders, as they stand before their place: `iceberg:FOLDER`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,16 @@ def open_sources(
     is wrong with a file as `InvalidFileError`, before a row is handed out.
     """
     options = options or SourceOptions()
+    table = parse_table_location(location)
+    if table is not None:
+        source = _open_table(*table, options)
+        if layers and list(layers) != [source.name]:
+            raise _no_layer(location, layers[0], [source.name])
+        return [source]
+    if options.snapshot is not None:
+        raise InvalidArgumentError(
+            f"{location} has no snapshots", hints=("name a table as iceberg:FOLDER",)
+        )
     found = _find(location)
     if found.parquet or found.csv:
         if layers and list(layers) != [found.name]:
@@ -68,8 +89,29 @@ def open_sources(
 
 def list_source_layers(location: str) -> list[str]:
     """Return the names of the layers at a location."""
+    table = parse_table_location(location)
+    if table is not None:
+        return [_open_table(*table, SourceOptions()).name]
     found = _find(location)
     return list(_layers_of(found)) if found.vector else [found.name]
+
+
+def parse_table_location(location: str) -> tuple[str, str] | None:
+    """Return the format and place of a table, None for a file, folder or pattern.
+
+    >>> parse_table_location("iceberg:/data/roads"), parse_table_location("roads.gpkg")
+    (('iceberg', '/data/roads'), None)
+    """
+    format_, colon, place = location.partition(":")
+    if not colon or format_ not in TABLE_FORMATS:
+        return None
+    if not place:
+        raise InvalidArgumentError(f"{location} names no table", hints=(f"{format_}:FOLDER",))
+    return format_, place
+
+
+def _open_table(format_: str, place: str, options: SourceOptions) -> Source:
+    return (open_delta if format_ == "delta" else open_iceberg)(place, options)
 
 
 def _layers_of(found: _Found) -> dict[str, VectorFile]:

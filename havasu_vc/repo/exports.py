@@ -14,7 +14,10 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
 from havasu_vc.repo.tables import Table
 
-__all__ = ["export", "export_changes"]
+__all__ = ["TABLE_FORMATS", "export", "export_changes"]
+
+TABLE_FORMATS = ("delta", "iceberg")
+"""Formats that are folders."""
 
 
 def _format(name: str | None) -> ExportFormat | None:
@@ -25,7 +28,7 @@ def _format(name: str | None) -> ExportFormat | None:
     except ValueError:
         raise InvalidArgumentError(
             f"there is no format {name!r}",
-            hints=(f"formats are {', '.join(each.value for each in ExportFormat)}",),
+            hints=(f"formats are {', '.join((*ExportFormat, *TABLE_FORMATS))}",),
         ) from None
 
 
@@ -39,8 +42,17 @@ def export(
     overwrite: bool = False,
     crs: str | None = None,
     columns: Sequence[str] | None = None,
+    plain: bool = False,
 ) -> ExportResult:
-    """Write the rows of a dataset to a file."""
+    """Write the rows of a dataset to a file, or to a folder as a table."""
+    if format in TABLE_FORMATS and crs is not None:
+        raise InvalidArgumentError("tables are written in the system that a dataset has")
+    if plain and format != "delta":
+        raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))
+    if format == "iceberg":
+        if columns is not None:
+            raise InvalidArgumentError("an Iceberg table has all columns of a dataset")
+        return _export_iceberg(repo, path, file, revision, overwrite=overwrite)
     dataset = repo.dataset(path, revision)
     table = Table(dataset, repo.settings)
     header = dataset.header
@@ -49,6 +61,12 @@ def export(
         if unknown:
             raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
         header = replace(header, schema=dataset.schema.select(tuple(columns)))
+    if format == "delta":
+        from havasu_vc.exchange.delta_writer import write_delta
+
+        batches = table.to_batches(columns)
+        done = write_delta(file, header, batches, plain=plain, overwrite=overwrite)
+        return ExportResult(str(file), done.rows, done.notes)
     written = write_file(
         file,
         header,
@@ -58,6 +76,26 @@ def export(
         crs=crs,
     )
     return ExportResult(str(file), written.rows, written.notes)
+
+
+def _export_iceberg(
+    repo: OpenRepo, path: str, folder: Path, revision: str, *, overwrite: bool
+) -> ExportResult:
+    """Make a table of its own of a dataset, which any reader of Iceberg opens."""
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.formats.iceberg.values import Flavour
+    from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
+
+    dataset = repo.dataset(path, revision)
+    if not isinstance(dataset, HavasuDataset):
+        raise InvalidArgumentError(
+            f"{path} is a Kart dataset, which is no set of files that a table could have",
+            hints=("export it to Parquet, or `havasu-vc convert` it first",),
+        )
+    wish = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
+    check_out_to(repo, wish)
+    rows = dataset.snapshot.rows - dataset.snapshot.deleted_rows
+    return ExportResult(str(folder), rows)
 
 
 def export_changes(

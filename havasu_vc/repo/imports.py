@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -29,8 +30,9 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, UnsupportedTypeError
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.exchange.source import Source, SourceOptions
-from havasu_vc.exchange.sources import open_sources
+from havasu_vc.exchange.sources import open_sources, parse_table_location
 from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.formats.iceberg.values import Snapshot
 from havasu_vc.formats.kart.repository import KART_VERSION
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.history.diff import row_changes
@@ -46,7 +48,7 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.edits import ObjectSink, edit_tree
 from havasu_vc.store.trees import find_entry
 
-__all__ = ["ImportRequest", "import_layers", "replacement"]
+__all__ = ["ImportRequest", "import_history", "import_layers", "replacement"]
 
 ORDERS = ("key", "hilbert", "none")
 KINDS = (None, "havasu", "kart")
@@ -72,6 +74,8 @@ class ImportRequest:
     """Whether datasets that are there are replaced."""
     kind: str | None = None
     """The kind of new datasets, `havasu` or `kart`; None for that of the repository."""
+    history: bool = False
+    """Whether each snapshot of a table becomes a commit."""
 
 
 def import_layers(
@@ -113,6 +117,50 @@ def import_layers(
         text = message or _message(request.location, chosen)
         commit = transaction.commit(edits, text)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def import_history(
+    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
+) -> ImportResult:
+    """Import each snapshot of an Iceberg table that is there as a commit, oldest first.
+
+    Each is compared with the one before, so a snapshot that changed no row, such as a
+    compaction, is no commit.
+    """
+    from havasu_vc.exchange.iceberg import snapshot_history
+
+    table = parse_table_location(request.location)
+    if table is None or table[0] != "iceberg":
+        raise InvalidArgumentError(
+            f"{request.location} has no history", hints=("name a table as iceberg:FOLDER",)
+        )
+    snapshots = snapshot_history(table[1])
+    if dry_run or len(snapshots) < 2:
+        return import_layers(repo, request, dry_run=dry_run, message=message)
+    options = request.options or SourceOptions()
+    total: dict[str, ChangeCounts] = {}
+    commit, notes = None, dict[str, None]()
+    for number, snapshot in enumerate(snapshots):
+        one = replace(
+            request,
+            options=replace(options, snapshot=snapshot.snapshot_id),
+            replace=request.replace or number > 0,
+        )
+        text = _snapshot_message(snapshot) if message is None else message
+        result = import_layers(repo, one, dry_run=False, message=text)
+        commit = result.commit or commit
+        notes |= dict.fromkeys(result.notes)
+        for path, counts in result.datasets.items():
+            total[path] = total.get(path, ChangeCounts()) + counts
+    return ImportResult(commit, repo.head_branch, total, tuple(notes))
+
+
+def _snapshot_message(snapshot: Snapshot) -> str:
+    made = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+    operation = snapshot.summary.get("operation", "snapshot").capitalize()
+    return (
+        f"{operation} of {made:%Y-%m-%d %H:%M:%S} UTC\n\nIceberg-Snapshot: {snapshot.snapshot_id}"
+    )
 
 
 def holds_kart(repo: OpenRepo) -> bool:

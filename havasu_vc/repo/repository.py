@@ -271,15 +271,17 @@ class Repo:
         dry_run: bool = False,
         message: str | None = None,
         kind: str | None = None,
+        history: bool = False,
     ) -> results.ImportResult:
         """Import layers of a file as datasets, in one commit.
 
-        A layer may be written `LAYER:DATASET`. With `replace`, datasets that are there are
-        compared by key and only what differs is committed. `order` is `key`, `hilbert` or
-        `none`. New datasets are of a `kind`, `havasu` or `kart`, by default that of the
+        A table of another format is named `iceberg:FOLDER` or `delta:FOLDER`; with
+        `history` each snapshot of an Iceberg table becomes a commit. A layer may be written
+        `LAYER:DATASET`. With `replace`, datasets that are there are compared by key and only
+        what differs is committed. `order` is `key`, `hilbert` or `none`. New datasets are of a `kind`, `havasu` or `kart`, by default that of the
         repository.
         """
-        from havasu_vc.repo.imports import ImportRequest, import_layers
+        from havasu_vc.repo.imports import ImportRequest, import_history, import_layers
 
         request = ImportRequest(
             str(location),
@@ -290,8 +292,10 @@ class Repo:
             order=order,
             replace=replace,
             kind=kind,
+            history=history,
         )
-        return import_layers(self.opened, request, dry_run=dry_run, message=message)
+        run = import_history if history else import_layers
+        return run(self.opened, request, dry_run=dry_run, message=message)
 
     @commits
     def convert(
@@ -311,7 +315,10 @@ class Repo:
     def export(
         self, dataset: str, file: str | Path, *, revision: str = "HEAD", **options: Any
     ) -> results.ExportResult:
-        """Write the rows of a dataset to a file; options: format, overwrite, crs, columns."""
+        """Write the rows of a dataset to a file, or as a table to a folder.
+
+        Options: format, overwrite, crs, columns; `plain` for a Delta table without geometries.
+        """
         from havasu_vc.repo.exports import export
 
         return export(self.opened, dataset, Path(file), revision, **options)

@@ -29,11 +29,15 @@ __all__ = ["command"]
 )
 @click.option(
     "--format",
+    "--to",
     "file_format",
-    type=click.Choice([each.value for each in ExportFormat], case_sensitive=False),
+    type=click.Choice(
+        [*(each.value for each in ExportFormat), "delta", "iceberg"], case_sensitive=False
+    ),
     help="The format; by default what the file's name ends in.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--plain", is_flag=True, help="In a Delta table write geometries as binary columns.")
 @click.option("--crs", metavar="CRS", help="Transform geometries to this CRS.")
 @click.option("--columns", metavar="COLUMN,...", multiple=True, help="Write only these columns.")
 @engine_option
@@ -46,24 +50,29 @@ def command(
     changes: str | None,
     file_format: str | None,
     overwrite: bool,
+    plain: bool,
     crs: str | None,
     columns: tuple[str, ...],
 ) -> None:
     """Write the rows of DATASET at a revision to FILE.
 
     What FILE ends in says the format: .parquet, .gpkg, .shp, .geojson, .geojsonl, .fgb,
-    .csv. With --changes FILE gets the rows that differ between two revisions, each with
-    what happened to it.
+    .csv. --to iceberg and --to delta make a table in a folder; one that is there gets
+    another version with --overwrite. With --changes FILE gets the rows that differ
+    between two revisions, each with what happened to it.
     """
     path, revision = parse_dataset_at(dataset, ref)
+    chosen = None if file_format is None else file_format.lower()
     if changes is not None:
-        for option, given in (("--ref", ref), ("--crs", crs), ("--columns", columns)):
+        others = (("--ref", ref), ("--crs", crs), ("--columns", columns), ("--plain", plain))
+        if chosen in ("delta", "iceberg"):
+            raise click.UsageError("changes are written to files, not to tables")
+        for option, given in others:
             if given:
                 raise click.UsageError(f"{option} cannot be given with --changes")
         if "@" in dataset and revision != "HEAD":
             raise click.UsageError("--changes names the revisions; leave @REV out")
     repo = invocation.open_repo()
-    chosen = None if file_format is None else ExportFormat(file_format)
     if changes is not None:
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
         what = "changed row"
@@ -76,6 +85,7 @@ def command(
             overwrite=overwrite,
             crs=crs,
             columns=parse_names(columns) or None,
+            plain=plain,
         )
         what = "row"
     invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")

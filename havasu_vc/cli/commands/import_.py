@@ -29,6 +29,7 @@ class _Reading:
     no_primary_key: bool
     crs: str | None
     geometry_encoding: str
+    snapshot: int | None
     columns: tuple[str, ...]
     leave_out: tuple[str, ...]
     csv_wkt: str | None
@@ -48,6 +49,7 @@ class _Reading:
             primary_key=key,
             crs=self.crs,
             geometry_encoding=Encoding(self.geometry_encoding),
+            snapshot=self.snapshot,
             columns=parse_names(self.columns) or None,
             leave_out=parse_names(self.leave_out),
             csv_wkt=self.csv_wkt,
@@ -111,6 +113,15 @@ def _delimiter(text: str | None) -> str | None:
     help="The kind of new datasets; by default that of the repository.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Read and check everything, commit nothing.")
+@click.option(
+    "--snapshot",
+    type=int,
+    metavar="ID",
+    help="Take this snapshot of an Iceberg table, or version of a Delta table.",
+)
+@click.option(
+    "--history", is_flag=True, help="Make a commit of each snapshot of the table, oldest first."
+)
 @click.option("--columns", metavar="COLUMN,...", multiple=True, help="Take only these columns.")
 @click.option("--leave-out", metavar="COLUMN,...", multiple=True, help="Leave these columns out.")
 @click.option("--csv-wkt", metavar="COLUMN", help="The CSV column with geometries as WKT.")
@@ -139,6 +150,7 @@ def command(
     replace: bool,
     kind: str | None,
     dry_run: bool,
+    history: bool,
     messages: tuple[str, ...],
     message_file: TextIO | None,
     output_format: str,
@@ -148,7 +160,9 @@ def command(
 
     SOURCE is a GeoParquet, Parquet, GeoPackage, Shapefile, GeoJSON, FlatGeobuf or CSV
     file, or another that GDAL reads; a folder or a pattern of Parquet files is one
-    table. The dataset is called DEST, or as the layer is.
+    table. iceberg:FOLDER is an Iceberg table, as Spark and PyIceberg write them; instead
+    of FOLDER a metadata file may be named. delta:FOLDER is a Delta table. The dataset is
+    called DEST, or as the layer is.
 
     With --replace a dataset that is there is compared by key with the source, and only
     what differs is committed: the way to take in the next release of a published table.
@@ -158,6 +172,8 @@ def command(
         return
     if all_layers and layers:
         raise click.UsageError("--layer and --all-layers contradict each other")
+    if history and reading["snapshot"] is not None:
+        raise click.UsageError("--history and --snapshot contradict each other")
     message = join_message(messages, message_file.read() if message_file else None)
     options = _Reading(**reading).options()
     repo = invocation.open_repo()
@@ -173,6 +189,7 @@ def command(
         dry_run=dry_run,
         message=message,
         kind=kind,
+        history=history,
     )
     if output_format == "json":
         click.echo(_import_json(result))

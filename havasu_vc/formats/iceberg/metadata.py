@@ -4,7 +4,8 @@ What is written depends on the flavour in rasters alone. Field properties are mi
 table properties, and put back on reading where another writer dropped them, so a caller
 sees neither the mirror nor the loss (`havasu_version` is None when something was lost).
 Versions 1 and 2 are read and written. Version 3 is read where nothing in it is of version
-3 alone. Keys that are not known are kept; `.gz.metadata.json` is read too.
+3 alone but geometries, which become columns of WKB. Keys that are not known are kept;
+`.gz.metadata.json` is read too.
 
 Our Hilbert orders have no counterpart in Iceberg and are written as no order.
 """
@@ -21,6 +22,7 @@ from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import HAVASU_VERSION
 from havasu_vc.formats.iceberg.manifests import spec_fields_from_json, spec_fields_to_json
 from havasu_vc.formats.iceberg.metadata_checks import check, raised
+from havasu_vc.formats.iceberg.native_geometry import with_native_geometries
 from havasu_vc.formats.iceberg.rasters import with_raster_ids
 from havasu_vc.formats.iceberg.schema import (
     MIRROR,
@@ -208,23 +210,23 @@ def parse_metadata(data: bytes, where: str) -> TableMetadata:
         raise
     except ValueError as error:
         raise CorruptDatasetError(where, str(error)) from error
-    _refuse_havasu_three(metadata, where)
     return metadata
 
 
-def _refuse_havasu_three(metadata: TableMetadata, where: str) -> None:
-    schemas = metadata.schemas.values()
-    spatial = any(
-        part.geometry is not None or part.raster is not None
-        for schema in schemas
-        for part in schema.fields
-    )
-    if metadata.format_version > 2 and spatial:
-        raise UnsupportedVersionError(
-            f"{where}: a table of Iceberg {metadata.format_version} has Havasu columns, "
-            "which only versions 1 and 2 can",
-            hints=("check the table out again to get it back as version 2",),
-        )
+def _refuse_havasu_three(schemas: Any, where: str) -> None:
+    """Refuse Havasu columns in version 3, at any depth."""
+    if isinstance(schemas, list):
+        for item in schemas:
+            _refuse_havasu_three(item, where)
+    elif isinstance(schemas, dict):
+        if "havasu.geometry-encoding" in schemas or "havasu.raster-encoding" in schemas:
+            raise UnsupportedVersionError(
+                f"{where}: a table of Iceberg 3 has Havasu columns, "
+                "which only versions 1 and 2 can",
+                hints=("check the table out again to get it back as version 2",),
+            )
+        for item in schemas.values():
+            _refuse_havasu_three(item, where)
 
 
 def _unpacked(data: bytes, where: str) -> bytes:
@@ -243,7 +245,7 @@ def _unpacked(data: bytes, where: str) -> bytes:
 def _metadata(value: dict[str, Any], version: int, havasu: str | None, where: str) -> TableMetadata:
     properties = text_map(value.get("properties"), "properties", where)
     schemas = _schemas(value, where)
-    if havasu is None:
+    if havasu is None and version < 3:
         schemas = restored(schemas, properties, where)
     current_schema = number(value, "current-schema-id", where, default=next(iter(schemas), 0))
     specs = _specs(value, where)
@@ -307,6 +309,9 @@ def _schemas(value: dict[str, Any], where: str) -> dict[int, Schema]:
     items = _section(value, "schemas", list, where)
     if not items and "schema" in value:
         items = [value["schema"]]
+    if value["format-version"] > 2:
+        _refuse_havasu_three(items, where)
+        items = [with_native_geometries(item) for item in items]
     return {
         schema_id: schema_from_json(item, where)
         for schema_id, item in _numbered(items, "schema-id", "a schema", where).items()

@@ -1,0 +1,148 @@
+"""Iceberg tables as sources: what PyIceberg, Spark and others wrote, by folder or metadata file.
+
+Rows are those of one snapshot, deletes applied. Columns keep their ids, and geometries are
+known by what Havasu's field properties or the types of Iceberg 3 say of them; any other
+binary column stays one. The key is the table's identifier fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
+from havasu_vc.exchange.crs_names import CrsNames
+from havasu_vc.exchange.layout import Layout, kept_names, key_field, require_names, stored_batches
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.formats.iceberg.values import Snapshot
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.model.types import Encoding, Field, Primitive, descendants
+from havasu_vc.tables.live import LiveFile
+from havasu_vc.tables.scanning import scan_tasks, schema_of
+from havasu_vc.tables.snapshots import live_files, snapshot_of
+from havasu_vc.tables.table import Table, read_table
+
+__all__ = ["IcebergSource", "open_iceberg", "snapshot_history"]
+
+
+@dataclass(frozen=True)
+class IcebergSource:
+    """One snapshot of a table."""
+
+    name: str
+    schema: Schema
+    crs: Mapping[str, str]
+    rows: int | None
+    input_bytes: int
+    table: Table
+    layout: Layout
+    files: tuple[LiveFile, ...]
+    stored: Schema
+    """The columns to read, as the table has them."""
+    notes: tuple[str, ...] = ()
+    title: str | None = None
+    description: str | None = None
+    key_hint: tuple[str, ...] = ()
+
+    def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
+        """Return a task for each data file, or part of a large one."""
+        layout = self.layout.select(columns)
+        stored = self.stored.select(layout.schema.names)
+        return [
+            task_of(read_rows, task, layout, str(self.table.location))
+            for task in scan_tasks(self.table, schema=stored, files=self.files)
+        ]
+
+
+@kernel
+def read_rows(task: Task, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task in the types and encodings of a layout."""
+    yield from stored_batches(run_task(task), layout, where)
+
+
+def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
+    """Open the table in a folder, or of a metadata file."""
+    table = read_table(place)
+    snapshot = snapshot_of(table, options.snapshot)
+    known = schema_of(table, None if snapshot is None else snapshot.snapshot_id)
+    files = () if snapshot is None else live_files(table, snapshot.snapshot_id)
+    names = tuple(kept_names(known.names, options))
+    key = options.primary_key
+    if key is None:
+        hint = known.key.names
+        key = hint if set(hint) <= set(names) else ()
+    require_names(key, names, "key column")
+    if len(set(key)) != len(key):
+        raise InvalidArgumentError(f"the key names a column twice: {', '.join(key)}")
+    stored = known.select(names)
+    crs = CrsNames(options.crs)
+    fields = tuple(_field(field, options, crs, table) for field in stored.fields)
+    fields = tuple(key_field(field) if field.name in key else field for field in fields)
+    schema = Schema(fields, tuple(field.id for field in fields if field.name in key))
+    encodings = tuple(
+        (field.name, field.geometry.encoding) for field in stored.geometries if field.geometry
+    )
+    deletes = [each for each in files if not each.is_data]
+    rows = sum(each.file.record_count for each in files)
+    return IcebergSource(
+        name=Path(table.location).name,
+        schema=schema,
+        crs=dict(crs.wkt),
+        rows=None if deletes else rows,
+        input_bytes=sum(each.file.file_size for each in files),
+        table=table,
+        layout=Layout(schema, encodings),
+        files=files,
+        stored=stored,
+        notes=_notes(table),
+        description=table.metadata.properties.get("comment"),
+        key_hint=known.key.names,
+    )
+
+
+def _field(field: Field, options: SourceOptions, crs: CrsNames, table: Table) -> Field:
+    """Return a column of a table as a dataset is to have it."""
+    for part in (field, *descendants((field,))):
+        if part.raster is not None:
+            raise UnsupportedTypeError(field.name, "rasters of a table cannot be imported yet")
+    if field.geometry is None:
+        return field
+    encoding = options.geometry_encoding
+    named = crs.name(_crs_text(field.geometry.crs, table), str(table.location))
+    return replace(
+        field,
+        type=Primitive.BINARY if encoding.is_binary else Primitive.STRING,
+        geometry=replace(field.geometry, encoding=Encoding(encoding), crs=named),
+    )
+
+
+def _crs_text(said: str | None, table: Table) -> str | None:
+    """Return what a type's system stands for: a property of the table, or itself."""
+    kind, _, rest = (said or "").partition(":")
+    if kind == "projjson":
+        return table.metadata.properties.get(rest, said)
+    return f"EPSG:{rest}" if kind == "srid" and rest.isdigit() else said
+
+
+def _notes(table: Table) -> tuple[str, ...]:
+    specs = table.metadata.partition_specs[table.metadata.default_spec_id].fields
+    if not any(part.transform != "void" for part in specs):
+        return ()
+    return ("the table is partitioned, which the dataset is not; queries skip files by key",)
+
+
+def snapshot_history(place: str) -> tuple[Snapshot, ...]:
+    """Return the current snapshot of a table and those before it that are there, oldest first."""
+    table = read_table(place)
+    found: list[Snapshot] = []
+    number = table.metadata.current_snapshot_id
+    while number is not None and (one := table.metadata.snapshots.get(number)) is not None:
+        if one in found:
+            break
+        found.append(one)
+        number = one.parent_id
+    return tuple(reversed(found))
