@@ -192,7 +192,11 @@ function listen() {
   });
   addEventListener("beforeprint", () => {
     const rows = table.rows.subarray(0, PRINTED);
-    replace(find("printed"), element("h2", {}, rows.length < table.rows.length ? `The first ${number(rows.length)} of ${number(table.rows.length)} changed rows` : "Changed rows"), [...rows].map((row, index) => changeRow(changes, row, index)));
+    replace(find("printed"), element("h2", {}, rows.length < table.rows.length ? `The first ${number(rows.length)} of ${number(table.rows.length)} changed rows` : "Changed rows"), [...rows].map((row, index) => {
+      const made = changeRow(changes, row, index);
+      made.removeAttribute("id"); // the table has it
+      return made;
+    }));
     for (const each of document.querySelectorAll("details.card")) each.open = true;
   });
   addEventListener("afterprint", () => find("printed").replaceChildren());
