@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -18,23 +19,39 @@ import pyarrow as pa
 from havasu_vc.datasets.havasu.build import NewDataset, Report, parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.keys import key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.parquet import read_rows
+from havasu_vc.datasets.havasu.partitioning import (
+    PLACE,
+    Places,
+    numbered,
+    partitions,
+    with_places,
+    write_places,
+)
 from havasu_vc.datasets.havasu.view import Storage
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
-from havasu_vc.datasets.sorting import OutOfOrder, check_increasing, cut_ranges, sort_run
+from havasu_vc.datasets.sorting import (
+    OutOfOrder,
+    Range,
+    check_increasing,
+    cut_ranges,
+    sort_run,
+)
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import KeyViolationError
+from havasu_vc.errors import InvalidArgumentError, KeyViolationError
+from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["write_table"]
+__all__ = ["write_partitioned", "write_table"]
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
 SOURCES_A_TASK = 4
 RANGES_A_TASK = 24
+MOST_PARTITIONS = 10_000
 
 _T = TypeVar("_T")
 
@@ -68,6 +85,44 @@ def write_table(
     if key and files:
         _check_unique(files, new.schema, storage)
     return files
+
+
+def write_partitioned(
+    tasks: Sequence[Task],
+    new: NewDataset,
+    spec: PartitionSpec,
+    storage: Storage,
+    engine: Engine,
+    *,
+    hilbert: str | None = None,
+) -> list[WrittenFile]:
+    """Write the rows of tasks to staged files by a partition spec, none for two partitions.
+
+    Within a partition rows lie along the curve of the geometry column `hilbert`, or as
+    they come.
+    """
+    finding = [task_of(partitions, task, new.schema, spec) for task in tasks]
+    values = numbered(engine.run(finding, description="Looking for partitions"))
+    if values is None:
+        return []
+    if values.num_rows > MOST_PARTITIONS:
+        raise InvalidArgumentError(
+            f"the rows lie in {values.num_rows:,} partitions, and {MOST_PARTITIONS:,} are the most",
+            hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
+        )
+    extent = None if hilbert is None else _bounds(tasks, hilbert, new.schema, engine)
+    places = Places(new.schema, spec, values, hilbert, extent)
+    placed = [task_of(with_places, task, number, places) for number, task in enumerate(tasks)]
+    names = (PLACE, *new.schema.key.names)
+    with _sorted_runs(placed, names, storage, engine) as (runs, ranges):
+        where = (str(storage.staging.root), str(storage.keys))
+        writing = [
+            task_of(write_places, runs, part, names, new.layout, places, where)
+            for part in _halved(ranges, RANGES_A_TASK)
+        ]
+        batches = engine.run(writing, description="Writing")
+        files = [file for batch in batches for file in parse_report(batch).files]
+    return distinct_files(files, new.layout, storage.staging, storage.keys)
 
 
 def _chunks(tasks: Sequence[Task], input_bytes: int) -> list[list[Task]]:
@@ -108,17 +163,9 @@ def _sorted(
     storage: Storage,
     engine: Engine,
 ) -> list[WrittenFile]:
-    folder = storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
     key = new.schema.key.names
-    try:
-        checked = [task_of(without_null_keys, task, key) for task in tasks]
-        sorting = [
-            task_of(sort_run, part, names, str(folder)) for part in _halved(checked, SOURCES_A_TASK)
-        ]
-        reports = [r for r in engine.run(sorting, description="Sorting") if r.num_rows]
-        if not reports:
-            return []
-        runs, ranges = cut_ranges(reports)
+    checked = [task_of(without_null_keys, task, key) for task in tasks]
+    with _sorted_runs(checked, names, storage, engine) as (runs, ranges):
         where = (str(storage.staging.root), str(storage.keys))
         writing = [
             task_of(write_ranges, runs, part, names, new.layout, *where)
@@ -127,6 +174,20 @@ def _sorted(
         batches = engine.run(writing, description="Writing")
         files = [file for batch in batches for file in parse_report(batch).files]
         return distinct_files(files, new.layout, storage.staging, storage.keys)
+
+
+@contextmanager
+def _sorted_runs(
+    tasks: Sequence[Task], names: tuple[str, ...], storage: Storage, engine: Engine
+) -> Iterator[tuple[tuple[str, ...], tuple[Range, ...]]]:
+    """Yield the rows of tasks as sorted runs, and ranges of them; they go with the block."""
+    folder = storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
+    try:
+        sorting = [
+            task_of(sort_run, part, names, str(folder)) for part in _halved(tasks, SOURCES_A_TASK)
+        ]
+        reports = [r for r in engine.run(sorting, description="Sorting") if r.num_rows]
+        yield cut_ranges(reports) if reports else ((), ())
     finally:
         for path in folder.glob("*") if folder.exists() else ():
             path.unlink(missing_ok=True)

@@ -1,8 +1,10 @@
 """A dataset's rows sorted anew for one table: nearby rows in the same files and row groups.
 
-Rows with geometries lie along a Hilbert curve, others in the order of their key. The
-engine sorts them, so with `--engine spark` it is a Spark job; what it writes are the
-files of that table alone, and the repository does not know of them.
+Rows with geometries lie along a Hilbert curve, others in the order of their key. With a
+partition spec, that of the dataset or one that is asked for, no file holds rows of two
+partitions, and each partition is ordered so. The engine sorts them, so with `--engine
+spark` it is a Spark job; what it writes are the files of that table alone, and the
+repository does not know of them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from pathlib import Path
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.exchange.importing import write_table
+from havasu_vc.exchange.importing import write_partitioned, write_table
+from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
@@ -30,7 +33,9 @@ CLUSTERED = "-clustered"
 
 
 @contextmanager
-def clustered(repo: OpenRepo, view: HavasuDataset, location: Path) -> Iterator[HavasuDataset]:
+def clustered(
+    repo: OpenRepo, view: HavasuDataset, location: Path, spec: PartitionSpec
+) -> Iterator[HavasuDataset]:
     """Yield a dataset of the same rows in clustered files, which go when the block ends."""
     scratch = location / f"{TEMPORARY}{secrets.token_hex(8)}"
     with reporting_storage_errors(location):
@@ -50,16 +55,16 @@ def clustered(repo: OpenRepo, view: HavasuDataset, location: Path) -> Iterator[H
                 if name in ("title", "description") or name.startswith("crs/")
             },
             hilbert=None if column is None else column.id,
+            partition=spec,
         )
+        hilbert = None if column is None else column.name
         with repo.settings.open_engine(view.size) as engine:
-            files = write_table(
-                view.scan(),
-                new,
-                storage,
-                engine,
-                input_bytes=view.size,
-                hilbert=None if column is None else column.name,
-            )
+            if spec.fields:
+                files = write_partitioned(view.scan(), new, spec, storage, engine, hilbert=hilbert)
+            else:
+                files = write_table(
+                    view.scan(), new, storage, engine, input_bytes=view.size, hilbert=hilbert
+                )
         yield HavasuDataset(view.path, edited(None, new.edit(files)), storage, view.revision)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -16,6 +16,9 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     UncommittedChangesError,
 )
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition
+from havasu_vc.formats.iceberg.spec_text import parse_spec
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.checkouts import KEPT, changing_tables
@@ -48,11 +51,15 @@ class Elsewhere:
     discard: bool = False
     """Whether edits that are in the way are dropped."""
     clustered: bool = False
-    """Whether rows are sorted anew, by a Spark job."""
+    """Whether rows are sorted anew."""
+    partition_by: str | None = None
+    """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
 
 
 def check_out_to(repo: OpenRepo, wish: Elsewhere) -> CheckoutResult:
     """Make datasets of a revision tables in a folder."""
+    if wish.partition_by is not None and not wish.clustered:
+        raise InvalidArgumentError("a partition spec goes with a clustered layout")
     found = repo.revision(wish.revision)
     folders = repo.folders(found)
     root = Path(os.path.realpath(wish.folder))
@@ -107,7 +114,11 @@ def _make(
         )
     view = havasu_view(repo, folder, wish.revision)
     view.check_guard()
-    tree = folder.internals + (CLUSTERED if wish.clustered else "")
+    tree, spec = folder.internals, PartitionSpec()
+    if wish.clustered:
+        by = wish.partition_by
+        spec = view.partition if by is None else parse_spec(by, view.schema)
+        tree += f"{CLUSTERED}{document_hash(format_partition(spec))[:8] if spec.fields else ''}"
     if known is not None and known.tree == tree and wish.flavour in (None, known.flavour):
         return False
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
@@ -115,6 +126,6 @@ def _make(
     if not wish.clustered:
         materialise(view, location, request, previous=known)
         return True
-    with clustered(repo, view, location) as sorted_view:
+    with clustered(repo, view, location, spec) as sorted_view:
         materialise(sorted_view, location, request, previous=known)
     return True

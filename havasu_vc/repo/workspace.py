@@ -69,7 +69,8 @@ class Workspace:
     ) -> CheckoutResult:
         """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
 
-        Options: dataset (its table is the folder itself), flavour, copy, discard, clustered.
+        Options: dataset (its table is the folder itself), flavour, copy, discard,
+        clustered, partition_by.
         """
         from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
 

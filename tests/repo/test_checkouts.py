@@ -1,5 +1,6 @@
 """Tables are made of HEAD, follow it, and are never passed over where they have edits."""
 
+import datetime
 import hashlib
 import shutil
 import subprocess
@@ -21,12 +22,13 @@ from havasu_vc.errors import (
     StateError,
     UncommittedChangesError,
 )
+from havasu_vc.formats.iceberg.transforms import parse_transform
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.changes import count_changes
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.checkouts import Wish
 from havasu_vc.repo.keeping_bases import PREFIX
-from havasu_vc.tables.snapshots import manifests_of
+from havasu_vc.tables.snapshots import live_files, manifests_of
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.state import read_state, state_path
 from tests.repo.checkouts import assert_shows_head, delete_like_others, rows_of, table_at
@@ -535,6 +537,54 @@ class TestPlaces:
         assert rows_of(read_table(place)) == sorted(
             repo.table("points").to_arrow().to_pylist(), key=repr
         )
+
+    @pytest.mark.parametrize(
+        ("spec", "fields"),
+        [
+            ("bucket(4, id), truncate(2, number)", 4),
+            ("number", 3),
+            ("days(at)", 2),
+        ],
+    )
+    def test_clustered_by_a_partition_spec(self, tmp_path: Path, spec: str, fields: int) -> None:
+        repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+        rows = geometries(600)
+        at = [None if n % 2 else datetime.datetime(2024, 5, 1) for n in range(600)]
+        number = [(None, 0, 1)[n % 3] for n in range(600)]
+        rows = rows.set_column(3, "number", pa.array(number, pa.int32()))
+        rows = rows.append_column("at", pa.array(at, pa.timestamp("us")))
+        repo.import_(write_points(tmp_path / "points.parquet", rows), "points", options=BY_ID)
+        repo.write("points", pa.table({"id": [5], "name": ["five"]}))
+        place = tmp_path / "elsewhere"
+        repo.workspace.check_out_to(place, dataset="points", clustered=True, partition_by=spec)
+
+        table = read_table(place)
+        files = live_files(table)
+        assert len({tuple(each.file.partition.items()) for each in files}) == len(files)
+        assert len(files) >= fields
+        assert rows_of(table) == sorted(repo.table("points").to_arrow().to_pylist(), key=repr)
+        part = table.metadata.partition_specs[table.metadata.default_spec_id].fields[-1]
+        source = table.metadata.schema.by_id[part.source_id]
+        for each in files:
+            column = pq.read_table(each.file.path)[source.name].combine_chunks()
+            shared = parse_transform(part.transform).apply_array(column, source.type)
+            assert set(shared.to_pylist()) == {each.file.partition[part.field_id]}
+        again = repo.workspace.check_out_to(
+            place, dataset="points", clustered=True, partition_by=spec
+        )
+        assert again.changed == ()
+        repo.workspace.check_out_to(place, dataset="points", clustered=True)
+        assert rows_of(read_table(place)) == rows_of(table)
+
+    @pytest.mark.parametrize(
+        "spec", ["", "geom", "nothing", "bucket(0, id)", "bucket(id)", "days(id)", "id, id", "a b("]
+    )
+    def test_what_is_no_partition_spec(self, repo: Repo, tmp_path: Path, spec: str) -> None:
+        with pytest.raises(InvalidArgumentError) as caught:
+            repo.workspace.check_out_to(tmp_path / "x", clustered=True, partition_by=spec)
+        assert "\n" not in caught.value.message
+        with pytest.raises(InvalidArgumentError, match="goes with"):
+            repo.workspace.check_out_to(tmp_path / "x", partition_by="id")
 
     def test_elsewhere_refuses_the_workspace_and_what_is_not_its_own(
         self, repo: Repo, tmp_path: Path

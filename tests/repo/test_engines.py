@@ -79,3 +79,17 @@ def test_an_error_is_the_same_and_changes_nothing(
         except KeyViolationError as error:
             messages.append(error.message)
     assert messages[0] == messages[1]
+
+
+def test_tables_are_clustered_alike(engines: dict[str, Settings], tmp_path: Path) -> None:
+    file = write(tmp_path / "points.parquet", points(500))
+    repo = Repo.init(tmp_path / "repo", settings=engines["local"])
+    repo.import_(file, "points", options=BY_ID)
+    for options in ({}, {"partition_by": "bucket(2, id)"}):
+        made = {}
+        for name, settings in engines.items():
+            place = tmp_path / f"{name}{len(options)}"
+            found = repo.with_settings(settings)
+            found.workspace.check_out_to(place, dataset="points", clustered=True, **options)
+            made[name] = {path.name for path in (place / "data").iterdir()}
+        assert made["local"] == made["spark"] and len(made["local"]) == 1 + len(options)

@@ -34,6 +34,7 @@ class _Tables:
     refs: bool | None
     copy: bool | None
     layout: str | None
+    partition_by: str | None = None
 
     @property
     def given(self) -> bool:
@@ -72,7 +73,13 @@ class _Tables:
 @click.option(
     "--layout",
     type=click.Choice(("clustered",)),
-    help="With --to, sort rows anew in Spark, along a Hilbert curve or by the partition spec.",
+    help="With --to, sort rows anew, along a Hilbert curve or by the partition spec.",
+)
+@click.option(
+    "--partition-by",
+    metavar="SPEC",
+    help="With --layout, the partition spec, as 'days(at), bucket(16, id)'."
+    "  [default: the dataset's]",
 )
 @click.option("--relocate", is_flag=True, help="Make tables that were moved at home here.")
 @click.option(
@@ -99,6 +106,7 @@ def command(
     refs: bool | None,
     copy: bool | None,
     layout: str | None,
+    partition_by: str | None,
     relocate: bool,
     file: Path | None,
     ref: str | None,
@@ -114,7 +122,9 @@ def command(
     alone and writes datasets (all, if none is named) to a GeoPackage that QGIS can edit
     and that remembers the commit it is of.
     """
-    tables = _Tables(flavour, refs, copy, layout)
+    tables = _Tables(flavour, refs, copy, layout, partition_by)
+    if partition_by is not None and layout is None:
+        raise click.UsageError("--partition-by goes with --layout")
     if file is not None:
         if branch is not None or discard or to is not None or relocate or tables.given:
             raise click.UsageError("--as goes with --ref, --overwrite and datasets alone")
@@ -173,6 +183,7 @@ def _make_elsewhere(
         copy=bool(tables.copy),
         discard=discard,
         clustered=tables.layout == "clustered",
+        partition_by=tables.partition_by,
     )
     tell_tables(invocation, repo, result)
 

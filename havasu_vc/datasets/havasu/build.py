@@ -44,6 +44,7 @@ class NewDataset:
         table_uuid: str,
         meta: Mapping[str, bytes],
         hilbert: int | None = None,
+        partition: PartitionSpec | None = None,
     ) -> None:
         fields = tuple(SortField(field.id) for field in schema.key.fields)
         if hilbert is not None:
@@ -53,7 +54,7 @@ class NewDataset:
         self.schema = schema
         self.documents: dict[str, bytes] = {
             **meta,
-            **layout_documents(schema, PartitionSpec(), order),
+            **layout_documents(schema, partition or PartitionSpec(), order),
             "meta/properties.json": format_properties(Properties(table_uuid, schema.last_id)),
         }
         self.layout = layout_of(schema, self.documents)
@@ -115,7 +116,7 @@ def write(
     try:
         written = _write(rows if check is None else check.watched(rows), layout, objects, keys)
     except OutOfOrder:
-        yield _reported([], b"out of order")
+        yield reported([], b"out of order")
         return
     edges = b""
     if check is not None and check.first is not None and check.last is not None:
@@ -123,7 +124,7 @@ def write(
         with pa.ipc.new_stream(sink, check.first.schema) as writer:
             writer.write_batch(pa.concat_batches([check.first, check.last]))
         edges = sink.getvalue().to_pybytes()
-    yield _reported(written, edges)
+    yield reported(written, edges)
 
 
 @kernel
@@ -151,7 +152,7 @@ def write_ranges(
                     check_increasing(batch.select(list(names)))
                 yield batch.select(columns)
 
-    yield _reported(_write(rows(), layout, objects, keys), b"")
+    yield reported(_write(rows(), layout, objects, keys), b"")
 
 
 def _write(
@@ -162,7 +163,8 @@ def _write(
     return list(write_data_files(rows, layout, store, folder, origin=Origin.IMPORT))
 
 
-def _reported(files: Sequence[WrittenFile], edges: bytes) -> pa.RecordBatch:
+def reported(files: Sequence[WrittenFile], edges: bytes) -> pa.RecordBatch:
+    """Return what a write task yields of the files that it wrote."""
     digests = [
         json.dumps({str(number): list(lanes) for number, lanes in file.digests.items()})
         for file in files

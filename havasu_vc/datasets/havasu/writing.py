@@ -129,7 +129,7 @@ def _unlike(
         copy += 1
         rows = read_row_groups(str(store.path(file.entry.file)), layout.schema)
         (twin,) = write_data_files(rows, whole, store, keys, origin=file.entry.origin, copy=copy)
-    return twin
+    return replace(twin, entry=replace(twin.entry, partition=file.entry.partition))
 
 
 class _FileWriter:
