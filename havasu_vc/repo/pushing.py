@@ -159,9 +159,14 @@ def refusal(answer: GitResult, remote: str, shown: str) -> StateError:
             hints=("`havasu-vc pull` merges them row by row, then push again",),
         )
     message = answer.message
+    for line in answer.text.splitlines():
+        # `! <tab> from:to <tab> [remote rejected] (reason)`
+        if line.startswith("!") and line.count("\t") == 2:
+            _, refs, reason = line.split("\t")
+            message = f"{refs.rpartition(':')[2]}: {reason}"
     for line in answer.errors.splitlines():
         # The reason stands before git's own last words.
-        if line.startswith(("remote: ", "ssh: ", "fatal: ", "error: ")):
+        if line.startswith(("ssh: ", "fatal: ")):
             message = line
             break
     return StateError(

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import secrets
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -433,6 +434,43 @@ def test_a_disk_with_too_little_room(
 
     with pytest.raises(StorageError, match="the disk has 10 left"):
         clone(tmp_path / "server.git", tmp_path / "theirs")
+
+
+def test_a_remote_on_a_full_disk(ours: Repo, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        server = bare(disk / "server.git")
+        ours.push(str(server), ["main"])
+        (disk / "ballast").write_bytes(bytes((os.statvfs(disk).f_bavail - 6) * 4096))
+        names = [secrets.token_hex(40) for _ in range(1000)]
+        write(ours, {number: (name, 1) for number, name in enumerate(names)})
+
+        with pytest.raises(StorageError, match=r"full|No space"):
+            ours.push(str(server), ["main"])
+
+        assert_keeps_its_promise(server)
+        (disk / "ballast").unlink()
+        ours.push(str(server), ["main"])
+        assert_keeps_its_promise(server)
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_what_the_other_side_refuses_is_said(ours: Repo, tmp_path: Path) -> None:
+    server = tmp_path / "server.git"
+    work = clone(server, tmp_path / "work")
+    write(ours, ROWS)
+    with pytest.raises(StateError, match="branch is currently checked out"):
+        ours.push(str(work.path), ["main"])
+    (server / "hooks").mkdir(exist_ok=True)
+    (server / "hooks" / "pre-receive").write_text("#!/bin/sh\necho 'not today'\nexit 1\n")
+    (server / "hooks" / "pre-receive").chmod(0o755)
+    with pytest.raises(StateError, match="pre-receive hook declined"):
+        ours.push()
 
 
 # Remotes that are not there
