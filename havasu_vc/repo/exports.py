@@ -94,8 +94,7 @@ def _export_iceberg(
         )
     wish = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
     check_out_to(repo, wish)
-    rows = dataset.snapshot.rows - dataset.snapshot.deleted_rows
-    return ExportResult(str(folder), rows)
+    return ExportResult(str(folder), dataset.snapshot.rows)
 
 
 def export_changes(

@@ -278,8 +278,8 @@ class Repo:
         A table of another format is named `iceberg:FOLDER` or `delta:FOLDER`; with
         `history` each snapshot of an Iceberg table becomes a commit. A layer may be written
         `LAYER:DATASET`. With `replace`, datasets that are there are compared by key and only
-        what differs is committed. `order` is `key`, `hilbert` or `none`. New datasets are of a `kind`, `havasu` or `kart`, by default that of the
-        repository.
+        what differs is committed. `order` is `key`, `hilbert` or `none`. New datasets are of
+        a `kind`, `havasu` or `kart`, by default that of the repository.
         """
         from havasu_vc.repo.imports import ImportRequest, import_history, import_layers
 

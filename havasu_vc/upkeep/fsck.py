@@ -18,11 +18,13 @@ from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open
 from havasu_vc.datasets.havasu.locate import shared_schema
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import CrsError
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.lfs import Pointer, parse_pointer
+from havasu_vc.geo.crs import parse_crs
 from havasu_vc.upkeep.finding import Finding, Findings
 from havasu_vc.upkeep.fsck_files import check_files
 
@@ -70,6 +72,7 @@ def check_contents(
     stored = sum(entry.location is None for entry in entries.values())
     whole = not findings.found and len(here) == stored
     _check_key_caches(view, entries, findings, full=full)
+    _check_systems(view, findings)
     yield from findings.found
     if full:
         seen = set() if checked is None else checked
@@ -105,6 +108,20 @@ def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
             f"but a column has the id {view.schema.last_id}",
         )
     return True
+
+
+def _check_systems(view: HavasuDataset, findings: Findings) -> None:
+    """Check that the coordinate reference systems that columns name are defined and understood."""
+    named = (f.geometry.crs for f in view.schema.geometries if f.geometry is not None)
+    for name in sorted({crs for crs in named if crs is not None}):
+        where = f"{view.path}/meta/crs/{name}.wkt"
+        if name not in view.crs:
+            findings.add(where, f"a column has the system {name}, and its definition is missing")
+            continue
+        try:
+            parse_crs(view.crs[name])
+        except CrsError as error:
+            findings.add(where, error.message)
 
 
 def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:

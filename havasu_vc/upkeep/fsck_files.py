@@ -140,8 +140,11 @@ def check_data_file(
     try:
         if hashed:
             _check_hash(path)
-        for message in _problems(path, entry, written):
+        check = ValueCheck(entry, written)
+        for message in _problems(path, entry, written, check):
             yield _report(message)
+        if not check.is_readable:
+            return  # what cannot be read has no digest
         deleted = deleted_positions(file, deletes)
         digests = Digests()
         for rows in read_row_groups(path, schema, deleted=deleted):
@@ -159,7 +162,7 @@ def _check_hash(path: str) -> None:
         raise CorruptDataFileError(name, f"its bytes have the hash {found}")
 
 
-def _problems(path: str, entry: Entry, written: Schema) -> Iterator[str]:
+def _problems(path: str, entry: Entry, written: Schema, check: ValueCheck) -> Iterator[str]:
     with open_parquet(path) as file:
         if file.metadata.num_rows != entry.rows:
             yield f"it has {file.metadata.num_rows} rows, its entry says {entry.rows}"
@@ -167,7 +170,6 @@ def _problems(path: str, entry: Entry, written: Schema) -> Iterator[str]:
             yield "its row groups do not begin where its entry says"
         if lacks(file.schema_arrow, written):
             yield "it lacks columns of the schema that its entry names"
-    check = ValueCheck(entry, written)
     for rows in read_row_groups(path, written):
         check.add(rows)
     yield from check.problems()

@@ -14,14 +14,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.errors import GeometryError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Decimal, Field, Fixed, Primitive, children
+from havasu_vc.model.types import Decimal, Encoding, Field, Fixed, Primitive, children
 
 __all__ = ["ValueCheck", "parse_bound"]
+
+_GLOBE = Bounds(-180, -90, 180, 90)
 
 
 class ValueCheck:
@@ -33,6 +37,8 @@ class ValueCheck:
         self._nulls = dict.fromkeys(schema.by_id, 0)
         self._bounds: dict[int, Bounds] = {}
         self._outside: set[int] = set()
+        self._unreadable: dict[int, str] = {}
+        self._with_srid: set[int] = set()
         self._limits = {field.id: _limits(field, entry) for field in schema.fields}
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -40,12 +46,28 @@ class ValueCheck:
         for field, column in zip(self._schema.fields, rows.columns, strict=True):
             self._nulls[field.id] += column.null_count
             if field.geometry is not None:
-                found = bounds_of(column, field.geometry.encoding)
-                known = self._bounds.get(field.id)
-                if found is not None:
-                    self._bounds[field.id] = found if known is None else known.union(found)
+                self._look_at_geometries(field, field.geometry.encoding, column)
             elif not self._inside(column, self._limits[field.id]):
                 self._outside.add(field.id)
+
+    def _look_at_geometries(self, field: Field, encoding: Encoding, column: pa.Array) -> None:
+        if field.id in self._unreadable:
+            return
+        try:
+            found = bounds_of(column, encoding)
+            if encoding is Encoding.WKB and to_canonical(column, "wkb")[1] is not None:
+                self._with_srid.add(field.id)
+        except GeometryError as error:
+            self._unreadable[field.id] = error.message
+            return
+        known = self._bounds.get(field.id)
+        if found is not None:
+            self._bounds[field.id] = found if known is None else known.union(found)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all geometries seen could be read."""
+        return not self._unreadable
 
     @staticmethod
     def _inside(column: pa.Array, limits: tuple[pa.Scalar | None, pa.Scalar | None]) -> bool:
@@ -76,6 +98,21 @@ class ValueCheck:
             if field.id in self._outside:
                 yield f"column {field.name!r} has values outside of its statistics"
             yield from self._bounds_problem(field)
+            yield from self._geometry_problems(field)
+
+    def _geometry_problems(self, field: Field) -> Iterator[str]:
+        if field.geometry is None:
+            return
+        encoding = field.geometry.encoding.value
+        if field.id in self._unreadable:
+            reason = self._unreadable[field.id]
+            yield f"column {field.name!r} has values that are no {encoding}: {reason}"
+        if field.id in self._with_srid:
+            yield f"column {field.name!r} has values with an SRID, which {encoding} cannot have"
+        box = self._bounds.get(field.id)
+        on_globe = dict(field.extra).get("edges") is not None
+        if on_globe and box is not None and not _GLOBE.covers(box):
+            yield f"column {field.name!r} has geometries that are not on the globe"
 
     def _bounds_problem(self, field: Field) -> Iterator[str]:
         said, found = self._entry.bounds.get(field.id), self._bounds.get(field.id)

@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +15,13 @@ from havasu_vc.datasets.folder import MemoryFolder, guard_of
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.schema import format_schema
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.formats.lfs import Pointer, format_pointer
+from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, Geometry, Primitive
+from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
@@ -332,3 +337,62 @@ def test_files_that_were_hashed_are_not_hashed_again(dataset: HavasuDataset) -> 
         assert list(check_dataset(dataset, engine, full=True, checked=checked)) == []
 
     assert checked == set(dataset.entries)
+
+
+def place_in(geometry: Geometry, *values: bytes, edges: str | None = None) -> tuple[Schema, Any]:
+    """Return a schema with a geometry column, and rows with these values."""
+    extra = (("edges", edges),) if edges else ()
+    column = Field(3, "geom", Primitive.BINARY, geometry=geometry, extra=extra)
+    return (
+        Schema((*SCHEMA.fields[:2], column), (1,)),
+        [{1: number, 2: "x", 3: value} for number, value in enumerate(values)],
+    )
+
+
+@pytest.mark.rule("HAV-79")
+def test_values_of_another_encoding_are_found(datasets: MemoryDatasets) -> None:
+    declared, rows = place_in(Geometry(), b"POINT (1 2)", POINT)
+    plain = Schema((*SCHEMA.fields[:2], Field(3, "geom", Primitive.BINARY)), (1,))
+    view = datasets.new(plain, rows)
+    document = format_schema(declared)
+    name = document_hash(document)
+    changed = replaced(view, {"meta/schema.json": document, f"meta/past/{name}.json": document})
+
+    found = check(with_entry(changed, entry_of(changed), schema=name))
+
+    assert any("column 'geom' has values that are no ewkb: " in each.message for each in found)
+    assert any("geometr" in each.message for each in check(changed))
+
+
+@pytest.mark.rule("HAV-79", "HAV-98")
+def test_an_srid_in_a_column_of_wkb_is_found(datasets: MemoryDatasets) -> None:
+    ewkb = bytes.fromhex("0101000020e6100000000000000000f03f0000000000000040")
+    schema, rows = place_in(Geometry(Encoding.WKB), ewkb)
+
+    (found,) = check(datasets.new(schema, rows))
+
+    assert found.message == "column 'geom' has values with an SRID, which wkb cannot have"
+
+
+@pytest.mark.rule("PQ-5")
+def test_a_geography_is_on_the_globe(datasets: MemoryDatasets) -> None:
+    beyond = shapely.to_wkb(shapely.Point(181, 0))
+
+    plane, rows = place_in(Geometry(), POINT, beyond)
+    globe, _ = place_in(Geometry(), POINT, beyond, edges="spherical")
+
+    assert check(datasets.new(plane, rows)) == []
+    (found,) = check(datasets.new(globe, rows))
+    assert found.message == "column 'geom' has geometries that are not on the globe"
+    assert check(datasets.new(globe, rows[:1])) == []
+
+
+def test_a_system_that_is_not_defined_is_found(datasets: MemoryDatasets) -> None:
+    schema, rows = place_in(Geometry(crs="EPSG:2193"), POINT)
+    view = datasets.new(schema, rows)
+
+    assert [each.where for each in check(view)] == ["parcels/meta/crs/EPSG:2193.wkt"]
+    (found,) = check(replaced(view, {"meta/crs/EPSG:2193.wkt": b"nonsense"}))
+    assert found.where == "parcels/meta/crs/EPSG:2193.wkt"
+    sound = parse_crs("EPSG:2193").wkt.encode()
+    assert check(replaced(view, {"meta/crs/EPSG:2193.wkt": sound})) == []
