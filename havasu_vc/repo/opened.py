@@ -37,6 +37,8 @@ class OpenRepo:
         """How to work."""
         self.make_fetcher: Callable[[OpenRepo], Fetcher] | None = None
         """Makes what brings data files that come on demand; None where they must be here."""
+        self.verify = False
+        """Whether commits are held against the policy of the repository."""
         self.taken: dict[str, int] = {}
         """Tables whose edits the next commit takes in, and which metadata version was read:
         they follow HEAD as if they had none."""

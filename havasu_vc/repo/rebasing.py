@@ -23,7 +23,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import Revision
 
-__all__ = ["rebase_edits"]
+__all__ = ["after_edit", "rebase_edits"]
 
 
 def rebase_edits(
@@ -46,13 +46,13 @@ def rebase_edits(
             )
         else:
             base = repo.view(first, old.name)
-            theirs = _after(base, edit, storage)
+            theirs = after_edit(base, edit, storage)
             versions = Versions(base, repo.view(second, new.name), theirs)
             rebased.append(_merged(repo, storage, edit, versions))
     return rebased
 
 
-def _after(base: AnyDataset, edit: TreeEdit, storage: Storage) -> AnyDataset:
+def after_edit(base: AnyDataset, edit: TreeEdit, storage: Storage) -> AnyDataset:
     """Return a dataset as an edit makes it."""
     if not isinstance(base, KartDataset):
         return HavasuDataset(edit.path, edited(base.folder, edit), storage, "your edit")

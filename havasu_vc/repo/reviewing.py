@@ -7,7 +7,7 @@ entries tell, and the rows that could be read before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from havasu_vc.datasets.any import AnyDataset
@@ -23,18 +23,18 @@ from havasu_vc.repo.changed_back import RowsThatChangeBack
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.entry_facts import dataset_facts, entry_words
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.policy_checking import PolicyWatch, policy_between
 from havasu_vc.repo.reproject import reprojection
 from havasu_vc.review.page import Page
+from havasu_vc.review.policy import Policy
 from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
-from havasu_vc.review.summarising import Means, Onlooker, summarise
+from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.store.revisions import Range, merge_base, parse_range, resolve_range
 from havasu_vc.writers.protocol import Reproject
 
 __all__ = ["review", "review_diffs"]
 
 MAP_CRS = "OGC:CRS84"
-Watch = Callable[[DatasetDiff, AnyDataset | None, AnyDataset | None], Onlooker | None]
-"""From a dataset's diff, and both of its versions, to what else sees its changes."""
 
 
 def review(
@@ -44,15 +44,19 @@ def review(
     *,
     samples: int = 40,
     page: Page | None = None,
-    watch: Watch | None = None,
+    policy: Policy | None = None,
 ) -> Review:
-    """Return what happened between two revisions, dataset by dataset.
+    """Return what happened between two revisions, dataset by dataset, and what is against policy.
 
-    `page` takes in rows, and so does what `watch` gives for a dataset.
+    `page` takes in rows. Without a `policy` the repository's own counts.
     """
     ends = resolve_range(repo.git, revisions)
     versions = _Versions(repo, ends)
     back = RowsThatChangeBack(repo, ends)
+    notes: tuple[str, ...] = ()
+    if policy is None:
+        policy, notes = policy_between(repo, ends.old, ends.new)
+    watch = PolicyWatch(repo, policy or Policy())
     found = []
     for diff in diff_revisions(repo, ends.old, ends.new, filters):
         old, new = versions.of(diff.path)
@@ -61,17 +65,19 @@ def review(
         diff = replace(diff, changes=iter(rows))
         seers = [
             None if page is None else page.dataset(diff, means.reproject),
-            None if watch is None else watch(diff, old, new),
+            watch(diff, old, new),
             suspects := back.watch(diff.path),
         ]
         each = summarise(diff, means, [seer for seer in seers if seer is not None])
         each = _placed(each, diff)
         if rows.missing is not None:
+            watch.unread.append(diff.path)
             each = replace(each, unread=_unread(rows.missing, each, old, new))
         elif suspects is not None and suspects.labels:
             each = replace(each, flags=(*each.flags, _back_flag(suspects.labels)))
         found.append(each)
-    return _named(repo, revisions, ends, tuple(found))
+    review = _named(repo, revisions, ends, tuple(found))
+    return replace(review, notes=(*review.notes, *notes), findings=watch.findings())
 
 
 def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page) -> Review:

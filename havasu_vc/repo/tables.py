@@ -14,7 +14,6 @@ from havasu_vc.model.arrow import arrow_schema, to_source
 from havasu_vc.model.schema import Schema
 
 if TYPE_CHECKING:
-    import duckdb
     import geopandas
     import pandas
 
@@ -105,10 +104,11 @@ class Table:
         geometry = found[0].name if found else None
         return geopandas.GeoDataFrame(frame, geometry=geometry)
 
-    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> Any:
+    def to_duckdb(self, connection: Any = None) -> Any:
         """Return the rows as a DuckDB relation, of a connection or of the default one."""
-        duckdb = _require("duckdb", "duckdb")
-        return (connection or duckdb).from_arrow(self.to_arrow())
+        from havasu_vc.exchange.duckdb import relation
+
+        return relation(self.to_arrow(), connection)
 
 
 def _require(module: str, extra: str) -> Any:

@@ -38,6 +38,7 @@ __all__ = ["command"]
 @click.option("--refs", is_flag=True, help="Also commit branches of the tables to git's branches.")
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
+@click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
 @click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
 @engine_option
 @format_option("text", "json")
@@ -51,6 +52,7 @@ def command(
     messages: tuple[str, ...],
     message_file: TextIO | None,
     dry_run: bool,
+    no_verify: bool,
     allow_empty: bool,
     output_format: str,
 ) -> None:
@@ -66,6 +68,7 @@ def command(
         raise click.UsageError("--from goes with --dataset, not with DATASET or --refs")
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
+    repo.opened.verify = not no_verify
     if file is None and not repo.workspace.exists:
         raise _no_workspace()
 

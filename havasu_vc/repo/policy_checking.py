@@ -1,0 +1,155 @@
+"""A repository's policy against a review, a commit that is about to be made, or a range.
+
+The policy is the one of the side that is changed, not of the change, so that a branch
+cannot loosen what it is checked by; where that side has none, it is that of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.errors import SchemaViolationError
+from havasu_vc.history.diff import diff_datasets
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.review.policy import POLICY_FILE, Policy, parse_policy
+from havasu_vc.review.policy_checks import DatasetCheck
+from havasu_vc.review.report import Finding
+from havasu_vc.review.summarising import Means, Seen, summarise
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import read_blob
+
+__all__ = ["PolicyWatch", "check_edits", "edited_versions", "policy_between", "read_policy"]
+
+
+def read_policy(repo: OpenRepo, revision: Revision) -> Policy | None:
+    """Return the policy of a revision; None where it has none."""
+    data = read_blob(repo.git.objects, revision.tree, POLICY_FILE)
+    if data is None:
+        return None
+    return parse_policy(data, f"{POLICY_FILE} of {revision.name}")
+
+
+def policy_between(
+    repo: OpenRepo, old: Revision, new: Revision
+) -> tuple[Policy | None, tuple[str, ...]]:
+    """Return the policy for what changes between two revisions, and what to know of it."""
+    texts = [read_blob(repo.git.objects, end.tree, POLICY_FILE) for end in (old, new)]
+    if texts[0] is None:
+        return read_policy(repo, new), ()
+    if texts[0] == texts[1]:
+        return read_policy(repo, old), ()
+    note = f"the policy changes too; what is checked here is that of `{old.name[:40]}`"
+    return read_policy(repo, old), (note,)
+
+
+class PolicyWatch:
+    """Holds a policy against each dataset whose changes go by."""
+
+    def __init__(self, repo: OpenRepo, policy: Policy) -> None:
+        self._repo, self._policy = repo, policy
+        self._checks: list[DatasetCheck] = []
+        self.unread: list[str] = []
+        """Datasets of which rows could not be read."""
+
+    def __call__(
+        self, diff: DatasetDiff, old: AnyDataset | None, new: AnyDataset | None
+    ) -> _Checks | None:
+        """Return what sees the changes of a dataset; None where no rule is for it."""
+        rules = self._policy.of(diff.path)
+        if not rules:
+            return None
+        rows = 0 if old is None else old.rows
+        scan = None if new is None else _Scan(self._repo, new)
+        found = [DatasetCheck(each, diff, rows_before=rows, scan=scan) for each in rules]
+        self._checks += found
+        return _Checks(tuple(found))
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is against the policy, after all changes went by."""
+        found = [finding for check in self._checks for finding in check.findings()]
+        for path in self.unread:
+            if rules := self._policy.of(path):
+                refuses = any(each.refuses for each in rules)
+                text = "not all rows could be read, so they are not checked"
+                found.append(Finding("data", text, refuses, path))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """The rules of several entries at once."""
+
+    checks: tuple[DatasetCheck, ...]
+
+    def see(self, seen: Seen) -> None:
+        for check in self.checks:
+            check.see(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Reads columns of a version."""
+
+    repo: OpenRepo
+    view: AnyDataset
+
+    def __call__(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        with self.repo.settings.open_engine(self.view.size) as engine:
+            yield from engine.run(self.view.scan(tuple(columns)), description="Looking for equals")
+
+
+def check_edits(
+    repo: OpenRepo,
+    base: Revision,
+    versions: Iterable[tuple[str, AnyDataset | None, AnyDataset | None]],
+) -> None:
+    """Hold the policy of a commit against what is to be committed upon it.
+
+    Warnings are told; what is refused raises `SchemaViolationError`.
+    """
+    policy = read_policy(repo, base)
+    if policy is None:
+        return
+    watch = PolicyWatch(repo, policy)
+    for path, old, new in versions:
+        if not policy.of(path):
+            continue
+        diff = diff_datasets(path, old, new, lambda: repo.settings.open_engine(0))
+        check = watch(diff, old, new)
+        summarise(diff, Means(samples=0), [] if check is None else [check])
+    refused = []
+    for finding in watch.findings():
+        text = f"{finding.dataset}: {finding.message.replace('`', '')}"
+        if finding.rows:
+            text += f" ({', '.join(finding.rows)}{', …' if finding.count > 5 else ''})"
+        if finding.refuses:
+            refused.append(text)
+        else:
+            repo.settings.note(f"policy: {text}")
+    if refused:
+        raise SchemaViolationError(
+            f"the policy refuses this commit: {'; '.join(refused)}",
+            hints=("mend the rows, or commit with --no-verify",),
+        )
+
+
+def edited_versions(
+    repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
+) -> Iterable[tuple[str, AnyDataset | None, AnyDataset | None]]:
+    """Yield the datasets that edits change, before and after."""
+    from havasu_vc.repo.rebasing import after_edit
+
+    folders = repo.folders(base)
+    for edit in edits:
+        folder = folders.get(edit.path)
+        old = None if folder is None else repo.view(folder, base.name)
+        if old is not None:
+            old = replace(old, storage=storage)
+            yield edit.path, old, after_edit(old, edit, storage)
