@@ -79,11 +79,16 @@ def test_duckdb_reads_the_data_files(repo: Repo) -> None:
     assert answer[1:] == (0, COUNT)
 
 
-def test_geopandas_reads_a_data_file(repo: Repo) -> None:
+def test_geopandas_reads_the_data_files(repo: Repo) -> None:
     geopandas = pytest.importorskip("geopandas")
     folder = repo.workspace.root / "points" / "data"
     largest = max(folder.iterdir(), key=lambda path: path.stat().st_size)
-    rows = pq.read_table(largest)
-    points = geopandas.GeoSeries.from_wkb(rows["geom"].to_pylist())
+    points = geopandas.read_parquet(largest)
     assert len(points) == COUNT
-    assert points.iloc[14].equals(shapely.Point(2, -14 / 11))
+    assert points.active_geometry_name == "geom" and points.crs is None
+    assert points.set_index("id").geom[14].equals(shapely.Point(2, -14 / 11))
+    assert {len(geopandas.read_parquet(path)) for path in data_files(folder)} == {COUNT, 4}
+
+
+def data_files(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if "deletes" not in path.name]

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.havasu.blocks import block_columns, block_fields
+from havasu_vc.datasets.havasu.geo_footer import GEO, format_footer, plain_columns
 from havasu_vc.datasets.havasu.grouping import cut_row_groups
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
@@ -143,6 +144,7 @@ class _FileWriter:
         self._pool = pool
         self._copy = copy
         self._physical = arrow_schema(layout.schema, physical=True)
+        self._geometries = bool(layout.schema.geometries)
         self._blocks: int | None = None
         self._temporary = store.temporary()
         self._sink: pa.NativeFile | None = None
@@ -150,6 +152,7 @@ class _FileWriter:
         self._hashing: list[
             Future[tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]]
         ] = []
+        self._plain: list[frozenset[int]] = []
 
     @property
     def size(self) -> int:
@@ -159,6 +162,8 @@ class _FileWriter:
     def write(self, group: pa.RecordBatch) -> None:
         """Write one row group, hashing it on the side."""
         self._hashing.append(self._pool.submit(measure_rows, group, self._layout.schema))
+        if self._geometries:
+            self._plain.append(plain_columns(group, self._layout.schema))
         try:
             if self._writer is None:
                 self._sink = pa.OSFile(str(self._temporary), "wb")
@@ -190,7 +195,10 @@ class _FileWriter:
     def finish(self, keys: Path | None, origin: Origin) -> WrittenFile:
         """Close the file, put it in the store and return what is known of it."""
         assert self._writer is not None and self._sink is not None
+        geo = format_footer(self._layout.schema, self._plain) if self._plain else None
         try:
+            if geo is not None:
+                self._writer.add_key_value_metadata({GEO: geo})
             self._writer.close()
             self._sink.close()
         except OSError as error:
