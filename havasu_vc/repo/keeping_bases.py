@@ -11,6 +11,7 @@ reaches. The refs of work trees that are gone go with the next `gc`.
 from __future__ import annotations
 
 import hashlib
+import time
 from contextlib import suppress
 
 from havasu_vc.errors import HavasuError
@@ -22,6 +23,7 @@ __all__ = ["PREFIX", "forget_gone_work_trees", "keep_bases"]
 
 PREFIX = "refs/havasu-vc/workspace/"
 _LINKED = "linked-"
+STALE_SECONDS = 30.0
 
 
 def keep_bases(
@@ -40,12 +42,21 @@ def keep_bases(
         known = read_ref(repo.git, ref)
         if known == (commit or None):
             continue
+        _remove_stale_lock(repo, ref)
         # A commit that is gone already cannot be kept; whoever needs it says so.
         with suppress(HavasuError):
             if commit:
                 move_ref(repo.git, ref, old=known, new=commit, message="tables", patience=0.5)
             elif known is not None:
                 delete_ref(repo.git, ref, known)
+
+
+def _remove_stale_lock(repo: OpenRepo, ref: str) -> None:
+    """Remove the lock of a process that died; nobody holds one of these refs for long."""
+    lock = repo.git.common_directory / f"{ref}.lock"
+    with suppress(OSError):
+        if time.time() - lock.stat().st_mtime > STALE_SECONDS:
+            lock.unlink()
 
 
 def forget_gone_work_trees(repo: OpenRepo) -> None:
