@@ -36,6 +36,33 @@ def checkout(scratch: Scratch) -> Iterator[Figure]:
         scratch.remove(repository)
 
 
+@case("workspace")
+def workspace(scratch: Scratch) -> Iterator[Figure]:
+    """What Spark updated in a table: looking at it, and committing it."""
+    sizes = scratch.sizes
+    variant = Variant("points", sizes.usual)
+    repository = scratch.copy(scratch.repository(variant))
+    scratch.havasu("-C", repository, "checkout")
+    job = ("-m", "tests.bench.spark_jobs", "update", repository, str(sizes.edits))
+    updated = scratch.python(*job).report["rows"]
+    name = f"a Spark UPDATE of {updated:,} rows, {counted(variant.rows)} points"
+    counts = repository / ".git" / "havasu" / "keys"
+
+    def status(number: int) -> Run:
+        for known in (*counts.glob("*-counted"), *counts.glob("*-measured")):
+            known.unlink()
+        return scratch.havasu("-C", repository, "status")
+
+    run = repeated(status, sizes.runs)
+    note = f"{run.cpu:.2f} s CPU, {run.memory:.0f} MB"
+    yield Figure(f"status after {name}", run.wall, "s", 1.0, note)
+    run = repeated(lambda _: scratch.havasu("-C", repository, "diff", "-o", "json"), sizes.runs)
+    yield Figure(f"diff after {name}", run.wall, "s", None, f"{run.cpu:.2f} s CPU")
+    run = scratch.havasu("-C", repository, "commit", "-m", "Edit")
+    yield Figure(f"commit of {name}", run.wall, "s", None, f"{run.cpu:.2f} s CPU")
+    scratch.remove(repository)
+
+
 def _first(scratch: Scratch, repository: Path, number: int) -> Run:
     shutil.rmtree(repository / "tables", ignore_errors=True)
     (repository / ".git" / "havasu" / "workspace.json").unlink(missing_ok=True)

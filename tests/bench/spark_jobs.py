@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,17 @@ def compare(repo: str, revisions: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin, "changes": counts}
 
 
+def update(repo: str, rows: str) -> dict[str, Any]:
+    """Update some rows of the checked-out table, evenly spread."""
+    spark = session(Path(repo))
+    table = f"havasu.{DATASET}"
+    count = spark.table(table).count()
+    by = max(count // int(rows), 1)
+    spark.sql(f"UPDATE {table} SET name = concat(name, '!') WHERE fid % {by} = 0")
+    changed = spark.table(table).where(f"fid % {by} = 0").count()
+    return {"rows": changed}
+
+
 def alternated(one: Callable[[], object], other: Callable[[], object]) -> list[float]:
     """Return the medians of two things that are measured in turn."""
     pairs = [(timed(one), timed(other)) for _ in range(WARM + TIMES)][WARM:]
@@ -110,7 +122,7 @@ def bytes_read(spark: SparkSession) -> int:
 
 
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
-    job.__name__: job for job in (reads, window, compare)
+    job.__name__: job for job in (reads, window, compare, update)
 }
 
 if __name__ == "__main__":
