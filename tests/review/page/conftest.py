@@ -14,6 +14,12 @@ from tests.support.browser import Browser, Tab, find_chromium
 Opened = Callable[..., Tab]
 
 
+def settle(tab: Tab) -> None:
+    """Wait until the map is drawn."""
+    tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    tab.wait("document.getElementById('map').dataset.busy === 'false'")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):

@@ -14,7 +14,7 @@ from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.page import PageLimits, Picture
-from tests.review.page.conftest import Opened
+from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import many, places, written
 from tests.support.browser import Tab
 from tests.writers.cases import CASES, FID, NAME, batch, diff_of, header
@@ -60,12 +60,6 @@ def first_rows(tab: Tab, count: int = 3) -> list[str]:
         ".map((row) => row.querySelector('.key').textContent)"
     )
     return list(found[:count])
-
-
-def settle(tab: Tab) -> None:
-    """Wait until the map is drawn."""
-    tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    tab.wait("document.getElementById('map').dataset.busy === 'false'")
 
 
 def colours(tab: Tab) -> dict[str, int]:
@@ -232,6 +226,7 @@ def test_map_and_table_point_at_each_other(opened: Opened) -> None:
         "(({x, y, width, height}) => [x, y, width, height])(canvas.getBoundingClientRect())"
     )
     tab.run("document.getElementById('map').scrollIntoView()")
+    settle(tab)
     box = tab.run(
         "(({x, y, width, height}) => [x, y, width, height])(canvas.getBoundingClientRect())"
     )

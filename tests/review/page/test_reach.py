@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.review.page.conftest import Opened
+from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import many
 from tests.support.browser import Tab
 
@@ -54,12 +54,14 @@ def test_text_stands_out(opened: Opened, tab: Tab, theme: str) -> None:
     opened([many(200), many(30, "lamps")], hash="#trees:2")
     tab.click("#kinds button:nth-child(1)")
     tab.click("#modes label:nth-of-type(4)")
+    settle(tab)
     assert tab.run(CONTRAST) == []
 
 
 def test_everything_has_a_name(opened: Opened) -> None:
     tab = opened([many(50), many(30, "lamps")], hash="#trees:2")
     tab.click("#modes label:nth-of-type(4)")
+    settle(tab)
     tab.call("Accessibility.enable")
     nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
     heard = [

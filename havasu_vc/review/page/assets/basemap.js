@@ -99,8 +99,8 @@ export class World {
       context.fill(this.land);
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const x = (((view.x % 1) + 1) % 1) * width;
-    const y = (view.y - top) * width;
+    const x = Math.max(7, Math.min(width - 7, (((view.x % 1) + 1) % 1) * width));
+    const y = Math.max(7, Math.min(height - 7, (view.y - top) * width));
     context.strokeStyle = colours.mark;
     context.lineWidth = 1.5;
     context.beginPath();

@@ -13,12 +13,13 @@ const ALIKE = 2;
 
 export function showSummary(manifest, changes, { filter, open }) {
   const { review } = manifest;
-  replace(find("overview"), review.datasets.length ? overview(review, { filter }) : element("p", {}, "No dataset changes."));
+  replace(find("overview"), review.datasets.length ? tiles(review) : element("p", {}, "No dataset changes."));
   replace(find("notes"), [
     review.findings.map((finding) => findingLine(finding, open)),
     review.notes.map((note) => element("p", { class: "callout" }, sentence(note))),
   ]);
   replace(find("datasets"),
+    review.datasets.length > 1 ? datasetTable(review) : null,
     review.datasets.slice(0, MOST).map((each, index) => card(each, index < OPEN && review.datasets.length <= 2 * OPEN, changes, { filter, open })),
     review.datasets.length > MOST ? element("p", { class: "dim" }, `${review.datasets.length - MOST} more datasets are in the filter below.`) : null);
 }
@@ -29,25 +30,22 @@ export function sumOf(review) {
   return sum;
 }
 
-function overview(review, { filter }) {
-  const flags = review.datasets.flatMap((each) => each.flags.map((flag) => [each, flag]));
+function tiles(review) {
+  const odd = review.findings.length + review.datasets.reduce((sum, each) => sum + each.flags.length, 0);
   const sum = sumOf(review);
   const tile = (label, kind) => element("div", { class: `tile ${KINDS[kind]}` }, element("span", { class: "big" }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(sum[kind])), element("span", { class: "label" }, label));
-  return [
-    element("div", { class: "tiles" },
-      tile("rows inserted", 0), tile("rows updated", 1), tile("rows deleted", 2),
-      element("div", { class: "tile" }, element("span", { class: "big" }, number(review.datasets.length)), element("span", { class: "label" }, review.datasets.length === 1 ? "dataset" : "datasets")),
-      element("div", { class: `tile ${flags.length ? "warn" : "fine"}` }, element("span", { class: "big" }, flags.length ? "\u26a0 " : "\u2713 ", flags.length ? number(flags.length) : "0"), element("span", { class: "label" }, flags.length === 1 ? "thing to look at" : "things to look at"))),
-    review.datasets.length > 1 ? datasetTable(review, filter) : null,
-  ];
+  return element("div", { class: "tiles" },
+    tile("rows inserted", 0), tile("rows updated", 1), tile("rows deleted", 2),
+    element("div", { class: "tile" }, element("span", { class: "big" }, number(review.datasets.length)), element("span", { class: "label" }, review.datasets.length === 1 ? "dataset" : "datasets")),
+    element("div", { class: `tile ${odd ? "warn" : "fine"}` }, element("span", { class: "big" }, odd ? "\u26a0 " : "\u2713 ", number(odd)), element("span", { class: "label" }, odd === 1 ? "thing to look at" : "things to look at")));
 }
 
-function datasetTable(review, filter) {
+function datasetTable(review) {
   const widest = Math.max(...review.datasets.map(({ counts }) => counts.inserts + counts.updates + counts.deletes), 1);
   return element("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Datasets" }, element("table", { class: "plain" },
     element("thead", {}, element("tr", {}, ["Dataset", "Rows before", "Inserted", "Updated", "Deleted", "Rows after", "Look at"].map((text, index) => element("th", { scope: "col", class: index ? "number" : "" }, text)))),
     element("tbody", {}, review.datasets.slice(0, MOST).map((each, index) => element("tr", {},
-      element("th", { scope: "row" }, element("a", { href: `#dataset-${index}`, onclick: (event) => { event.preventDefault(); const box = find(`dataset-${index}`); box.open = true; box.scrollIntoView(); } }, value(each.path)), each.state === "changed" ? null : element("span", { class: "badge" }, each.state), bar(each.counts, widest)),
+      element("th", { scope: "row" }, element("a", { href: `#dataset-${index}`, onclick: (event) => { event.preventDefault(); const box = find(`dataset-${index}`); box.open = true; box.scrollIntoView(); } }, value(each.path)), each.state === "changed" ? null : [" ", element("span", { class: "badge" }, each.state)], bar(each.counts, widest)),
       [each.rows_before, each.counts.inserts, each.counts.updates, each.counts.deletes, each.rows_after].map((count) => element("td", { class: "number" }, count ? number(count) : "\u00b7")),
       element("td", { class: "number" }, each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : "\u00b7")))))); 
 }

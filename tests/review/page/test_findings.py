@@ -1,0 +1,43 @@
+"""What the policy finds, and what could not be read, is on the page."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from havasu_vc.review.page import Page, write_page
+from havasu_vc.review.report import Finding, Review
+from havasu_vc.review.summarising import Means, summarise
+from tests.review.page.pages import many
+from tests.support.browser import Tab
+
+
+def test_findings_notes_and_what_is_unread(tab: Tab, tmp_path: Path) -> None:
+    page = Page()
+    diff = many(40)
+    each = summarise(diff, Means(), [page.dataset(diff, None)])
+    review = Review(
+        "main",
+        "feature",
+        (replace(each, unread="`3` files are not here"),),
+        ("`a` does not come after `b`",),
+        findings=(
+            Finding("max-deletes", "`trees` loses <b>too</b> much", True, "trees", 4, ("7",)),
+            Finding("bounds", "2 rows lie outside", False),
+        ),
+    )
+    out = io.StringIO()
+    write_page(out, page, review, more="havasu-vc diff main...feature")
+    path = tmp_path / "review.html"
+    path.write_text(out.getvalue(), encoding="utf-8")
+    tab.go(path.as_uri())
+
+    refuses, warns, note = tab.run(
+        "[...document.querySelectorAll('#notes > *')].map((each) => each.textContent)"
+    )
+    assert refuses.startswith("Against the policytrees: trees loses <b>too</b> much (max-deletes)")
+    assert warns.startswith("Policy warns2 rows lie outside")
+    assert note == "a does not come after b"
+    assert "3 files are not here" in tab.text("#datasets")
+    assert tab.text(".tile.warn .big").endswith("2")
+    tab.click("#notes a")
+    assert tab.run("location.hash") == "#trees:7"
