@@ -7,7 +7,7 @@ as in Kart; one in which the thing is not there is None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.model.diffs import DatasetHeader
@@ -26,6 +26,9 @@ class MetaConflict:
     """Such as `title`."""
     versions: Mapping[str, Any]
     """Text or JSON values by version; a version without the item is left out."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For the schema what is in conflict in each column (empty: the key), such as `type`, `name`,
+    `drop`, `add` or the name of a property."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 Columns are told apart by field id, and each thing that a schema says of a column is
 merged on its own: what one side alone changed is taken, what both changed alike is
-taken once. What both changed differently is a conflict, a value beside the result; the
-result holds what ours says there, so that it is always a schema that can be used.
+taken once. What both changed differently is a conflict, unless somebody said for the
+column whose side it takes. A conflict is a value beside the result; the result holds what
+ours says there, so that it is always a schema that can be used.
 
 No row is looked at: whether rows of one side fit what the other did to the schema
 (edits of a dropped column, nulls in a column that became required) is for the merge of rows.
@@ -12,7 +13,7 @@ No row is looked at: whether rows of one side fit what the other did to the sche
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from havasu_vc.model.counterparts import definition, renumbered, with_children
@@ -108,15 +109,22 @@ def merge_items(
 
 
 def merge_schemas(
-    base: Schema, ours: Schema, theirs: Schema, *, new_id: Callable[[], int]
+    base: Schema,
+    ours: Schema,
+    theirs: Schema,
+    *,
+    new_id: Callable[[], int],
+    sides: Mapping[str, str] | None = None,
+    otherwise: str | None = None,
 ) -> MergedSchema:
     """Return what becomes of two schemas that came from one.
 
     `new_id` draws ids that no column ever had; it is asked for those of theirs that ours
-    uses for something else.
+    uses for something else. `sides` says `ours` or `theirs` for what is in conflict in a
+    column, named as conflicts name it, and `otherwise` for all that `sides` does not.
     """
     theirs = renumbered(base, ours, theirs, new_id=new_id)
-    merge = _Merge([])
+    merge = _Merge([], sides or {}, otherwise)
     level = Level.of(base.fields, ours.fields, theirs.fields)
     columns = merge.columns(level)
     key = merge.key(base, ours, theirs, columns)
@@ -144,13 +152,26 @@ class _Merge:
 
     conflicts: list[SchemaConflict]
     """Found so far."""
+    sides: Mapping[str, str]
+    """Who wins in some columns."""
+    otherwise: str | None
+    """Who wins in the others; None to leave conflicts."""
+    fixed: dict[int, str] = field(default_factory=dict)
+    """Columns of the key, where that had to be put back as `ours` or `theirs` has it."""
 
-    def _conflict(
+    def _theirs_wins(
         self, kind: SchemaConflictKind, versions: Versions, attribute: str | None = None
-    ) -> None:
+    ) -> bool:
+        """Return whether theirs stands where both cannot; while nobody said, it is a conflict."""
         sides = (versions.base, versions.ours, versions.theirs)
         name, number = ".".join(versions.inner), versions.shown.id
-        self.conflicts.append(SchemaConflict(kind, name, number, *sides, attribute=attribute))
+        return self._decided(SchemaConflict(kind, name, number, *sides, attribute=attribute))
+
+    def _decided(self, conflict: SchemaConflict) -> bool:
+        side = self.sides.get(conflict.name, self.otherwise)
+        if side is None:
+            self.conflicts.append(conflict)
+        return side == "theirs"
 
     # Columns side by side
 
@@ -166,45 +187,48 @@ class _Merge:
         if ours is not None and theirs is not None:
             if base is not None:
                 return self._changed(versions, base, ours, theirs)
-            if definition(ours) != definition(theirs):
-                self._conflict("add", versions)
+            if definition(ours) != definition(theirs) and self._theirs_wins("add", versions):
+                return versions.stored_as(theirs, ours.stored_name)
             return ours
         kept = ours or theirs
         if base is None or kept is None:
             return kept
         if replace(kept, physical_name=base.physical_name) != base:
-            self._conflict("drop", versions)
-            return ours
+            return theirs if self._theirs_wins("drop", versions) else ours
         return None
 
     def settle_names(self, merged: dict[int, Field], level: Level) -> None:
-        """Undo names from theirs that another column has on our side.
+        """Undo names that another column has on the other side: theirs, where nobody said.
 
         Undoing one may bring up the next, so this goes on until all names differ.
         """
+        settled: set[int] = set()
         while (pair := _namesakes(merged)) is not None:
-            # Names differ on each side, so exactly one of two equal ones is not from ours.
+            # Names differ on each side, so one of two equal ones is ours alone, one theirs.
             number = next(n for n in pair if not level.versions[n].has_our_name(merged[n]))
-            versions = level.versions[number]
-            field = merged.pop(number)
-            if versions.ours is not None:
-                back = replace(field, name=versions.ours.name)
-                merged[number] = versions.stored_as(back, field.stored_name)
-                self._conflict("name", versions)
-                continue
-            holder = level.versions[pair[0] if number == pair[1] else pair[1]]
-            kind: SchemaConflictKind = "name" if holder.base is not None else "add"
-            name = ".".join(versions.inner)
-            sides = (versions.base, holder.ours, versions.theirs)
-            self.conflicts.append(SchemaConflict(kind, name, number, *sides))
+            other = pair[0] if number == pair[1] else pair[1]
+            versions, holder = level.versions[number], level.versions[other]
+            kind: SchemaConflictKind = "name"
+            if versions.ours is None and holder.base is None:
+                kind = "add"
+            ours = holder.ours if versions.ours is None else versions.ours
+            conflict = SchemaConflict(
+                kind, ".".join(versions.inner), number, versions.base, ours, versions.theirs
+            )
+            theirs = number in settled or self._decided(conflict)
+            if self.fixed.get(number) == "theirs" or (theirs and other not in self.fixed):
+                settled |= {number, other}
+                _go_back(merged, holder, holder.theirs, other)
+            else:
+                _go_back(merged, versions, versions.ours, number)
 
     # One column
 
     def _changed(self, versions: Versions, base: Field, ours: Field, theirs: Field) -> Field:
         """Return a column that all three have, merged fact by fact."""
         name, clash = _three_way(base.name, ours.name, theirs.name)
-        if clash:
-            self._conflict("name", versions)
+        if clash and self._theirs_wins("name", versions):
+            name = theirs.name
         values = self._values(versions, base, ours, theirs)
         required, _ = _three_way(base.required, ours.required, theirs.required)
         stored, _ = _three_way(base.stored_name, ours.stored_name, theirs.stored_name)
@@ -223,9 +247,7 @@ class _Merge:
 
     def _property(self, versions: Versions, name: str, values: tuple[T, T, T]) -> T:
         value, clash = _three_way(*values)
-        if clash:
-            self._conflict("property", versions, name)
-        return value
+        return values[2] if clash and self._theirs_wins("property", versions, name) else value
 
     def _values(self, versions: Versions, base: Field, ours: Field, theirs: Field) -> Field:
         """Return a field whose type, encodings and source type are the merged ones."""
@@ -237,8 +259,7 @@ class _Merge:
             plain = all(storage[1:] == (None, None) for storage in storages)
             type_ = self._type(base.type, ours.type, theirs.type, versions.inner) if plain else None
             if type_ is None:
-                self._conflict("type", versions)
-                return ours
+                return theirs if self._theirs_wins("type", versions) else ours
             values = replace(theirs if type_ == theirs.type else ours, type=type_)
         if ours.type != theirs.type and not children(values.type):
             # What the narrower column came as fits the wider type.
@@ -263,7 +284,10 @@ class _Merge:
         base, ours, theirs = (dict(side) for side in sides)
         merged, conflicts = merge_items(base, ours, theirs)
         for conflict in conflicts:
-            self._conflict("property", versions, conflict.name)
+            if self._theirs_wins("property", versions, conflict.name):
+                merged.pop(conflict.name, None)
+                if conflict.theirs is not None:
+                    merged[conflict.name] = conflict.theirs
         return tuple(merged.items())
 
     def _type(self, base: Type, ours: Type, theirs: Type, path: tuple[str, ...]) -> Type | None:
@@ -291,19 +315,29 @@ class _Merge:
     def key(
         self, base: Schema, ours: Schema, theirs: Schema, merged: dict[int, Field]
     ) -> tuple[int, ...]:
-        """Return the merged key; columns of ours that it needs are put back into `merged`."""
+        """Return the merged key; columns that it needs are put back into `merged`."""
         keys = [frozenset(side.identifier_ids) for side in (base, ours, theirs)]
         chosen, clash = _three_way(*keys)
         side = ours if chosen == keys[1] else theirs
         broken = any(not _can_be_key(merged, number) for number in side.identifier_ids)
         if clash or broken:
             before, mine, other = (schema.key.fields for schema in (base, ours, theirs))
-            self.conflicts.append(SchemaConflict("key", "", None, before, mine, other))
-            side = ours
-        for number in ours.identifier_ids if side is ours else ():
+            conflict = SchemaConflict("key", "", None, before, mine, other)
+            side = theirs if self._decided(conflict) else ours
+            said = "theirs" if side is theirs else "ours"
+            self.fixed.update(dict.fromkeys(side.identifier_ids, said))
+        for number in side.identifier_ids:
             if not _can_be_key(merged, number):
-                merged[number] = ours.by_id[number]
+                merged[number] = side.by_id[number]
         return side.identifier_ids
+
+
+def _go_back(merged: dict[int, Field], versions: Versions, side: Field | None, number: int) -> None:
+    """Give a merged column the name that it has on a side; without one there it goes."""
+    column = merged.pop(number)
+    if side is not None:
+        back = replace(column, name=side.name)
+        merged[number] = versions.stored_as(back, column.stored_name)
 
 
 def _can_be_key(merged: Mapping[int, Field], number: int) -> bool:
@@ -329,8 +363,8 @@ def _storages(*sides: Field) -> list[_Storage]:
 def _namesakes(merged: Mapping[int, Field]) -> tuple[int, int] | None:
     """Return two columns of one name, if there are."""
     seen: dict[str, int] = {}
-    for number, field in merged.items():
-        other = seen.setdefault(field.name, number)
+    for number, column in merged.items():
+        other = seen.setdefault(column.name, number)
         if other != number:
             return other, number
     return None

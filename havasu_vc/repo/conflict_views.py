@@ -24,7 +24,7 @@ from havasu_vc.model.conflicts import (
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.conflicts import conflicts, labels
-from havasu_vc.repo.merge_datasets import DATASET, conflict_keys
+from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, conflict_keys
 from havasu_vc.repo.merge_state import DatasetConflicts, MergeState, conflict_columns, require_state
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import WaitingMerge
@@ -60,6 +60,7 @@ def _viewed(repo: OpenRepo, state: MergeState, found: DatasetConflicts) -> Confl
         MetaConflict(
             name,
             {v: value for v, view in views.items() if (value := _item(view, name)) is not None},
+            {n: each.kinds for n, each in found.columns.items()} if name == SCHEMA else {},
         )
         for name in sorted(found.items)
     )

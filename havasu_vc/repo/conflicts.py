@@ -22,6 +22,7 @@ from havasu_vc.repo.conflict_keys import has_counting_key, next_key
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.merge_datasets import DATASET, SCHEMA
 from havasu_vc.repo.merge_state import (
+    ColumnConflict,
     DatasetConflicts,
     MergeState,
     conflict_columns,
@@ -45,7 +46,7 @@ def conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[DatasetCo
         filter_ = wanted.of(each.path)
         chosen = None if filter_ is None else _chosen(each, filter_)
         if chosen is not None and chosen.total:
-            yield chosen
+            yield _with_columns(repo, state, chosen)
 
 
 def _chosen(found: DatasetConflicts, filter_: DatasetFilter) -> DatasetConflicts:
@@ -54,7 +55,13 @@ def _chosen(found: DatasetConflicts, filter_: DatasetFilter) -> DatasetConflicts
     if rows is not None:
         rows = rows.filter(pa.array(_selected(rows, filter_)))
     items = dict.fromkeys(_selected_items(found, filter_))
-    return DatasetConflicts(found.path, rows if rows is not None and rows.num_rows else None, items)
+    waiting = {name: each for name, each in found.columns.items() if each.side is None}
+    return DatasetConflicts(
+        found.path,
+        rows if rows is not None and rows.num_rows else None,
+        items,
+        waiting if SCHEMA in items else {},
+    )
 
 
 def _selected_items(found: DatasetConflicts, filter_: DatasetFilter) -> list[str]:
@@ -167,22 +174,70 @@ def _resolve_dataset(
 ) -> tuple[MergeState, int]:
     """Resolve what a filter means of one dataset; return the state and how many."""
     names = _selected_items(found, filter_) if resolution.renumber is None else []
+    by_column = SCHEMA in names and bool(resolution.columns) and not filter_.rows
     for name in names:
-        _check_item(found.path, name, resolution)
+        if not (by_column and name == SCHEMA):
+            _check_item(found.path, name, resolution)
+    count = len(names)
     items = {**found.items, **dict.fromkeys(names, resolution.choice)}
-    if filter_.rows and found.unresolved_rows and items.get(SCHEMA, "") is None:
+    after = replace(found, items=items)
+    if by_column:
+        after, count = _resolve_columns(_with_columns(repo, state, found), resolution)
+    if filter_.rows and after.unresolved_rows and items.get(SCHEMA, "") is None:
         raise InvalidArgumentError(
             f"the columns of {found.path} are in conflict, which decides what its rows look like",
             hints=(f"first `havasu-vc resolve {found.path}:meta:{SCHEMA} --with=ours`, or theirs",),
         )
-    after = replace(found, items=items)
     state = state.with_dataset(after)
-    if SCHEMA in names and resolution.choice == "theirs":
-        after = _under_their_columns(repo, state, after)
+    theirs = any(each.side == "theirs" for each in after.columns.values())
+    if SCHEMA in names and (after.items[SCHEMA] == "theirs" or (theirs and after.items[SCHEMA])):
+        after = _under_other_columns(repo, state, after)
     if after.rows is None:
-        return state.with_dataset(after), len(names)
+        return state.with_dataset(after), count
     after, count = _resolve_rows(repo, state, after, filter_, resolution)
     return state.with_dataset(after), len(names) + count
+
+
+def _with_columns(repo: OpenRepo, state: MergeState, found: DatasetConflicts) -> DatasetConflicts:
+    """Return conflicts that say which columns they are about, as old states do not."""
+    if found.columns or found.items.get(SCHEMA, "") is not None:
+        return found
+    bare = next(each for each in state.conflicts if each.path == found.path)
+    result = merge_commits(repo, state.with_dataset(replace(bare, rows=None)), dry_run=True)
+    again = next((each for each in result.conflicts if each.path == found.path), found)
+    return replace(found, columns=again.columns)
+
+
+def _resolve_columns(
+    found: DatasetConflicts, resolution: Resolution
+) -> tuple[DatasetConflicts, int]:
+    """Settle columns of the schema one by one; return how many."""
+    label = f"{found.path}:meta:{SCHEMA}"
+    wanted = dict(resolution.columns or {})
+    waiting = [name for name, each in found.columns.items() if each.side is None]
+    for name, side in wanted.items():
+        if name not in waiting:
+            raise NoConflictError(
+                f"column {name!r} is not in conflict in {label}",
+                hints=(f"in conflict: {', '.join(map(column_name, waiting))}",),
+            )
+        if side == "base":
+            raise InvalidArgumentError(f"{label} is resolved with ours or theirs, by column too")
+    if resolution.choice is not None:
+        _check_item(found.path, SCHEMA, replace(resolution, columns=None))
+        wanted = {**dict.fromkeys(waiting, resolution.choice), **wanted}
+    columns = {
+        name: ColumnConflict(each.kinds, wanted.get(name, each.side))
+        for name, each in found.columns.items()
+    }
+    left = any(each.side is None for each in columns.values())
+    items = {**found.items, SCHEMA: None if left else "columns"}
+    return replace(found, items=items, columns=columns), len(wanted)
+
+
+def column_name(name: str) -> str:
+    """Return what a column in conflict is called."""
+    return name or "the key"
 
 
 def _check_item(path: str, name: str, resolution: Resolution) -> None:
@@ -199,13 +254,16 @@ def _check_item(path: str, name: str, resolution: Resolution) -> None:
         )
 
 
-def _under_their_columns(
+def _under_other_columns(
     repo: OpenRepo, state: MergeState, found: DatasetConflicts
 ) -> DatasetConflicts:
-    """Return the conflicts of a dataset after its columns became theirs: rows are others now."""
+    """Return the conflicts of a dataset whose columns were decided: its rows are others now."""
     bare = replace(found, rows=None)
     result = merge_commits(repo, state.with_dataset(bare), dry_run=True)
     again = next((each for each in result.conflicts if each.path == found.path), bare)
+    if again.items.get(SCHEMA, "") is None:
+        # One answer may bring up another question.
+        return again
     return replace(bare, rows=again.rows)
 
 

@@ -39,7 +39,7 @@ from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
-from havasu_vc.repo.merge_state import DatasetConflicts, conflict_table
+from havasu_vc.repo.merge_state import ColumnConflict, DatasetConflicts, conflict_table
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder
 
@@ -146,6 +146,7 @@ class DatasetMerger:
         self._resolved = resolved
         said = {} if resolved is None else resolved.items
         self._items = {name: choice for name, choice in said.items() if choice is not None}
+        self._columns_said = {} if resolved is None else dict(resolved.columns)
         self._waiting: set[str] = set()
 
     def merged(self, internals: str | None) -> MergedDataset:
@@ -166,21 +167,20 @@ class DatasetMerger:
     def _columns(self) -> MergedSchema:
         new_id = field_ids(max(last_column_id(self._ours), last_column_id(self._theirs)))
         base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
-        merged = merge_schemas(base, ours, theirs, new_id=new_id)
+        whole = self._items.get(SCHEMA)
+        sides = {name: each.side for name, each in self._columns_said.items() if each.side}
+        if whole not in ("ours", "theirs"):
+            whole = self._policy.side
+            sides = {**self._policy.columns, **sides}
+        merged = merge_schemas(base, ours, theirs, new_id=new_id, sides=sides, otherwise=whole)
         if set(ours.identifier_ids) != set(theirs.identifier_ids):
             raise NotYetSupportedError(
                 f"{self._path} has another key on each side, so its rows cannot be merged",
                 hints=("give both sides the same key first",),
             )
-        if not merged.conflicts:
-            return merged
-        side = _chosen(self._resolved, SCHEMA, self._policy)
-        if side is None:
+        if merged.conflicts:
             self._waiting.add(SCHEMA)
-        elif side is Side.THEIRS:
-            flipped = merge_schemas(base, theirs, ours, new_id=new_id)
-            # Theirs won; the streams still come with ours as ours.
-            return replace(merged, schema=flipped.schema, theirs=theirs)
+            self._columns_said |= columns_in_conflict(merged)
         return merged
 
     def _documents(self) -> dict[str, bytes | None]:
@@ -235,7 +235,15 @@ class DatasetMerger:
             return None
         rows = conflict_table(pieces, merged) if pieces else None
         items = {**self._items, **dict.fromkeys(sorted(self._waiting))}
-        return DatasetConflicts(self._path, rows, items)
+        return DatasetConflicts(self._path, rows, items, self._columns_said)
+
+
+def columns_in_conflict(merged: MergedSchema) -> dict[str, ColumnConflict]:
+    """Return what waits in a schema, by column."""
+    kinds: dict[str, list[str]] = {}
+    for conflict in merged.conflicts:
+        kinds.setdefault(conflict.name, []).append(conflict.attribute or conflict.kind)
+    return {name: ColumnConflict(tuple(dict.fromkeys(each))) for name, each in kinds.items()}
 
 
 def _meta(view: AnyDataset) -> Mapping[str, bytes]:

@@ -33,6 +33,7 @@ from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [
+    "ColumnConflict",
     "DatasetConflicts",
     "MergeState",
     "conflict_columns",
@@ -43,7 +44,9 @@ __all__ = [
     "write_state",
 ]
 
-_VERSION = 1
+_VERSION = 2
+_READABLE = (1, 2)
+"""Version 1 knew no columns in conflict, only that there are some."""
 _SCHEMA = b"havasu-vc.schema"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DAMAGE = (
@@ -58,6 +61,16 @@ _DAMAGE = (
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnConflict:
+    """What is in conflict in one column."""
+
+    kinds: tuple[str, ...]
+    """What it is about, as `SchemaConflictKind` names it."""
+    side: str | None = None
+    """What was chosen, `ours` or `theirs`, or None."""
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetConflicts:
     """What is in conflict in one dataset."""
 
@@ -66,8 +79,10 @@ class DatasetConflicts:
     rows: pa.Table | None = None
     """Row conflicts in key order, as `conflict_table` makes them."""
     items: Mapping[str, str | None] = field(default_factory=dict)
-    """Meta items in conflict, each with what was chosen, `ours`, `theirs`, `base` or `delete`, or
-    None."""
+    """Meta items in conflict, each with what was chosen, `ours`, `theirs`, `base`, `delete`, or for
+    the schema `columns`; or None."""
+    columns: Mapping[str, ColumnConflict] = field(default_factory=dict)
+    """What is in conflict in the schema, by column; the key has no name."""
 
     @property
     def unresolved_rows(self) -> int:
@@ -162,7 +177,13 @@ def write_state(git: GitRepository, state: MergeState) -> None:
     datasets = []
     for each in state.conflicts:
         name = None if each.rows is None else _write_table(folder, each.rows)
-        datasets.append({"path": each.path, "rows": name, "items": dict(each.items)})
+        columns = {
+            name: {"kinds": list(column.kinds), "side": column.side}
+            for name, column in each.columns.items()
+        }
+        datasets.append(
+            {"path": each.path, "rows": name, "items": dict(each.items), "columns": columns}
+        )
     policy = asdict(state.policy)
     document = {
         "version": _VERSION,
@@ -207,7 +228,7 @@ def read_state(git: GitRepository) -> MergeState | None:
         raise _unreadable("state.json", error) from error
     try:
         value = json.loads(data)
-        if value["version"] != _VERSION:
+        if value["version"] not in _READABLE:
             raise ValueError(f"version {value['version']}")
         return MergeState(
             _text(value["ours"]),
@@ -216,7 +237,12 @@ def read_state(git: GitRepository) -> MergeState | None:
             _text(value["message"]),
             _policy(value["policy"]),
             tuple(
-                DatasetConflicts(_text(each["path"]), _rows(folder, each), _items(each["items"]))
+                DatasetConflicts(
+                    _text(each["path"]),
+                    _rows(folder, each),
+                    _items(each["items"]),
+                    _columns({} if value["version"] == 1 else each["columns"]),
+                )
                 for each in value["datasets"]
             ),
             _text(value["kind"]),
@@ -247,9 +273,19 @@ def _text(value: Any) -> str:
 
 def _items(value: Mapping[str, Any]) -> dict[str, str | None]:
     for name, choice in value.items():
-        if choice not in (None, "ours", "theirs", "base", "delete"):
+        if choice not in (None, "ours", "theirs", "base", "delete", "columns"):
             raise ValueError(f"{name} is resolved with {choice!r}")
     return dict(value)
+
+
+def _columns(value: Mapping[str, Any]) -> dict[str, ColumnConflict]:
+    for name, column in value.items():
+        if column["side"] not in (None, "ours", "theirs"):
+            raise ValueError(f"column {name} is resolved with {column['side']!r}")
+    return {
+        name: ColumnConflict(tuple(map(_text, column["kinds"])), column["side"])
+        for name, column in value.items()
+    }
 
 
 def _policy(value: Mapping[str, Any]) -> MergePolicy:

@@ -4,6 +4,7 @@
        "<dataset>": {"feature": {"<key>": {"ancestor": {…}, "ours": {…}, "theirs": {…}}},
                      "meta": {"<item>": {"ancestor": …, "ours": …, "theirs": …}}}}}
 
+The schema of a Havasu dataset has a fourth key, `columns`: `{"height": ["type"]}`.
 In a summary a list of keys, or a number, stands for the rows and for the meta items.
 """
 
@@ -15,7 +16,7 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
 from havasu_vc.model.types import Primitive
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
 from havasu_vc.writers.json_style import LAYOUTS, Layout
@@ -81,10 +82,16 @@ def _pieces(dataset: ConflictedDataset, layout: Layout, options: WriterOptions) 
             yield text if start else layout.line(_DEPTH) + text[len(separator) :]
         yield layout.line(3) + "}"
     if dataset.meta:
-        meta = {each.name: dict(each.versions) for each in dataset.meta}
+        meta = {each.name: _item(each, dataset.header.kind) for each in dataset.meta}
         between = layout.between(3) if dataset.rows is not None else ""
         yield between + layout.key("meta") + layout.dumps(meta, 3)
     yield layout.line(2) + "}"
+
+
+def _item(item: MetaConflict, kind: str) -> dict[str, Any]:
+    if not item.columns or kind == "kart":
+        return dict(item.versions)
+    return {**item.versions, "columns": {name: list(each) for name, each in item.columns.items()}}
 
 
 def _objects(

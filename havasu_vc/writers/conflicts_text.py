@@ -19,7 +19,7 @@ from typing import TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.model.conflicts import ConflictedDataset
+from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rows import joined
@@ -31,6 +31,14 @@ __all__ = ["write_conflicts_text"]
 
 _STYLES = {"ancestor": "red", "ours": "green", "theirs": "cyan"}
 _INDENT = "    "
+_WHAT = {
+    "type": "two types",
+    "name": "two names, or a name that another column has",
+    "drop": "dropped on one side, changed on the other",
+    "add": "added on both sides",
+    "key": "the key needs a column that one side changed",
+}
+"""What is in conflict in a column; anything else is a property of the column."""
 
 
 def write_conflicts_text(
@@ -72,11 +80,20 @@ def _parts(dataset: ConflictedDataset, options: WriterOptions, *, full: bool) ->
         for item in dataset.meta:
             name = f"{prefix}{printable(item.name)}"
             yield f"{_INDENT * 2}{name}{':' if full else ''}\n"
+            yield from _columns(item)
             for version in VERSIONS if full else ():
                 if version in item.versions:
                     heading = f"{_INDENT * 3}{name}:{version}:"
                     yield styled(heading, _STYLES[version], options.color) + "\n"
                     yield printable(json.dumps(item.versions[version], ensure_ascii=False)) + "\n"
+
+
+def _columns(item: MetaConflict) -> Iterator[str]:
+    """Yield a line for each column in conflict."""
+    for name, kinds in item.columns.items():
+        what = ", ".join(_WHAT.get(kind, f"two values of {kind!r}") for kind in kinds)
+        column = f"column {printable(name)}" if name else "the key"
+        yield f"{_INDENT * 3}{column}: {printable(what)}\n"
 
 
 def _rows(

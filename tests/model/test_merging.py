@@ -63,6 +63,60 @@ def test_merge_with_sides_exchanged(case: Case) -> None:
     check_result(merged, case.theirs)
 
 
+def told_sides(merged: MergedSchema, side: str) -> dict[str, str]:
+    return {conflict.name: side for conflict in merged.conflicts}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_side_for_all_that_is_in_conflict(case: Case) -> None:
+    versions = (case.base, case.ours, case.theirs)
+    ids = count(101)
+    ours = merge_schemas(*versions, new_id=ids.__next__, otherwise="ours")
+    theirs = merge_schemas(*versions, new_id=ids.__next__, otherwise="theirs")
+
+    assert (ours.schema, ours.conflicts, theirs.conflicts) == (case.merged, (), ())
+    assert alike(theirs.schema, case.merged if case.flipped is None else case.flipped)
+    check_result(theirs, case.ours)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_sides_by_column_are_that_side_for_all(case: Case) -> None:
+    versions = (case.base, case.ours, case.theirs)
+    waiting = merge(*versions)
+    for side in ("ours", "theirs"):
+        sides = told_sides(waiting, side)
+        by_column = merge_schemas(*versions, new_id=count(101).__next__, sides=sides)
+        whole = merge_schemas(*versions, new_id=count(101).__next__, otherwise=side)
+
+        assert by_column == whole
+
+
+def test_one_column_is_settled_and_the_others_wait() -> None:
+    base = schema("ID; 2 a int; 3 b int; 4 c int")
+    ours = schema("ID; 2 a1 int @a; 4 c int #mine")
+    theirs = schema("ID; 2 a2 int @a; 3 b long; 4 c int #other")
+
+    def merged(**sides: str) -> MergedSchema:
+        return merge_schemas(base, ours, theirs, new_id=count(101).__next__, sides=sides)
+
+    assert told(merged()) == ("name a1", "property c doc", "drop b")
+    first = merged(a1="theirs")
+    assert told(first) == ("property c doc", "drop b")
+    assert first.schema == schema("ID; 2 a2 int @a; 4 c int #mine")
+    last = merged(a1="ours", b="theirs", c="theirs")
+    assert not last.conflicts
+    assert last.schema == schema("ID; 2 a1 int @a; 3 b long; 4 c int #other")
+
+
+def test_a_name_that_theirs_gets_goes_from_the_column_that_had_it() -> None:
+    base = schema("ID; 2 a int; 3 b int")
+    ours, theirs = schema("ID; 2 c int @a; 3 b int"), schema("ID; 2 a int; 3 c int @b")
+
+    merged = merge_schemas(base, ours, theirs, new_id=count(101).__next__, sides={"b": "theirs"})
+
+    assert (merged.schema, merged.conflicts) == (schema("ID; 2 a int; 3 c int @b"), ())
+
+
 def test_there_are_cases() -> None:
     assert len(CASES) > 40
     assert len({case.name for case in CASES}) == len(CASES)

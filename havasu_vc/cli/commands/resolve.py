@@ -30,7 +30,8 @@ __all__ = ["command"]
     metavar="NAME=SIDE",
     multiple=True,
     help="Take this column from ours, theirs or base, the cells that are not in conflict as"
-    " they merged, and other cells in conflict from --with. May be repeated.",
+    " they merged, and other cells in conflict from --with. With DATASET:meta:schema.json, what"
+    " is in conflict in this column of the schema, from ours or theirs. May be repeated.",
 )
 @click.option(
     "--with-file",
