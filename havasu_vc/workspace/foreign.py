@@ -41,6 +41,11 @@ from havasu_vc.workspace.file_schemas import FileSchema
 
 __all__ = ["Measured", "hash_file", "measure", "parse_measured", "recall", "stage_file"]
 
+_ANEW = (
+    "then CALL <catalog>.system.rewrite_data_files(table => …, "
+    "options => map('rewrite-all', 'true')), as the file holds the row even when it is deleted"
+)
+_FIRST_ROW = "the geometry in row 0 cannot be used: "
 _FIELDS = pa.schema([("entry", pa.binary()), ("digests", pa.string())])
 
 
@@ -180,11 +185,11 @@ def _check_nulls(rows: pa.RecordBatch, schema: Schema, where: str) -> None:
         if field.id in keys:
             raise KeyViolationError(
                 f"{where}: a row has no value in its key column {field.name!r}",
-                hints=(f"DELETE FROM the table the rows WHERE {field.name} IS NULL",),
+                hints=(f"DELETE FROM the table the rows WHERE {field.name} IS NULL", _ANEW),
             )
         raise SchemaViolationError(
             f"{where}: a row has no value in the required column {field.name!r}",
-            hints=(f"UPDATE the rows of the table WHERE {field.name} IS NULL",),
+            hints=(f"UPDATE the rows of the table WHERE {field.name} IS NULL", _ANEW),
         )
 
 
@@ -208,8 +213,9 @@ def _bad_geometry(
     except GeometryError as found:
         error = found
     return GeometryError(
-        f"{where}: the geometry of row {key} cannot be read: {error.message}",
-        hints=("UPDATE or DELETE the row in the table, then try again",),
+        f"{where}: the geometry of row {key} cannot be read: "
+        f"{error.message.removeprefix(_FIRST_ROW)}",
+        hints=("UPDATE or DELETE the row in the table", _ANEW),
     )
 
 

@@ -162,6 +162,8 @@ def read_edits(
     if current is None or current.snapshot_id != base_snapshot:
         changed = None if current is None else current.snapshot_id
         files = difference(table, base_snapshot, changed)
+    for live in files.added_data:
+        _place(base, table, live)
     sources = _Sources(table, current, files, base)
     removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
     added = _added(base, table, files, schema, engine)
@@ -235,7 +237,8 @@ def _place(base: HavasuDataset, table: Table, live: LiveFile) -> Path:
             f"{base.path}: the table was given the file {live.file.path}, which is not in its "
             "folder and so cannot be taken in",
             hints=(
-                "INSERT its rows instead, after `havasu-vc restore` or CALL …rollback_to_snapshot",
+                "CALL <catalog>.system.rewrite_data_files(table => …, "
+                "options => map('rewrite-all', 'true')) writes its rows into the folder",
             ),
         ) from error
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.errors import KeyViolationError
+from havasu_vc.errors import GeometryError, KeyViolationError, NotYetSupportedError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.git import run_git
-from tests.support.sound import LOCAL, assert_sound
+from tests.support.sound import LOCAL, assert_sound, refuses
 from tests.workspace.sheets import Sheet, compared, counts_of, in_order, rows_of
 
 if TYPE_CHECKING:
@@ -186,3 +186,53 @@ def test_several_datasets_with_composite_keys_and_none(
     assert run_git("status", "--porcelain", cwd=repo.path) == ""
     assert_sound(repo)
     assert not list(repo.fsck(full=True))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_files_of_others_are_refused_until_spark_has_written_them_anew(
+    repo: Repo, sheet: Sheet, tmp_path: Path, inside: bool
+) -> None:
+    source = repo.workspace.root / "points" / "data" / "given" if inside else tmp_path / "given"
+    source.mkdir()
+    new = [sheet.row(key) for key in (1000, 1001)]
+    columns = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("geom", pa.binary()),
+            ("name", pa.string()),
+            ("number", pa.int32()),
+        ]
+    )
+    pq.write_table(pa.Table.from_pylist(new, schema=columns), source / "a.parquet")
+    sheet.sql(
+        f"CALL CATALOG_.system.add_files(table => 'points', source_table => '`parquet`.`{source}`')"
+    )
+    with refuses(repo, NotYetSupportedError, hint=True):
+        repo.workspace.commit(message="Given")
+    status = repo.workspace.changes()
+    assert status is not None
+    (problem,) = status.problems
+    assert "rewrite_data_files" in problem
+
+    sheet.rewrite()
+
+    sheet.rows |= {row["id"]: row for row in new}
+    assert counts_of(repo, "points") == ChangeCounts(inserts=2)
+    repo.workspace.commit(message="Given")
+    assert rows(repo, "points") == in_order(list(sheet.rows.values()))
+    assert_sound(repo)
+
+
+def test_what_spark_inserts_and_cannot_be_kept_is_told(repo: Repo, sheet: Sheet) -> None:
+    sheet.sql("INSERT INTO TABLE_ SELECT * FROM TABLE_ WHERE id = 7")
+    with refuses(repo, KeyViolationError, match="7", hint=True):
+        repo.workspace.commit(message="Twice")
+    sheet.sql("DELETE FROM TABLE_ WHERE id = 7")
+    sheet.sql("INSERT INTO TABLE_ VALUES (7, X'0102', 'seven', 7)")
+    with refuses(repo, GeometryError, match="row 7", hint=True):
+        repo.workspace.commit(message="Broken")
+    assert len(sheet.spark.table(sheet.table).collect()) == 100
+    sheet.sql("UPDATE TABLE_ SET geom = NULL WHERE id = 7")
+    sheet.rewrite()
+    assert repo.workspace.commit(message="Mended").changes["points"].updates == 1
+    assert_sound(repo)
