@@ -33,6 +33,7 @@ SCRIPTS = (
     "basemap",
     "drawing",
     "layers",
+    "pointing",
     "map",
     "filters",
     "table",
