@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-import pytest
-
 from havasu_vc.model.diffs import DatasetDiff, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
@@ -80,17 +78,17 @@ def test_values_are_never_markup(opened: Opened) -> None:
     assert set(tab.run(tags)) <= known
 
 
-@pytest.mark.parametrize("number", range(len(EVIL)))
-def test_every_text_is_shown(opened: Opened, number: int) -> None:
-    tab = opened(evil_diffs()[number : number + 1])
-    text = EVIL[number]
+def test_every_text_is_shown(opened: Opened) -> None:
+    tab = opened(evil_diffs())
     tab.run("document.getElementById('table').focus()")
     tab.key("ArrowDown")
-    cell = tab.run("document.querySelector('#detail tbody td:last-child').textContent")
-    visible = re.sub(r"[^ -~]", "", text)
-    assert all(word in cell for word in re.split(r"[^\w<>;&='/-]+", visible) if word)
-    for hidden in "\u202e\u2028\x00\x1b\ufeff":
-        assert hidden not in cell
+    for text in EVIL:
+        cell = tab.run("document.querySelector('#detail tbody td:last-child').textContent")
+        printed = re.sub(r"[^ -~]", " ", text)
+        assert all(word in cell for word in re.findall(r"[\w<>;&='/-]+", printed))
+        for hidden in "\u202e\u2028\x00\x1b\ufeff":
+            assert hidden not in cell
+        tab.key("j", "j", "j", "j")
 
 
 def test_what_the_data_holds_cannot_end_a_block() -> None:
