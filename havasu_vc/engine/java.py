@@ -11,7 +11,10 @@ from havasu_vc.errors import MissingProgramError
 __all__ = ["OLDEST_JAVA", "require_java"]
 
 OLDEST_JAVA = 17
-_HINTS = ("install a JDK 17 and point JAVA_HOME at it", "or use `--engine local`, which needs none")
+_HINTS = (
+    "install a JDK 17 and point JAVA_HOME at it",
+    "or use `--engine local`, which needs none, for all but `sql` and `shell`",
+)
 _VERSION = re.compile(r'version "(\d+)')
 
 

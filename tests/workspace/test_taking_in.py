@@ -188,7 +188,7 @@ def test_several_datasets_with_composite_keys_and_none(
     assert not list(repo.fsck(full=True))
 
 
-@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("inside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_files_of_others_are_refused_until_spark_has_written_them_anew(
     repo: Repo, sheet: Sheet, tmp_path: Path, inside: bool
 ) -> None:

@@ -59,7 +59,7 @@ def format_footer(schema: Schema, plain: Iterable[frozenset[int]]) -> str | None
     names = [field.stored_name for field in schema.fields if field.id in wanted]
     if not names:
         return None
-    described = {"encoding": "WKB", "geometry_types": [], "crs": None}
+    described: dict[str, object] = {"encoding": "WKB", "geometry_types": [], "crs": None}
     document = {
         "version": "1.1.0",
         "primary_column": names[0],
