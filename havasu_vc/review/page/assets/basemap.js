@@ -4,7 +4,7 @@
 
 import { mercator, unprojected } from "./projection.js";
 
-const FINEST = 9000; // pixels for the world, beyond which coasts at 1:110 million mislead
+const FINEST = 24000; // pixels for the world, beyond which coasts at 1:110 million mislead
 const EQUATOR = 40075016.686;
 
 export class World {
@@ -43,8 +43,8 @@ export class World {
         }
       }
       if (Math.abs(last - first) > 0.5) {
-        path.lineTo(last, 1.5);
-        path.lineTo(first, 1.5);
+        path.lineTo(last, 5);
+        path.lineTo(first, 5);
       }
       path.closePath();
     }

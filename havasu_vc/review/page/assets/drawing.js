@@ -144,7 +144,7 @@ function* drawList({ context, view, width, height, colours, ratio }, list, role,
     const { boxes, kinds, firstPath, firstVertex } = shapes;
     const path = firstPath[shape];
     const size = extent(boxes, shape) * view.scale;
-    if (kinds[path] === 0 ? firstPath[shape + 1] - path === 1 : size < 4) {
+    if (kinds[path] === 0 ? firstPath[shape + 1] - path === 1 : size < 6) {
       const [x, y] = middle(boxes, shape, view, width, height);
       context.setTransform(1, 0, 0, 1, 0, 0);
       context.drawImage(sprite, Math.round(x * ratio - half), Math.round(y * ratio - half));

@@ -126,7 +126,7 @@ export class ChangeMap {
   }
 
   get limits() {
-    return this.space === "globe" ? [Math.max(180, this.width * 0.6), 20 / METRE] : [this.width * 0.2, this.width * 1e7];
+    return this.space === "globe" ? [Math.max(180, this.width * 0.9), 20 / METRE] : [this.width * 0.2, this.width * 1e7];
   }
 
   // Bring rows into view: all that are shown, or the one given.
@@ -145,7 +145,10 @@ export class ChangeMap {
         bottom = Math.max(bottom, boxes[4 * shape + 3]);
       }
     }
-    if (left > right) return;
+    if (left > right) {
+      if (row < 0) this.look(new View(0.5, 0.45, Math.max(this.limits[0], Math.min(this.width, this.height))));
+      return;
+    }
     const deepest = this.space === "globe" ? 0.5 / METRE : this.width * 20;
     const width = this.mode === "side" ? this.width / 2 : this.width;
     const view = new View().fitted([left, top, right, bottom], width, this.height, 0.8, deepest);
