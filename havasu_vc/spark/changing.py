@@ -18,34 +18,35 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.projection import plan_projection
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.session import is_local_master
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, present_rows
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import run_task
+from havasu_vc.model.task import Task, run_task
 from havasu_vc.repo import Repo
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.pieces import (
     LARGE_BYTES,
     Piece,
+    Place,
     commit_piece,
     difference_tasks,
-    havasu_view,
-    view_of,
+    shared_ids,
+    view_at,
 )
 from havasu_vc.spark.reading import opened
 from havasu_vc.spark.rows import shown_rows
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import commits
-from havasu_vc.store.revisions import Revision, resolve_range
-from havasu_vc.store.trees import find_entry
+from havasu_vc.store.revisions import resolve_range
+from havasu_vc.store.trees import DatasetFolder, find_entry
 
 __all__ = ["CHANGE_TYPE", "changes", "history"]
 
@@ -76,21 +77,36 @@ def changes(
     """
     source = opened(repo)
     ends = resolve_range(source.git, revisions)
-    old, new = (_view(source, dataset, end) for end in (ends.old, ends.new))
-    if old is None and new is None:
+    folders = [source.folders(end).get(dataset.strip("/")) for end in (ends.old, ends.new)]
+    if folders == [None, None]:
         raise DatasetNotFoundError(dataset, revisions)
-    return difference(spark, old, new, _engine(spark, source))
+    old, new = (
+        _view(source, folder, end.name)
+        for folder, end in zip(folders, (ends.old, ends.new), strict=True)
+    )
+    before, after = (None if folder is None else _place_of(folder) for folder in folders)
+    whole = commit_piece(source.opened, dataset.strip("/"), (before, after))
+    return difference(spark, old, new, _engine(spark, source), whole)
 
 
 def difference(
-    spark: SparkSession, old: HavasuDataset | None, new: HavasuDataset | None, engine: Engine
+    spark: SparkSession,
+    old: AnyDataset | None,
+    new: AnyDataset | None,
+    engine: Engine,
+    whole: Task | None = None,
 ) -> DataFrame:
-    """Return the changelog from one version to another; one of them may not be there."""
+    """Return the changelog from one version to another; one of them may not be there.
+
+    `whole` does it where it cannot be cut into tasks.
+    """
     shown = new or old
     if shown is None:
         raise ValueError("there is no version at all")
     tasks = difference_tasks(old, new, engine)
-    schemas = (old or shown).schema, (new or shown).schema
+    if tasks is None:
+        tasks = [] if whole is None else [whole]
+    schemas = shared_ids(old or shown, shown), (new or shown).schema
     pieces = [Piece(task, *schemas) for task in tasks]
     fields = [T.StructField(CHANGE_TYPE, T.StringType()), *spark_schema(shown.schema)]
     return _frame(spark, pieces, shown.schema, T.StructType(fields), _as_changelog)
@@ -106,14 +122,14 @@ def history(
     row. A merge brings in what commits of the other branch did, which are there themselves.
     """
     source = opened(repo)
-    view = havasu_view(source.dataset(dataset, ref))
+    view = source.dataset(dataset, ref)
     start = source.resolve(ref)
     engine = _engine(spark, source)
     pieces = [
         piece
         for commit in commits(source.git, start.commit or "")
         if len(commit.parents) < 2
-        for piece in _pieces_of(source, view.path, commit, engine)
+        for piece in _pieces_of(source, view, commit, engine)
     ]
     row = spark_schema(view.schema)
     fields = [*_LABELS, T.StructField(CHANGE_TYPE, T.StringType())]
@@ -121,37 +137,49 @@ def history(
     return _frame(spark, pieces, view.schema, T.StructType(fields), _as_history)
 
 
-def _view(repo: Repo, dataset: str, end: Revision) -> HavasuDataset | None:
-    folder = repo.folders(end).get(dataset.strip("/"))
+def _view(repo: Repo, folder: DatasetFolder | None, revision: str) -> AnyDataset | None:
     if folder is None:
         return None
-    view = havasu_view(repo.opened.view(folder, end.name))
+    view = repo.opened.view(folder, revision)
     view.check_guard()
     return view
 
 
-def _pieces_of(repo: Repo, path: str, commit: Commit, engine: SparkEngine) -> Iterator[Piece]:
+def _place_of(folder: DatasetFolder) -> Place:
+    return folder.marker, folder.internals
+
+
+def _pieces_of(
+    repo: Repo, shown: AnyDataset, commit: Commit, engine: SparkEngine
+) -> Iterator[Piece]:
     """Yield what one commit is worked on by: a task for a small one, many for a large one."""
-    objects = repo.git.objects
+    objects, path = repo.git.objects, shown.path
     parents = [read_commit(objects, each).tree for each in commit.parents if objects.has(each)]
-    found = [find_entry(objects, tree, f"{path}/{HAVASU_MARKER}") for tree in parents]
-    now = find_entry(objects, commit.tree, f"{path}/{HAVASU_MARKER}")
-    before = found[0].id if found and found[0] is not None else None
-    after = None if now is None else now.id
+    before = _place_in(repo, parents[0], path) if parents else None
+    after = _place_in(repo, commit.tree, path)
     if before == after:
         return
     author = f"{commit.author.name} <{commit.author.email}>"
     moment = datetime.datetime.fromtimestamp(commit.author.time, datetime.UTC)
     labels = (commit.id, moment, author)
-    old, new = (view_of(repo.opened, path, tree) for tree in (before, after))
-    schemas = [view.schema for view in (old, new) if view is not None]
+    old, new = (view_at(repo.opened, path, place) for place in (before, after))
+    schemas = [shared_ids(view, shown) for view in (old, new) if view is not None]
     sizes = [0 if view is None else view.size for view in (old, new)]
+    tasks = None
     if abs(sizes[1] - sizes[0]) > LARGE_BYTES:
         tasks = difference_tasks(old, new, engine)
-    else:
+    if tasks is None:
         tasks = [commit_piece(repo.opened, path, (before, after))]
     for task in tasks:
         yield Piece(task, schemas[0], schemas[-1], labels)
+
+
+def _place_in(repo: Repo, tree: str, path: str) -> Place | None:
+    for marker in TABLES:
+        found = find_entry(repo.git.objects, tree, f"{path}/{marker}")
+        if found is not None:
+            return marker, found.id
+    return None
 
 
 _engines: dict[tuple[str, str], SparkEngine] = {}

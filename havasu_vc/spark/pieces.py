@@ -6,12 +6,14 @@ nothing else. Only what is large is planned in the driver, to be cut into many t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import pyarrow as pa
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
@@ -20,7 +22,6 @@ from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import PARTS, row_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
-from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.repo.opened import OpenRepo
@@ -28,7 +29,10 @@ from havasu_vc.repo.settings import Settings
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["Piece", "commit_piece", "difference_tasks", "havasu_view"]
+__all__ = ["Piece", "Place", "commit_piece", "difference_tasks", "havasu_view", "view_at"]
+
+Place = tuple[str, str]
+"""Where a version of a dataset is: the marker of its kind, and the tree of its internals."""
 
 PAIR_PARTS = "havasu_vc.datasets.havasu.pieces:pair_parts"
 LARGE_BYTES = 64 * 1024 * 1024
@@ -50,17 +54,20 @@ class Piece:
 
 
 def difference_tasks(
-    old: HavasuDataset | None, new: HavasuDataset | None, engine: Engine
-) -> list[Task]:
+    old: AnyDataset | None, new: AnyDataset | None, engine: Engine
+) -> list[Task] | None:
     """Return tasks that together yield the changes between two versions, in no order.
 
     Rows that no order of files pairs are dealt out by the engine first, into its scratch
-    folder; the tasks read them there.
+    folder; the tasks read them there. None comes back where only a task for everything can
+    tell: for two kinds of dataset, or a Kart dataset that got another key.
     """
     if old is None or new is None:
         there = old or new
         scans = [] if there is None else there.scan()
         return [task_of(one_sided, scan, _schema_of(there), new is not None) for scan in scans]
+    if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
+        return _kart_tasks(old, new)
     plan = plan_diff(old, new)
     if not plan.dealt:
         return plan.tasks()
@@ -72,7 +79,32 @@ def difference_tasks(
     ]
 
 
-def _schema_of(view: HavasuDataset | None) -> Schema:
+def _kart_tasks(old: AnyDataset, new: AnyDataset) -> list[Task] | None:
+    from havasu_vc.datasets.kart.diff import can_pair
+    from havasu_vc.datasets.kart.view import KartDataset
+
+    if isinstance(old, KartDataset) and isinstance(new, KartDataset) and can_pair(old, new):
+        return old.diff(new)
+    return None
+
+
+def shared_ids(old: AnyDataset, new: AnyDataset) -> Schema:
+    """Return the columns of the old version, with the ids that the new one gives them.
+
+    A Kart dataset and the Havasu one that it became have the names of columns in common.
+    """
+    if old.kind == new.kind:
+        return old.schema
+    known = new.schema.by_name
+    unknown = itertools.count(max((*new.schema.by_id, *old.schema.by_id), default=0) + 1)
+    ids = [
+        known[each.name].id if each.name in known else next(unknown) for each in old.schema.fields
+    ]
+    fields = zip(old.schema.fields, ids, strict=True)
+    return Schema(tuple(replace(each, id=number) for each, number in fields))
+
+
+def _schema_of(view: AnyDataset | None) -> Schema:
     assert view is not None
     return view.schema
 
@@ -87,18 +119,18 @@ def one_sided(task: Task, schema: Schema, is_new: bool) -> Iterator[pa.RecordBat
         yield ChangeBatch.from_structs(*sides).data
 
 
-def commit_piece(repo: OpenRepo, path: str, trees: tuple[str | None, str | None]) -> Task:
-    """Return the task that yields what a commit changed, given the dataset's trees."""
-    return task_of(commit_changes, str(repo.git.git_directory), path, *trees)
+def commit_piece(repo: OpenRepo, path: str, places: tuple[Place | None, Place | None]) -> Task:
+    """Return the task that yields what changed from one place of a dataset to another."""
+    return task_of(commit_changes, str(repo.git.git_directory), path, *places)
 
 
 @kernel
 def commit_changes(
-    directory: str, path: str, old: str | None, new: str | None
+    directory: str, path: str, old: Place | None, new: Place | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the changes between two trees of a dataset, in a repository by its directory."""
+    """Yield the changes between two versions of a dataset, in a repository by its directory."""
     repo = _open(directory)
-    before, after = (view_of(repo, path, tree) for tree in (old, new))
+    before, after = (view_at(repo, path, place) for place in (old, new))
     with LocalEngine(threads=1) as engine:
         for batch in row_changes(before, after, engine):
             yield batch.data
@@ -109,11 +141,12 @@ def _open(directory: str) -> OpenRepo:
     return OpenRepo(GitRepository.open(directory), Settings())
 
 
-def view_of(repo: OpenRepo, path: str, tree: str | None) -> HavasuDataset | None:
-    """Return the dataset whose internals are a tree."""
-    if tree is None:
+def view_at(repo: OpenRepo, path: str, place: Place | None) -> AnyDataset | None:
+    """Return the dataset at a place."""
+    if place is None:
         return None
-    return havasu_view(repo.view(DatasetFolder(path, HAVASU_MARKER, tree, tree), tree[:10]))
+    marker, tree = place
+    return repo.view(DatasetFolder(path, marker, tree, tree), tree[:10])
 
 
 def havasu_view(view: object) -> HavasuDataset:
@@ -121,6 +154,6 @@ def havasu_view(view: object) -> HavasuDataset:
     if isinstance(view, HavasuDataset):
         return view
     raise NotYetSupportedError(
-        f"{getattr(view, 'path', 'this')} is no Havasu dataset, and Spark only reads others yet",
-        hints=("`Repo.diff`, `Repo.write` and the command line work on it",),
+        f"{getattr(view, 'path', 'this')} is no Havasu dataset, and Spark writes no others yet",
+        hints=("`Repo.write` and the command line do",),
     )
