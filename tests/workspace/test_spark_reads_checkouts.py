@@ -238,6 +238,16 @@ def test_branches_and_tags_of_git_are_those_of_the_table(
     )
     assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'dev'").count() == 3
     assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'v1'").count() == 2
+
+    head = repo.head().commit
+    spark.sql(f"INSERT INTO {name}.branch_dev VALUES (9, 'nine')")
+    spark.sql(f"UPDATE {name}.branch_dev SET a = 'changed' WHERE id = 3")
+    repo.workspace.commit(message="On dev by Spark", refs=True)
+    found = repo.table("things", "dev").to_arrow().sort_by("id")["a"].to_pylist()
+    assert found == ["x", "y", "changed", "nine"]
+    assert repo.head().commit == head and repo.workspace.edited() == {}
+    assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'dev'").count() == 4
+
     repo.switch("wide")
     assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'wide'").count() == 2
     assert selected(spark, name) == scanned(repo, "things")
