@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from havasu_vc.store.repository import GitRepository
-from havasu_vc.workspace.state import read_state
+from collections.abc import Iterator
 
-__all__ = ["checked_out_files"]
+from havasu_vc.store.repository import GitRepository
+from havasu_vc.workspace.state import TableState, read_state
+
+__all__ = ["checked_out_files", "checked_out_trees"]
 
 
 def checked_out_files(git: GitRepository) -> set[str]:
     """Return the data files of the tables that are checked out in any work tree."""
-    common = git.common_directory
     found: set[str] = set()
+    for table in _tables(git):
+        found.update(table.files)
+        found.update(source for batch in table.deletes for source in batch.sources)
+    return found
+
+
+def checked_out_trees(git: GitRepository) -> set[str]:
+    """Return the trees of internals that the tables of any work tree are of."""
+    return {table.tree for table in _tables(git)}
+
+
+def _tables(git: GitRepository) -> Iterator[TableState]:
+    common = git.common_directory
     for directory in (common, *sorted(common.glob("worktrees/*"))):
         state = read_state(directory)
-        for table in () if state is None else state.tables.values():
-            found.update(table.files)
-            found.update(source for batch in table.deletes for source in batch.sources)
-    return found
+        yield from () if state is None else state.tables.values()

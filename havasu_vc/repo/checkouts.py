@@ -24,10 +24,10 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.repo.kart_tables import can_be_table, table_view
 from havasu_vc.repo.keeping_bases import keep_bases
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.ref_tables import havasu_view, other_refs
+from havasu_vc.repo.ref_tables import other_refs
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.preparation import ignore
@@ -279,13 +279,13 @@ class _Following:
         folders = self.repo.folders(head)
         before = self.state
         remove_leftovers(self.state.root)
-        for path in [path for path in self.state.tables if not _is_havasu(folders.get(path))]:
+        for path in [path for path in self.state.tables if not can_be_table(folders.get(path))]:
             self._gone(path)
         first: HavasuError | None = None
         for path, folder in folders.items():
-            if not _is_havasu(folder):
+            if not can_be_table(folder):
                 if self.strict:
-                    self.notes.append(f"{path} is a dataset of a kind that is not checked out yet")
+                    self.notes.append(f"{path} is a dataset of a kind that cannot be a table")
                 continue
             try:
                 self._one(path, folder, head)
@@ -348,7 +348,8 @@ class _Following:
             # The usual case: nothing is read for a dataset that did not change.
             self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
             return
-        view = havasu_view(self.repo, folder, "HEAD")
+        near = [table.tree for table in (found, known) if table is not None]
+        view = table_view(self.repo, folder, "HEAD", near=near)
         flavour = flavour_for(view, self.state.flavour)
         refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
         self.notes += notes if self.strict else ()
@@ -430,7 +431,3 @@ def _is_whole(location: Path, table: TableState) -> bool:
     places = [data_path(location, file) for file in table.files]
     made = [Path(path) for batch in table.deletes for path in batch.files]
     return all(path.is_file() for path in (*places, *made))
-
-
-def _is_havasu(folder: DatasetFolder | None) -> bool:
-    return folder is not None and folder.marker == HAVASU_MARKER

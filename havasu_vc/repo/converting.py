@@ -15,22 +15,20 @@ from dataclasses import replace
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, StateError
-from havasu_vc.exchange.importing import write_table
-from havasu_vc.formats.havasu.properties import Properties, format_properties
-from havasu_vc.formats.kart.columns import kart_schema
+from havasu_vc.formats.havasu.properties import Properties
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import TABLE_MARKER
-from havasu_vc.model.schema import Schema
 from havasu_vc.repo.imports import sink_of
+from havasu_vc.repo.kart_edits import as_kart
+from havasu_vc.repo.kart_tables import TREE, havasu_edit
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
@@ -39,8 +37,6 @@ from havasu_vc.repo.transaction import MergedTree, Transaction
 __all__ = ["convert"]
 
 KINDS = ("havasu", "kart")
-TREE = "kart.tree"
-"""The property of a Havasu dataset that names the Kart dataset's tree it was made of."""
 
 
 def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
@@ -69,18 +65,10 @@ def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> Commit
 
 
 def _to_havasu(view: KartDataset, engine: Engine) -> TreeEdit:
-    meta = {
-        f"meta/{name}": data
-        for name, data in view.items.items()
-        if name in ("title", "description") or name.startswith("crs/")
-    }
-    identity = str(uuid.uuid4())
-    new = NewDataset(view.path, view.schema, table_uuid=identity, meta=meta)
-    properties = Properties(identity, view.schema.last_id, {TREE: view.folder.tree})
-    if view.marker == TABLE_MARKER:
-        new.documents["meta/properties.json"] = format_properties(properties)
-    size = view.size
-    return new.edit(write_table(view.scan(), new, view.storage, engine, input_bytes=size))
+    # A dataset of V2 has no tree that one could go back to.
+    others = {TREE: view.folder.tree} if view.marker == TABLE_MARKER else {}
+    properties = Properties(str(uuid.uuid4()), view.schema.last_id, others)
+    return havasu_edit(view, engine, properties)
 
 
 def _origin(view: HavasuDataset) -> KartDataset | None:
@@ -104,10 +92,7 @@ def _to_kart(view: HavasuDataset, base: KartDataset | None, engine: Engine) -> T
         new = NewKartDataset(view.path, view.schema, sink_of(view.storage), meta=meta)
         new.write(engine.run(view.scan(), description=f"Converting {view.path}"))
         return replace(new.finish(), counts=ChangeCounts())
-    schema = Schema(view.schema.fields, base.schema.identifier_ids)
-    if kart_schema(schema) == base.schema:
-        schema = base.schema
-    _, edit = evolved(base, schema)
+    _, edit = evolved(base, as_kart(view.schema, base.schema))
     with edit:
         gone: dict[str, bytes | None] = {
             f"meta/{name}": None

@@ -11,8 +11,9 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
-from havasu_vc.repo.checked_out import checked_out_files
+from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees
 from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.kart_tables import forget_counterparts
 from havasu_vc.repo.keeping_bases import forget_gone_work_trees
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, GcResult, Problem
@@ -107,4 +108,10 @@ def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
         grace_seconds=grace_days * 86400,
         dry_run=dry_run,
     )
-    return GcResult(found.files, found.size, found.kept_young)
+    freed = forget_counterparts(
+        repo,
+        checked_out_trees(repo.git),
+        grace_seconds=grace_days * 86400,
+        dry_run=dry_run,
+    )
+    return GcResult(found.files, found.size + freed, found.kept_young)

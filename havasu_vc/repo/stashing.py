@@ -14,11 +14,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     ConflictError,
     InvalidArgumentError,
@@ -28,8 +30,11 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.following import following
+from havasu_vc.repo.kart_edits import kart_edit_between
+from havasu_vc.repo.kart_tables import counterpart
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
@@ -162,7 +167,12 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     with Transaction(repo) as transaction:
         views = {}
         for path in changed:
-            edit = _edit(repo.view(before[path], then.name), repo.view(after[path], stash.commit))
+            edit = _edit(
+                repo,
+                transaction.storage,
+                repo.view(before[path], then.name),
+                repo.view(after[path], stash.commit),
+            )
             try:
                 (rebased,) = rebase_edits(repo, transaction.storage, [edit], then, repo.head())
             except ConflictError as error:
@@ -192,10 +202,13 @@ def _differ(old: object, new: object) -> bool:
     return old is not None and getattr(old, "internals", None) != getattr(new, "internals", None)
 
 
-def _edit(old: object, new: object) -> TreeEdit:
+def _edit(repo: OpenRepo, storage: Storage, old: object, new: object) -> TreeEdit:
     """Return the edit that makes one version of a dataset the other."""
+    if isinstance(old, KartDataset) and isinstance(new, KartDataset):
+        with repo.settings.open_engine(old.size) as engine:
+            return kart_edit_between(replace(old, storage=storage), new, engine)
     if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
-        raise TypeError("only Havasu datasets are in a workspace")
+        raise TypeError("a stash is of datasets that stayed of their kind")
     blobs: dict[str, bytes | None] = {}
     for part in _PARTS:
         for name, _, blob in old.folder.difference(new.folder, part):
@@ -208,6 +221,11 @@ def _view(
 ) -> tuple[HavasuDataset, str]:
     """Return HEAD's dataset after an edit, and the tree that it would have."""
     folder = transaction.folders[path]
+    if folder.marker == TABLE_MARKER and transaction.storage.sink is not None:
+        sink = transaction.storage.sink
+        tree = edit_tree(sink, folder.internals, edit.blobs)
+        kart = KartDataset(path, TreeFolder(sink, tree), transaction.storage, "the stash")
+        return counterpart(repo, kart, near=[folder.internals]), tree
     draft = Draft(repo.git.objects)
     tree = edit_tree(draft, folder.internals, dict(edit.blobs))
     if edit.snapshot is not None:

@@ -20,16 +20,15 @@ from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition
 from havasu_vc.formats.iceberg.spec_text import parse_spec
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.repo.checkouts import KEPT, changing_tables
 from havasu_vc.repo.clustering import CLUSTERED, clustered
+from havasu_vc.repo.kart_tables import can_be_table, table_view
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.ref_tables import havasu_view
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.materialise import Checkout, materialise
-from havasu_vc.workspace.state import read_state
+from havasu_vc.workspace.state import TableState, read_state
 
 __all__ = ["Elsewhere", "check_out_to"]
 
@@ -70,14 +69,14 @@ def check_out_to(repo: OpenRepo, wish: Elsewhere) -> CheckoutResult:
         path = wish.dataset.strip("/")
         if path not in folders:
             raise DatasetNotFoundError(path, wish.revision)
-        if folders[path].marker != HAVASU_MARKER:
-            raise InvalidArgumentError(f"{path} is a dataset of a kind that is not checked out yet")
+        if not can_be_table(folders[path]):
+            raise InvalidArgumentError(f"{path} is a dataset of a kind that cannot be a table")
         chosen[root] = folders[path]
     for path, folder in () if wish.dataset is not None else folders.items():
-        if folder.marker == HAVASU_MARKER:
+        if can_be_table(folder):
             chosen[root / path] = folder
         else:
-            notes.append(f"{path} is a dataset of a kind that is not checked out yet")
+            notes.append(f"{path} is a dataset of a kind that cannot be a table")
     changed = []
     with changing_tables(repo):
         for location, folder in chosen.items():
@@ -112,7 +111,7 @@ def _make(
             f"the table at {location} was written to since it was checked out",
             hints=("`--discard-changes` drops what was written",),
         )
-    view = havasu_view(repo, folder, wish.revision)
+    view = table_view(repo, folder, wish.revision, near=_near(repo, folder.path, known))
     view.check_guard()
     tree, spec = folder.internals, PartitionSpec()
     if wish.clustered:
@@ -129,3 +128,10 @@ def _make(
     with clustered(repo, view, location, spec) as sorted_view:
         materialise(sorted_view, location, request, previous=known)
     return True
+
+
+def _near(repo: OpenRepo, path: str, known: TableState | None) -> list[str]:
+    """Return trees of versions whose rows are here as files already."""
+    state = read_state(repo.git.git_directory)
+    checked_out = None if state is None else state.tables.get(path)
+    return [table.tree for table in (known, checked_out) if table is not None]

@@ -212,6 +212,7 @@ class Transaction:
         _check_message(message)
         committer = self._git.committer
         self._adopt(edits)
+        self._objects.flush()
         with self._git.writer() as writer:
             base = None if parent is None else read_commit(self._git.objects, parent).tree
             tree = write_tree(writer, base, edits, edit_changes(edits))

@@ -36,6 +36,8 @@ from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.following import following
+from havasu_vc.repo.kart_edits import kart_edit_of
+from havasu_vc.repo.kart_tables import is_kart_tree, kart_view, tree_view
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
@@ -112,8 +114,7 @@ def require_workspace(repo: OpenRepo) -> WorkspaceState:
 
 def base_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
     """Return the dataset that a table was made from."""
-    folder = TreeFolder(repo.git.objects, table.tree)
-    return HavasuDataset(table.path, folder, repo.storage, table.commit[:10])
+    return tree_view(repo, table.path, table.tree, table.commit[:10])
 
 
 def read_table_edits(
@@ -354,8 +355,14 @@ def _message(edits: Sequence[TreeEdit]) -> str:
 def onto_head(repo: OpenRepo, transaction: Transaction, table: EditedTable) -> TreeEdit:
     """Return the edit of HEAD's dataset that a table's edits make."""
     base = table.edits.base
+    known = table.state
     with repo.settings.open_engine(base.size) as engine:
-        edit = edit_of(table.edits, transaction.storage, engine)
+        if is_kart_tree(repo, known.tree):
+            storage, commit = transaction.storage, known.commit[:10]
+            kart = kart_view(repo, table.path, known.tree, storage, commit)
+            edit = kart_edit_of(table.edits, kart, engine)
+        else:
+            edit = edit_of(table.edits, transaction.storage, engine)
     now = transaction.folders.get(table.path)
     if not edit.blobs or (now is not None and now.internals == table.state.tree):
         return edit

@@ -99,6 +99,8 @@ def _lone_trees(repository: GitRepository, noted: Iterable[ObjectId]) -> Iterato
 
 
 def _indexed_files(repository: GitRepository) -> Iterator[str]:
+    if repository.is_kart:
+        return  # Kart locks the index against git, and nothing of ours is in it
     for directory in _git_directories(repository):
         index = directory / "index"
         if not index.is_file():

@@ -1,0 +1,252 @@
+"""Kart datasets as Havasu ones, so that their tables can be checked out and edited.
+
+    <data folder>/kart/<tree>-<where>.table    the documents of one counterpart
+    <data folder>/objects/…                    its data files, among all others
+
+A counterpart holds the rows, columns and documents of one tree of one Kart dataset, and
+is made once: by tasks over folders that do not meet, or, where a counterpart of another
+version is here, by the rows that differ. It appears when it is whole, so rows that a
+partial clone lacks leave nothing behind. It is a cache: one that is damaged or whose
+files are gone is made anew, and `gc` takes what no checked-out table is of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from havasu_vc.datasets.editing import collect_changes, evolved
+from havasu_vc.datasets.folder import Folder, TreeFolder, edited
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.diff import can_pair
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import HavasuError
+from havasu_vc.exchange.importing import write_table
+from havasu_vc.formats.havasu.properties import Properties, format_properties
+from havasu_vc.formats.kart.columns import column_id
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.durability import replace_file
+from havasu_vc.store.edits import edit_tree
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.kept_objects import KeptObjects, format_objects, parse_objects
+from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.trees import DatasetFolder, find_entry
+
+__all__ = [
+    "TREE",
+    "can_be_table",
+    "counterpart",
+    "forget_counterparts",
+    "havasu_edit",
+    "is_kart_tree",
+    "kart_view",
+    "table_view",
+    "tree_view",
+]
+
+CODEC = 1
+"""Counts up when the same features give other rows than before."""
+TREE = "kart.tree"
+"""The property of a Havasu dataset that names the Kart dataset's tree it was made of."""
+COLUMNS = "kart.columns"
+"""The property that ties ids of Kart's columns to field ids."""
+SUFFIX = ".table"
+_IDENTITY = uuid.UUID("6b617274-6861-5661-b173-750000000000")
+_META = ("title", "description")
+
+
+def can_be_table(folder: DatasetFolder | None) -> bool:
+    """Whether a dataset is of a kind that can be checked out."""
+    return folder is not None and folder.marker in (HAVASU_MARKER, TABLE_MARKER)
+
+
+def table_view(
+    repo: OpenRepo, folder: DatasetFolder, revision: str, *, near: Iterable[str] = ()
+) -> HavasuDataset:
+    """Return the Havasu dataset that a dataset's table shows.
+
+    `near` are trees of other versions whose counterparts one may be made from.
+    """
+    inside = TreeFolder(repo.git.objects, folder.internals)
+    if folder.marker == TABLE_MARKER:
+        view = KartDataset(folder.path, inside, repo.storage, revision)
+        return counterpart(repo, view, near=near)
+    return HavasuDataset(folder.path, inside, repo.storage, revision)
+
+
+def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuDataset:
+    """Return the Havasu dataset that the table of a tree of internals shows."""
+    marker = TABLE_MARKER if is_kart_tree(repo, tree) else HAVASU_MARKER
+    return table_view(repo, DatasetFolder(path, marker, tree, tree), revision)
+
+
+def is_kart_tree(repo: OpenRepo, tree: str) -> bool:
+    """Whether a tree holds the internals of a Kart dataset."""
+    return find_entry(repo.git.objects, tree, "snapshot.json") is None
+
+
+def kart_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> KartDataset:
+    """Return the Kart dataset of a tree of internals."""
+    return KartDataset(path, TreeFolder(repo.git.objects, tree), storage, revision)
+
+
+def counterpart(repo: OpenRepo, view: KartDataset, *, near: Iterable[str] = ()) -> HavasuDataset:
+    """Return the Havasu dataset with the rows of a Kart one: the one that is kept, or a new one."""
+    place = _place(repo, view.path, view.folder.tree)
+    found = _kept(repo, view, place)
+    if found is not None:
+        return found
+    with _staging(repo) as storage:
+        folder, files = _made(repo, view, storage, near)
+        for file in files:
+            if storage.staging.has(file):
+                repo.storage.files.put(storage.staging.path(file), sha256=file)
+        repo.storage.files.commit_all()
+    kept = KeptObjects()
+    blobs = {name: folder.read_blob(blob) for name, blob in folder.blobs("")}
+    tree = edit_tree(kept, None, blobs)
+    replace_file(place, format_objects(tree, kept))
+    return HavasuDataset(view.path, TreeFolder(kept, tree), repo.storage, view.revision)
+
+
+def _place(repo: OpenRepo, path: str, tree: str) -> Path:
+    """Return where a counterpart is kept: by the tree of features and documents, and the place."""
+    text = repr((CODEC, path)).encode(errors="surrogateescape")
+    where = hashlib.sha256(text).hexdigest()[:16]
+    return repo.git.data_folder / "kart" / f"{tree}-{where}{SUFFIX}"
+
+
+def _kept(repo: OpenRepo, view: KartDataset, place: Path) -> HavasuDataset | None:
+    """Return the counterpart that is kept, if it is whole."""
+    try:
+        tree, kept = parse_objects(place.read_bytes(), str(place))
+        found = HavasuDataset(view.path, TreeFolder(kept, tree), repo.storage, view.revision)
+        found.check_guard()
+        whole = all(repo.storage.files.has(file) for file in found.entries)
+    except (OSError, HavasuError):
+        return None
+    return found if whole else None
+
+
+@contextmanager
+def _staging(repo: OpenRepo) -> Iterator[Storage]:
+    """Yield where files of a counterpart in the making wait; gc is kept away meanwhile."""
+    folder = repo.git.data_folder
+    staging = folder / "staging" / secrets.token_hex(8)
+    with shared_lock(folder / "lock"):
+        try:
+            yield replace(repo.storage, staging=DataFileStore(staging))
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _made(
+    repo: OpenRepo, view: KartDataset, storage: Storage, near: Iterable[str]
+) -> tuple[Folder, set[str]]:
+    """Return the documents of a new counterpart, and its data files."""
+    with repo.settings.open_engine(view.size) as engine:
+        for tree in dict.fromkeys(near):
+            if tree == view.folder.tree or not is_kart_tree(repo, tree):
+                continue
+            old = kart_view(repo, view.path, tree, repo.storage, tree[:10])
+            base = _kept(repo, old, _place(repo, view.path, tree))
+            if base is None or not can_pair(old, view):
+                continue
+            edit = _difference(replace(base, storage=storage), old, view, engine)
+            if edit is not None:
+                return edited(base.folder, edit), _files(edit)
+        edit = havasu_edit(replace(view, storage=storage), engine, _properties(view))
+        return edited(None, edit), _files(edit)
+
+
+def _files(edit: TreeEdit) -> set[str]:
+    return {
+        path.rpartition("/")[2]
+        for path, data in edit.blobs.items()
+        if data is not None and path.startswith("data/")
+    }
+
+
+def havasu_edit(view: KartDataset, engine: Engine, properties: Properties) -> TreeEdit:
+    """Return the edit that makes a new Havasu dataset of a Kart one; files are staged."""
+    new = NewDataset(view.path, view.schema, table_uuid=properties.table_uuid, meta=_meta(view))
+    new.documents["meta/properties.json"] = format_properties(properties)
+    size = view.size
+    return new.edit(write_table(view.scan(), new, view.storage, engine, input_bytes=size))
+
+
+def _difference(
+    base: HavasuDataset, old: KartDataset, new: KartDataset, engine: Engine
+) -> TreeEdit | None:
+    """Return the edit that makes the counterpart of one version that of another.
+
+    None when so much differs that a new one is less work.
+    """
+    most = max(base.rows // 2, 1000)
+    documents: dict[str, bytes | None] = {**_meta(new)}
+    for name, _ in base.folder.blobs("meta"):
+        path = f"meta/{name}"
+        if (name in _META or name.startswith("crs/")) and path not in documents:
+            documents[path] = None
+    properties = _properties(new).raised(base.properties.last_column_id)
+    documents["meta/properties.json"] = format_properties(properties)
+    _, edit = evolved(base, new.schema)
+    with edit:
+        edit.add_documents(documents)
+        for batch in row_changes(old, new, engine):
+            collect_changes(edit, iter((batch,)))
+            if edit.counts.total > most:
+                return None
+        return edit.finish()
+
+
+def _meta(view: KartDataset) -> dict[str, bytes]:
+    """Return the documents that a counterpart has of its dataset."""
+    return {
+        f"meta/{name}": data
+        for name, data in view.items.items()
+        if name in _META or name.startswith("crs/")
+    }
+
+
+def _properties(view: KartDataset) -> Properties:
+    """Return the properties of a counterpart: a table's identity is where its dataset is."""
+    identity = uuid.uuid5(_IDENTITY, view.path.encode("utf-8", "surrogateescape").hex())
+    others = {TREE: view.folder.tree, COLUMNS: _columns(view.schema)}
+    return Properties(str(identity), view.schema.last_id, others)
+
+
+def _columns(schema: Schema) -> str:
+    return json.dumps({column_id(field): field.id for field in schema.fields})
+
+
+def forget_counterparts(
+    repo: OpenRepo, keep: Iterable[str], *, grace_seconds: float, dry_run: bool = False
+) -> int:
+    """Remove counterparts that are of none of some trees and are old; return how many bytes."""
+    kept, size = set(keep), 0
+    for place in sorted((repo.git.data_folder / "kart").glob(f"*{SUFFIX}")):
+        with suppress(OSError):
+            status = place.stat()
+            young = status.st_mtime > time.time() - grace_seconds
+            if young or place.name.partition("-")[0] in kept:
+                continue
+            size += status.st_size
+            if not dry_run:
+                place.unlink()
+    return size
