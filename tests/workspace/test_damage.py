@@ -10,7 +10,7 @@ import pytest
 
 from havasu_vc.errors import CorruptionError, HavasuError, StateError, UnsupportedVersionError
 from havasu_vc.repo import Repo
-from havasu_vc.tables.table import read_table
+from havasu_vc.tables.table import metadata_versions, read_table
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, frozen, refuses
 from tests.workspace import by_hand
@@ -250,6 +250,23 @@ def test_a_clean_table_that_lost_a_file_is_told_of(repo: Repo) -> None:
     repo.workspace.check_out()
     changes = repo.workspace.changes()
     assert changes is not None and changes.problems == ()
+
+
+def test_a_table_that_was_rolled_back_by_hand(repo: Repo) -> None:
+    repo.workspace.commit(message="Edit")
+    for number, path in metadata_versions(place(repo)):
+        if number > 1:
+            path.unlink()
+    with refuses(repo, StateError, match="was rolled back to before its checkout", hint=True):
+        repo.workspace.commit(message="Edit")
+    changes = repo.workspace.changes()
+    assert changes is not None and "was rolled back" in changes.problems[0]
+
+    repo.workspace.check_out()
+
+    assert rows_of(repo, "points") == rows(repo, "points")
+    changes = repo.workspace.changes()
+    assert changes is not None and not (changes.tables or changes.problems)
 
 
 def test_a_copy_of_a_repository_does_not_look_at_the_tables_of_the_first(

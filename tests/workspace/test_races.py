@@ -194,3 +194,36 @@ def test_killed_while_committing_and_switching(repo: Repo, seed: int) -> None:
     assert_shows_head(again)
     again.gc(grace_days=0)  # what was staged for the commit that died
     assert_sound(again)
+
+
+ANEW = """
+import shutil, sys
+from havasu_vc.repo import Repo, Settings
+repo = Repo.open(sys.argv[1], settings=Settings(engine="local"))
+print("ready", flush=True)
+while True:
+    repo.workspace.check_out()
+    shutil.rmtree(repo.workspace.root)
+    (repo.git.git_directory / "havasu" / "workspace.json").unlink()
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, pytest.param(0.11, marks=pytest.mark.slow)])
+def test_killed_while_the_tables_are_made(repo: Repo, delay: float) -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", ANEW, str(repo.path)], cwd=root, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        child.send_signal(signal.SIGKILL)
+    for lock in repo.git.common_directory.rglob("*.lock"):
+        lock.unlink()
+
+    again = Repo.open(repo.path, settings=LOCAL)
+    again.workspace.check_out()
+    assert_shows_head(again)
+    assert again.workspace.edited() == {}
+    assert not [path.name for path in again.workspace.root.iterdir() if path.name != "points"]
+    assert list(again.fsck(full=True)) == []
