@@ -24,7 +24,7 @@ from havasu_vc.model.task import Task, kernel, run_task
 
 __all__ = ["OrderCheck", "OutOfOrder", "Range", "RunReader", "cut_ranges", "sort_run"]
 
-RUN_BYTES = 128 * 1024 * 1024
+RUN_BYTES = 64 * 1024 * 1024
 RANGE_BYTES = 24 * 1024 * 1024
 _SAMPLE = 1 << 12
 _BATCH = 1 << 16
@@ -166,15 +166,21 @@ def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tupl
 
 
 class RunReader:
-    """Reads ranges from sorted runs, in order."""
+    """Reads ranges from sorted runs, in order.
+
+    A run is mapped only while a range is gathered from it: pages that stay mapped count as
+    memory of the process, and in the end that would be the whole table.
+    """
 
     def __init__(self, runs: Sequence[str], names: tuple[str, ...]) -> None:
-        self._readers = [pa.ipc.open_file(pa.memory_map(run)) for run in runs]
+        self._runs = [(run, _edges(run, names[0])) for run in runs]
         self._names = names
 
     def rows(self, range_: Range) -> pa.RecordBatch | None:
         """Return the rows of one range, sorted; None when there are none."""
-        pieces = [piece for reader in self._readers for piece in self._pieces(reader, range_)]
+        pieces: list[pa.RecordBatch] = []
+        for run, edges in self._runs:
+            pieces += self._pieces(run, edges, range_)
         if not pieces:
             return None
         table = pa.Table.from_batches(pieces)
@@ -182,20 +188,37 @@ class RunReader:
         ordered = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
         return ordered.to_batches()[0]
 
-    def _pieces(self, reader: pa.RecordBatchFileReader, range_: Range) -> Iterator[pa.RecordBatch]:
-        for index in range(reader.num_record_batches):
-            batch = reader.get_batch(index)
-            column = batch.column(self._names[0])
-            if range_.high is not None and column[0].as_py() >= range_.high:
-                return
-            if range_.low is not None and column[-1].as_py() < range_.low:
-                continue
-            keep = None
-            if range_.low is not None:
-                keep = pc.greater_equal(column, pa.scalar(range_.low, column.type))
-            if range_.high is not None:
-                below = pc.less(column, pa.scalar(range_.high, column.type))
-                keep = below if keep is None else pc.and_(keep, below)
-            piece = batch if keep is None else batch.filter(keep)
-            if piece.num_rows:
-                yield piece
+    def _pieces(
+        self, run: str, edges: Sequence[tuple[Any, Any]], range_: Range
+    ) -> Iterator[pa.RecordBatch]:
+        low, high = range_.low, range_.high
+        wanted = [
+            index
+            for index, (first, last) in enumerate(edges)
+            if (high is None or first < high) and (low is None or last >= low)
+        ]
+        if not wanted:
+            return
+        # What is yielded keeps the map open for as long as it lives itself.
+        with pa.memory_map(run) as file:
+            reader = pa.ipc.open_file(file)
+            for index in wanted:
+                batch = reader.get_batch(index)
+                column = batch.column(self._names[0])
+                keep = None
+                if low is not None:
+                    keep = pc.greater_equal(column, pa.scalar(low, column.type))
+                if high is not None:
+                    below = pc.less(column, pa.scalar(high, column.type))
+                    keep = below if keep is None else pc.and_(keep, below)
+                piece = batch if keep is None else batch.filter(keep)
+                if piece.num_rows:
+                    yield piece
+
+
+def _edges(run: str, name: str) -> list[tuple[Any, Any]]:
+    """Return the first and the last value of a column in each batch of a run."""
+    with pa.memory_map(run) as file:
+        reader = pa.ipc.open_file(file)
+        columns = (reader.get_batch(n).column(name) for n in range(reader.num_record_batches))
+        return [(column[0].as_py(), column[-1].as_py()) for column in columns]
