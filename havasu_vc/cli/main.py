@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "diff": ("diff", "Show what is edited, or what differs between two revisions"),
         "review": ("review", "Sum up what changed, for people who decide on it"),
         "check": ("check", "Hold what changed against the policy of the repository"),
+        "ci": ("ci", "Review pull requests in jobs of GitHub and GitLab"),
         "git-diff": ("git_diff", "Print changed rows for `git diff`, which runs this"),
         "create-patch": ("create_patch", "Write a commit as a patch"),
         "apply": ("apply", "Commit the changes of a patch"),

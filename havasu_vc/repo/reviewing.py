@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.errors import CrsError, DataFileNotFoundError
+from havasu_vc.errors import CrsError, DataFileNotFoundError, MissingProgramError, StorageError
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.distances import Measure, measure_of
 from havasu_vc.geo.geographic import geographic_bounds
@@ -131,23 +131,26 @@ class _Here:
 
     def __init__(self, changes: Iterator[ChangeBatch]) -> None:
         self._changes = changes
-        self.missing: DataFileNotFoundError | None = None
+        self.missing: str | None = None
 
     def __iter__(self) -> Iterator[ChangeBatch]:
         try:
             yield from self._changes
         except DataFileNotFoundError as error:
-            self.missing = error
+            self.missing = f"data file `{error.file[:16]}` is not here"
+        except (StorageError, MissingProgramError) as error:
+            reason = str(error).replace("`", "'").splitlines()[0]
+            self.missing = f"data files cannot be brought (`{reason[:200]}`)"
 
 
 def _unread(
-    error: DataFileNotFoundError,
+    missing: str,
     each: DatasetReview,
     old: AnyDataset | None,
     new: AnyDataset | None,
 ) -> str:
     some = f", and only {each.counts.total:,} changes could be read" if each.counts.total else ""
-    return f"data file `{error.file[:16]}` is not here{some}; {entry_words(old, new)}"
+    return f"{missing}{some}; {entry_words(old, new)}"
 
 
 def _back_flag(labels: set[str]) -> Flag:

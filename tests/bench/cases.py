@@ -19,6 +19,7 @@ MODULES = (
     "importing",
     "changing",
     "comparing",
+    "reviewing",
     "merging",
     "checkouts",
     "storing",

@@ -1,0 +1,134 @@
+"""Calls to the API of a git host: JSON over HTTPS, bounded, without surprises.
+
+The token goes to the one host it is for: redirects are not followed, and without TLS only
+this machine is talked to. Answers are bounded in size and time; what a busy host asks to
+be tried again is tried again, a few times. The host's own words about an error are kept,
+the token never is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from havasu_vc.errors import InvalidArgumentError, StorageError
+
+__all__ = ["Answer", "HostClient"]
+
+TIMEOUT = 30.0
+MOST_BYTES = 16 * 1024 * 1024
+TRIES = 4
+PATIENCE = 30.0
+"""Seconds that a host may ask us to wait."""
+PAGES = 50
+"""Pages of a list that are read."""
+_AGAIN = (429, 500, 502, 503, 504)
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a host said."""
+
+    status: int
+    """The HTTP status."""
+    value: Any
+    """The JSON of the answer; None where there is none."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the token does not allow it; GitHub says 404 of what one may not see."""
+        return self.status in (401, 403, 404)
+
+    @property
+    def message(self) -> str:
+        """The host's own words."""
+        words = self.value.get("message", "") if isinstance(self.value, dict) else ""
+        return f"{self.status} {str(words)[:300]}".strip()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any, **named: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class HostClient:
+    """Talks to one API."""
+
+    api: str
+    """Its address, such as `https://api.github.com`."""
+    headers: Mapping[str, str]
+    """Sent with each request, the token among them."""
+    wait: Callable[[float], None] = time.sleep
+    """How to wait before trying again."""
+
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.api)
+        secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
+        if not secure or not parts.hostname or parts.username or parts.query:
+            raise InvalidArgumentError(f"{self.api!r} is not the address of an API over HTTPS")
+
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        """Send one request; an answer of any status comes back, silence is an error."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json", "User-Agent": "havasu-vc", **self.headers}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        request = urllib.request.Request(
+            self.api.rstrip("/") + path, data=data, method=method, headers=headers
+        )
+        for attempt in range(TRIES):
+            last = attempt == TRIES - 1
+            try:
+                answer, pause = self._send(request)
+            except (OSError, ValueError) as error:
+                # Whether a comment was made is not known then: only what may be done twice is.
+                if last or method == "POST":
+                    raise StorageError(f"{self._name} does not answer: {error}") from error
+                self.wait(2.0**attempt)
+                continue
+            again = (429, 503) if method == "POST" else _AGAIN
+            if answer.status not in again or last:
+                return answer
+            self.wait(min(pause if pause is not None else 2.0**attempt, PATIENCE))
+        raise AssertionError("the last try returns or raises")
+
+    def _send(self, request: urllib.request.Request) -> tuple[Answer, float | None]:
+        opener = urllib.request.build_opener(_NoRedirects)
+        try:
+            response = opener.open(request, timeout=TIMEOUT)
+        except urllib.error.HTTPError as error:
+            response = error
+        with response:
+            data = response.read(MOST_BYTES + 1)
+            after = response.headers.get("Retry-After", "")
+            status = int(response.status)
+        if len(data) > MOST_BYTES:
+            raise ValueError("its answer is too large")
+        try:
+            value = json.loads(data) if data else None
+        except (ValueError, RecursionError):
+            value = None
+        return Answer(status, value), float(after) if after.isdecimal() else None
+
+    def pages(self, path: str) -> Iterator[Any]:
+        """Yield the items of a list, page by page."""
+        join = "&" if "?" in path else "?"
+        for page in range(1, PAGES + 1):
+            answer = self.request("GET", f"{path}{join}per_page=100&page={page}")
+            if answer.status != 200 or not isinstance(answer.value, list):
+                raise StorageError(f"{self._name} refuses {path}: {answer.message}")
+            yield from answer.value
+            if len(answer.value) < 100:
+                return
+
+    @property
+    def _name(self) -> str:
+        return str(urllib.parse.urlsplit(self.api).hostname)

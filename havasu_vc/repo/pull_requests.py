@@ -1,0 +1,110 @@
+"""Pull requests on a git host: reviewing what one changes.
+
+Nothing that a pull request holds is run, and none of its files is put anywhere: its
+commits are fetched to a ref of ours, and read.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from havasu_vc.errors import StorageError
+from havasu_vc.remotes.hosts import Host, PullRequest
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.reviewing import review
+from havasu_vc.review.json import format_json
+from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER, SUMMARY_LIMIT, format_markdown
+from havasu_vc.review.page import Page, write_page
+from havasu_vc.review.report import Review
+from havasu_vc.store.durability import replace_file
+
+__all__ = ["ReviewJob", "ReviewedRequest", "fetch_request", "review_request"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewJob:
+    """How pull requests are to be reviewed."""
+
+    remote: str = "origin"
+    """Where their commits are."""
+    folder: Path | None = None
+    """Where `comment.md`, `summary.md`, `review.json` and `review.html` are written."""
+    run: str | None = None
+    """The address of the job's own page, with the file to look at."""
+    samples: int = 200
+    """Rows of each dataset to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedRequest:
+    """What became of a pull request."""
+
+    review: Review
+    """What it changes."""
+    summary: str
+    """It as Markdown for a step summary."""
+    comment: str
+    """It as Markdown for a comment."""
+    note: str | None = None
+    """Why there is no comment; None where there is."""
+
+
+def fetch_request(repo: OpenRepo, host: Host, request: PullRequest, remote: str) -> tuple[str, str]:
+    """Fetch both ends of a pull request; return their commits."""
+    here = f"refs/havasu/pull/{request.number}"
+    refs = {"head": host.head_ref(request.number), "base": f"refs/heads/{request.base}"}
+    specs = [f"+{there}:{here}/{name}" for name, there in refs.items()]
+    done = repo.git.git("fetch", "--no-tags", "--quiet", remote, *specs, check=False)
+    if done.code:
+        raise StorageError(
+            f"pull request {request.number} cannot be fetched: {done.errors.strip()[:300]}"
+        )
+    commits = [repo.resolve(f"{here}/{name}").commit for name in ("base", "head")]
+    return str(commits[0]), str(commits[1])
+
+
+def review_request(
+    repo: OpenRepo, host: Host, request: PullRequest, job: ReviewJob
+) -> ReviewedRequest:
+    """Review a pull request, write the files and keep the comment."""
+    base, head = fetch_request(repo, host, request, job.remote)
+    page = Page()
+    found = review(repo, f"{base}...{head}", samples=job.samples, page=page)
+    found = replace(found, base=request.base, head=request.head)
+    more = None
+    if job.run is not None:
+        more = f"all of them are on the page [review.html]({job.run})"
+    comment, summary = (
+        format_markdown(found, limit=limit, more=more)
+        for limit in (min(host.limit, COMMENT_LIMIT), SUMMARY_LIMIT)
+    )
+    if job.folder is not None:
+        out = io.StringIO()
+        write_page(out, page, found, more=f"havasu-vc diff {found.range}")
+        job.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (
+            ("comment.md", comment),
+            ("summary.md", summary),
+            ("review.json", format_json(found)),
+            ("review.html", out.getvalue()),
+        ):
+            replace_file(job.folder / name, text.encode("utf-8", "surrogatepass"))
+    return ReviewedRequest(found, summary, comment, _posted(host, request, comment))
+
+
+def _posted(host: Host, request: PullRequest, text: str) -> str | None:
+    """Keep the comment; return why it could not be."""
+    try:
+        answer = host.keep_comment(request.number, MARKER, text)
+    except StorageError as error:
+        return f"the comment was not written: {error}"
+    if answer.status in (200, 201):
+        return None
+    if answer.refused:
+        return (
+            f"the comment was not written, as this job may not ({answer.message}); "
+            "the step summary and the page say the same"
+        )
+    return f"the comment was not written: {answer.message}"

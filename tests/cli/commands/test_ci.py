@@ -1,0 +1,288 @@
+"""`havasu-vc ci`: from end to end on a local bare repository, with a stand-in for the host."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from havasu_vc.repo import Repo
+from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER
+from tests.cli.conftest import invoke
+from tests.remotes.sharing import clone, share
+from tests.repo import points
+from tests.support.git import run_git
+from tests.support.host import READER, WRITER, StandIn, serving
+
+START = {n: (f"row {n}", n) for n in range(50)}
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    with serving(StandIn()) as found:
+        yield found
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Repo:
+    """A clone with `main` and `feature` pushed, `refs/pull/1/head` made as the host does."""
+    server = tmp_path / "server.git"
+    run_git("init", "--quiet", "--bare", "-b", "main", server, cwd=tmp_path)
+    repo = points.make(tmp_path / "work", START)
+    share(repo, server)
+    repo.switch("feature", create=True)
+    points.write(repo, START | {1: ("ONE", 1), 77: ("new <b>@user</b>", 7)})
+    push(repo, tmp_path, "feature")
+    repo.switch("main")
+    return repo
+
+
+def push(repo: Repo, tmp_path: Path, branch: str) -> None:
+    repo.push("origin", [branch])
+    if branch == "feature":
+        run_git("update-ref", "refs/pull/1/head", "feature", cwd=tmp_path / "server.git")
+        run_git("update-ref", "refs/merge-requests/1/head", "feature", cwd=tmp_path / "server.git")
+
+
+class Job:
+    """A job on the host: a fresh clone, an event, a token."""
+
+    def __init__(self, folder: Path, stand_in: StandIn, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.stand_in, self._patch = folder, stand_in, patch
+        self.summary = folder / "summary.md"
+        self.out = folder / "out"
+
+    def run(
+        self, what: str, event: Mapping[str, Any], *options: str, token: str | None = WRITER
+    ) -> Result:
+        file = self.folder / "event.json"
+        file.write_text(json.dumps(event))
+        values = {
+            "GITHUB_API_URL": self.stand_in.address,
+            "GITHUB_REPOSITORY": "me/data",
+            "GITHUB_EVENT_PATH": str(file),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "GITHUB_RUN_ID": "5",
+            "GITHUB_SERVER_URL": "https://github.example",
+            "GITHUB_TOKEN": token or "",
+        }
+        for name, value in values.items():
+            self._patch.setenv(name, value)
+        for name in ("GITLAB_CI", "HAVASU_TOKEN"):
+            self._patch.delenv(name, raising=False)
+        repo = self.folder / "job"
+        if not repo.exists():
+            clone(self.folder / "server.git", repo)
+        folder: list[str | Path] = ["--folder", self.out] if what == "review" else []
+        return invoke(["-C", repo, "ci", what, *folder, *options])
+
+
+@pytest.fixture
+def job(tmp_path: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Job:
+    return Job(tmp_path, stand_in, monkeypatch)
+
+
+def opened(*, fork: bool = False) -> dict[str, Any]:
+    base = {"ref": "main", "repo": {"full_name": "me/data"}}
+    head = {"ref": "feature", "repo": {"full_name": "you/data" if fork else "me/data"}}
+    return {"pull_request": {"number": 1, "base": base, "head": head}}
+
+
+def test_a_pull_request_is_reviewed(work: Repo, job: Job) -> None:
+    done = job.run("review", opened())
+
+    assert done.exit_code == 0, done.output
+    (comment,) = job.stand_in.comments
+    assert comment["body"] == (job.out / "comment.md").read_text()
+    assert comment["body"].startswith(MARKER)
+    assert "From `main` to `feature`" in comment["body"]
+    assert "`ONE`" in comment["body"]
+    assert "`new <b>@user</b>`" in comment["body"]
+    assert job.summary.read_text() == (job.out / "summary.md").read_text()
+    assert (job.out / "review.html").read_text().startswith("<!doctype html>")
+    counts = json.loads((job.out / "review.json").read_text())["havasu.review/v1"]["datasets"]
+    assert counts[0]["counts"] == {"inserts": 1, "updates": 1, "deletes": 0}
+
+
+def test_the_comment_is_kept_up_to_date(work: Repo, job: Job, tmp_path: Path) -> None:
+    job.run("review", opened())
+    work.switch("feature")
+    points.write(work, {1: ("ONE", 1)})
+    push(work, tmp_path, "feature")
+    done = job.run("review", opened())
+
+    assert done.exit_code == 0, done.output
+    (comment,) = job.stand_in.comments
+    assert "49 deleted" in comment["body"]
+
+
+@pytest.mark.parametrize("token", [READER, None])
+def test_forks_without_secrets(work: Repo, job: Job, token: str | None) -> None:
+    done = job.run("review", opened(fork=True), token=token)
+
+    assert done.exit_code == 0, done.output
+    assert job.stand_in.comments == []
+    assert "as this job may not" in done.stderr or "refuses" in done.stderr
+    assert "`ONE`" in job.summary.read_text()
+
+
+def test_a_push_is_reviewed_where_there_is_a_pull_request(work: Repo, job: Job) -> None:
+    pushed = {"ref": "refs/heads/feature", "before": "0" * 40}
+    nothing = job.run("review", pushed)
+    job.stand_in.pull(1, "main", "feature")
+    done = job.run("review", pushed)
+
+    assert "no open pull request" in nothing.stderr
+    assert done.exit_code == 0, done.output
+    assert len(job.stand_in.comments) == 1
+
+
+def test_conflicts_do_not_stop_a_review(work: Repo, job: Job, tmp_path: Path) -> None:
+    points.write(work, START | {1: ("eins", 1)})
+    push(work, tmp_path, "main")
+    done = job.run("review", opened())
+
+    assert done.exit_code == 0, done.output
+    assert "`ONE`" in job.stand_in.comments[0]["body"]
+
+
+def test_the_policy_of_the_base_decides(work: Repo, job: Job, tmp_path: Path) -> None:
+    for branch, most in (("main", 0), ("feature", 1000)):
+        work.switch(branch)
+        file = work.path / ".havasu" / "policy.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"[[dataset]]\nmax-deletes = {most}\n")
+        run_git("add", ".havasu", cwd=work.path)
+        run_git("commit", "-q", "-m", "Policy", cwd=work.path)
+        if branch == "main":
+            push(work, tmp_path, "main")
+            work.switch("feature")
+            work.merge("main")
+    points.write(work, {1: ("ONE", 1)})
+    push(work, tmp_path, "feature")
+
+    done = job.run("review", opened())
+    assert done.exit_code == 1, done.output
+    assert "refused: points: 49 rows deleted, and 0 may be" in done.stdout
+    assert "❌ `points`" in job.stand_in.comments[0]["body"]
+    assert job.run("review", opened(), "--no-fail").exit_code == 0
+
+
+def test_a_large_change_fits_the_host(work: Repo, job: Job, tmp_path: Path) -> None:
+    work.switch("feature")
+    points.write(work, {n: ("漢字 `|` " * 20 + str(n), n) for n in range(3000)})
+    push(work, tmp_path, "feature")
+    done = job.run("review", opened())
+
+    assert done.exit_code == 0, done.output
+    (comment,) = job.stand_in.comments
+    assert len(comment["body"]) <= COMMENT_LIMIT
+    assert (
+        "[review.html](https://github.example/me/data/actions/runs/5#artifacts)"
+        in (comment["body"])
+    )
+
+
+def test_nothing_of_a_pull_request_is_put_anywhere(work: Repo, job: Job, tmp_path: Path) -> None:
+    work.switch("feature")
+    (work.path / "setup.py").write_text("raise SystemExit('was run')")
+    run_git("add", "setup.py", cwd=work.path)
+    run_git("commit", "-q", "-m", "Code", cwd=work.path)
+    push(work, tmp_path, "feature")
+    done = job.run("review", opened())
+
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "job" / "setup.py").exists()
+    assert run_git("status", "--porcelain", cwd=tmp_path / "job") == ""
+
+
+def asked(user: str = "ann", text: str = "/havasu-vc update") -> dict[str, Any]:
+    return {
+        "issue": {"number": 1, "pull_request": {}},
+        "comment": {"body": text, "user": {"login": user}},
+    }
+
+
+def test_a_branch_is_brought_up_to_date(work: Repo, job: Job, tmp_path: Path) -> None:
+    points.write(work, START | {2: ("TWO", 2)})
+    push(work, tmp_path, "main")
+    job.stand_in.pull(1, "main", "feature")
+    job.stand_in.permissions = {"ann": "write"}
+    done = job.run("update", asked())
+    again = job.run("update", asked())
+
+    assert done.exit_code == 0, done.output
+    assert "`main` is merged in: 1 rows" in job.stand_in.comments[0]["body"]
+    run_git("fetch", "-q", "origin", cwd=work.path)
+    rows = points.read(Repo.open(tmp_path / "job"), "origin/feature")
+    assert (rows[1], rows[2]) == (("ONE", 1), ("TWO", 2))
+    tip = run_git("rev-parse", "feature^2", cwd=tmp_path / "server.git")
+    assert tip == run_git("rev-parse", "main", cwd=tmp_path / "server.git")
+    assert "was" not in again.stdout
+
+
+def test_conflicts_are_told(work: Repo, job: Job, tmp_path: Path) -> None:
+    before = run_git("rev-parse", "feature", cwd=tmp_path / "server.git")
+    points.write(work, START | {1: ("eins", 1)})
+    push(work, tmp_path, "main")
+    job.stand_in.pull(1, "main", "feature")
+    job.stand_in.permissions = {"ann": "admin"}
+    done = job.run("update", asked())
+
+    assert done.exit_code == 1
+    assert "- `points`: 1 conflicts" in job.stand_in.comments[0]["body"]
+    assert run_git("rev-parse", "feature", cwd=tmp_path / "server.git") == before
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (asked("bob"), "bob may not push here"),
+        (asked(text="please /havasu-vc update"), "this is no comment"),
+        ({"issue": {"number": 1}, "comment": {"body": "/havasu-vc update"}}, "this is no comment"),
+    ],
+)
+def test_who_may_ask_for_an_update(work: Repo, job: Job, event: dict[str, Any], said: str) -> None:
+    done = job.run("update", event)
+
+    assert done.exit_code == 0
+    assert said in done.stderr
+    assert job.stand_in.comments == []
+
+
+def test_a_fork_is_not_pushed_to(work: Repo, job: Job) -> None:
+    job.stand_in.pull(1, "main", "feature", repo="you/data")
+    job.stand_in.permissions = {"ann": "write"}
+    done = job.run("update", asked())
+
+    assert done.exit_code == 1
+    assert "in another repository" in job.stand_in.comments[0]["body"]
+
+
+def test_gitlab(work: Repo, job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in {
+        "GITLAB_CI": "true",
+        "CI_API_V4_URL": job.stand_in.address,
+        "CI_PROJECT_ID": "12",
+        "CI_MERGE_REQUEST_IID": "1",
+        "CI_JOB_URL": "https://gitlab.example/job/9",
+        "GITLAB_TOKEN": WRITER,
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HAVASU_TOKEN", raising=False)
+    clone(tmp_path / "server.git", tmp_path / "job")
+    done = invoke(["-C", tmp_path / "job", "ci", "review", "--folder", job.out])
+
+    assert done.exit_code == 0, done.output
+    assert "`ONE`" in job.stand_in.comments[0]["body"]
+
+
+def test_outside_of_a_job(work: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GITLAB_CI", "GITHUB_REPOSITORY", "GITHUB_EVENT_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    done = invoke(["-C", work.path, "ci", "review"])
+
+    assert done.exit_code == 2
+    assert "GITHUB_REPOSITORY is not set" in done.stderr

@@ -1,0 +1,116 @@
+from collections.abc import Iterator
+
+import pytest
+
+from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.remotes.host_client import HostClient
+from havasu_vc.remotes.hosts import GitHub, GitLab
+from tests.support.host import BOT, READER, WRITER, StandIn, serving
+
+MARKER = "<!-- ours -->"
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    with serving(StandIn()) as found:
+        yield found
+
+
+def github(stand_in: StandIn, token: str | None = WRITER) -> GitHub:
+    return GitHub.of(stand_in.address, "me/data", token)
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_one_comment_is_kept(stand_in: StandIn, kind: str) -> None:
+    host = github(stand_in) if kind == "github" else GitLab.of(stand_in.address, "12", WRITER)
+    for _ in range(120):
+        stand_in.add("somebody else's", user="somebody")
+    stand_in.add(f"{MARKER} written by somebody who knows", user="somebody")
+    answers = [host.keep_comment(1, MARKER, f"{MARKER}\n{text}") for text in ("one", "two")]
+
+    ours = [each["body"] for each in stand_in.comments if each["user"]["login"] == BOT]
+    assert [answer.status for answer in answers] == [201, 200]
+    assert ours == [f"{MARKER}\ntwo"]
+    assert stand_in.comments[120]["body"].endswith("who knows")
+
+
+def test_the_hosts_limits(stand_in: StandIn) -> None:
+    host = github(stand_in)
+
+    assert host.comment(1, "x" * host.limit).status == 201
+    assert host.comment(1, "x" * (host.limit + 1)).status == 422
+    lab = GitLab.of(stand_in.address, "12", WRITER)
+    assert lab.comment(1, "x" * lab.limit).status == 201
+    assert "too long" in lab.comment(1, "x" * (lab.limit + 1)).message
+
+
+@pytest.mark.parametrize("token", [READER, None])
+def test_a_token_that_may_not_write(stand_in: StandIn, token: str | None) -> None:
+    answer = github(stand_in, token).comment(1, "x")
+
+    assert answer.refused
+    assert stand_in.comments == []
+
+
+def test_a_busy_host_is_asked_again(stand_in: StandIn) -> None:
+    waited: list[float] = []
+    client = HostClient(stand_in.address, {"Authorization": f"Bearer {WRITER}"}, waited.append)
+    stand_in.failing = [(503, {"Retry-After": "7"}), (429, {"Retry-After": "9999"})]
+
+    assert client.request("GET", "/user").status == 200
+    assert waited == [7.0, 30.0]
+
+
+def test_a_comment_is_not_made_twice(stand_in: StandIn) -> None:
+    client = HostClient(stand_in.address, {"Authorization": f"Bearer {WRITER}"}, lambda _: None)
+    stand_in.failing = [(502, {})]
+
+    answer = client.request("POST", "/repos/me/data/issues/1/comments", {"body": "x"})
+    assert (answer.status, len(stand_in.requests)) == (502, 1)
+
+
+def test_redirects_are_not_followed(stand_in: StandIn) -> None:
+    with serving(StandIn()) as elsewhere:
+        stand_in.failing = [(302, {"Location": f"{elsewhere.address}/user"})]
+        answer = github(stand_in).client.request("GET", "/user")
+
+    assert answer.status == 302
+    assert elsewhere.requests == []
+
+
+def test_errors_never_tell_the_token(stand_in: StandIn) -> None:
+    with serving(StandIn()) as gone:
+        address = gone.address
+    client = HostClient(address, {"Authorization": f"Bearer {WRITER}"}, lambda _: None)
+
+    with pytest.raises(StorageError, match=r"127\.0\.0\.1 does not answer") as caught:
+        client.request("GET", "/user")
+    assert WRITER not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "api", ["http://api.example.org", "file:///etc", "ftp://x", "https://a:b@host", "", "https://"]
+)
+def test_addresses_that_are_not_talked_to(api: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        HostClient(api, {})
+
+
+def test_pull_requests(stand_in: StandIn) -> None:
+    stand_in.pull(3, "main", "feature")
+    stand_in.pull(4, "main", "feature", repo="fork/data")
+    host = github(stand_in)
+
+    assert [each.same_repository for each in host.pull_requests_of("feature")] == [True, False]
+    assert host.pull_request(4).head == "feature"
+    with pytest.raises(StorageError, match="pull request 9 cannot be seen: 404 Not Found"):
+        host.pull_request(9)
+
+
+def test_who_may_write(stand_in: StandIn) -> None:
+    stand_in.permissions = {"ann": "write", "bob": "read"}
+    host = github(stand_in)
+
+    assert host.may_write("ann")
+    assert not host.may_write("bob")
+    assert not host.may_write("../../user")
