@@ -1,6 +1,6 @@
 """The `geo` document of GeoParquet in the footer of our data files.
 
-    {"version":"1.1.0","primary_column":"geom",
+    {"version":"1.0.0","primary_column":"geom",
      "columns":{"geom":{"encoding":"WKB","geometry_types":[],"crs":null}}}
 
 With it GeoPandas, DuckDB and GDAL take the column for geometries. It says no more than
@@ -61,7 +61,7 @@ def format_footer(schema: Schema, plain: Iterable[frozenset[int]]) -> str | None
         return None
     described: dict[str, object] = {"encoding": "WKB", "geometry_types": [], "crs": None}
     document = {
-        "version": "1.1.0",
+        "version": "1.0.0",
         "primary_column": names[0],
         "columns": dict.fromkeys(names, described),
     }

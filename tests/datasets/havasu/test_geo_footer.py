@@ -11,7 +11,7 @@ import shapely
 
 from havasu_vc.datasets.havasu.geo_footer import format_footer, plain_columns
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
+from havasu_vc.model.types import Encoding, Field, Geometry, Primitive, Struct
 
 POINT = shapely.Point(1, 2)
 
@@ -36,6 +36,7 @@ def batch(**columns: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
+@pytest.mark.rule("HAV-100")
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("srid", [0, 4326])
 def test_an_srid_in_any_value_leaves_the_column_out(order: int, srid: int) -> None:
@@ -49,6 +50,7 @@ def test_an_srid_in_any_value_leaves_the_column_out(order: int, srid: int) -> No
     assert found == (frozenset() if srid else {1})
 
 
+@pytest.mark.rule("HAV-100")
 def test_z_is_plain_as_the_standard_writes_it_alone() -> None:
     point = shapely.Point(1, 2, 3)
     for flavor, plain in (("iso", {1}), ("extended", set())):
@@ -72,9 +74,18 @@ def test_one_row_group_is_enough_to_leave_a_column_out() -> None:
     assert format_footer(both, [frozenset({1}), frozenset({2})]) is None
 
 
+@pytest.mark.rule("HAV-100b")
+def test_a_geometry_inside_a_struct_is_not_named() -> None:
+    inner = Field(2, "geom", Primitive.BINARY, geometry=Geometry(Encoding.WKB))
+    nested = Schema((Field(1, "place", Struct((inner,))),))
+    assert plain_columns(batch(place=[{"geom": shapely.to_wkb(POINT)}]), nested) == frozenset()
+
+
+@pytest.mark.rule("HAV-99", "HAV-100a")
 def test_geopandas_takes_the_document(tmp_path: Path) -> None:
     geopandas = pytest.importorskip("geopandas")
     text = format_footer(schema(geom=Encoding.EWKB), [frozenset({1})])
+    assert text is not None and json.loads(text)["version"] == "1.0.0"
     rows = pa.table({"geom": shapely.to_wkb([POINT])})
     pq.write_table(rows.replace_schema_metadata({"geo": text}), tmp_path / "in.parquet")
     read = geopandas.read_parquet(tmp_path / "in.parquet")
