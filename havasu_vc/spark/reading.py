@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, live_files
-from havasu_vc.datasets.havasu.parquet import open_parquet
+from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError
@@ -33,6 +33,7 @@ from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
+from havasu_vc.model.types import Primitive, descendants
 from havasu_vc.repo import Repo
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
@@ -95,7 +96,10 @@ def read_view(
         files = live_files(view, ranges=by_id, tests=tests)
         clustered = view.layout.clustered
         blocks = [test for test in tests if test.column == clustered]
-        frame = _union(spark, view, files, needed, blocks)
+        if any(_is_beyond_spark(view, file) for file in files):
+            frame = _scanned(spark, view, needed)
+        else:
+            frame = _union(spark, view, files, needed, blocks)
     else:
         frame = _scanned(spark, view, needed)
     for name, each in ranges.items():
@@ -193,8 +197,22 @@ def _union(
     return reduce(DataFrame.union, parts)
 
 
+def _is_beyond_spark(view: HavasuDataset, file: LiveFile) -> bool:
+    """Whether a file has an encoding that Spark's vectorised reader lacks.
+
+    Of ours only floats ever had it, in files from before they were stored as Spark reads
+    them; files of others may have it anywhere.
+    """
+    entry = file.entry
+    if entry.origin is not Origin.FOREIGN:
+        fields = descendants(view.past_schema(entry.schema).fields)
+        if not any(field.type in (Primitive.FLOAT, Primitive.DOUBLE) for field in fields):
+            return False
+    return splits_streams(file.path)
+
+
 def _scanned(spark: SparkSession, view: Dataset, schema: Schema) -> DataFrame:
-    """Return the rows of a dataset that is no Parquet, read by our own tasks."""
+    """Return the rows of a dataset that Spark does not read itself, read by our own tasks."""
 
     def rows_of(task: Task) -> Iterator[pa.RecordBatch]:
         for batch in run_task(task):

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from havasu_vc.datasets.havasu import writing
+from havasu_vc.datasets.havasu.parquet import splits_streams
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import InvalidArgumentError
@@ -117,6 +119,36 @@ def test_a_name_that_is_used_again_reads_no_other_column(
     found = read_view(spark, view, where=f"{name} = 'new' OR {name} IS NULL").collect()
 
     assert sorted(found) == [(0, None), (1, None), (2, None), (3, None), (4, None), (9, "new")]
+
+
+def test_files_that_sparks_reader_cannot_read(
+    spark: "SparkSession", folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = writing.choose_encodings
+
+    def with_split_streams(
+        physical: pa.Schema, sample: pa.RecordBatch
+    ) -> tuple[dict[str, str], list[str] | bool]:
+        """Choose as files of ours were written at first."""
+        encodings, dictionaries = before(physical, sample)
+        return {**encodings, "size": "BYTE_STREAM_SPLIT"}, dictionaries
+
+    datasets = MemoryDatasets(folder)
+    columns = (*BEFORE.fields, Field(3, "size", Primitive.DOUBLE))
+    rows: list[Row] = [{1: number, 2: "old", 3: number / 7} for number in range(100)]
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "choose_encodings", with_split_streams)
+        view = datasets.new(Schema(columns, (1,)), rows)
+    with tiny_thresholds(small_table=0, group_rows=100):
+        changes = changes_between(rows, [{1: 5, 2: "new", 3: 0.5}, *rows[6:]], view.schema)
+        view = datasets.apply(view, stream_of(changes, view.schema))
+    assert any(splits_streams(view.file_path(entry)) for entry in view.data_entries)
+
+    frame = read_view(spark, view)
+
+    assert rows_of_frame(frame) == rows_of_scan(view)
+    few = read_view(spark, view, columns=["id"], where="size < 1").collect()
+    assert sorted(few) == [(5,), (6,)]
 
 
 @pytest.mark.parametrize(("here", "broadcast"), [(100, 100), (0, 100), (0, 0)])

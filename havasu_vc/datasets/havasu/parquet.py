@@ -24,7 +24,14 @@ from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 
-__all__ = ["Positions", "open_parquet", "read_row_groups", "read_rows", "row_group_starts"]
+__all__ = [
+    "Positions",
+    "open_parquet",
+    "read_row_groups",
+    "read_rows",
+    "row_group_starts",
+    "splits_streams",
+]
 
 Positions = npt.NDArray[np.int64]
 """Rows of one file, counted from 0, ascending."""
@@ -53,6 +60,18 @@ def row_group_starts(file: pq.ParquetFile) -> Positions:
     """Return the position of each row group's first row, and at the end the count of rows."""
     counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+def splits_streams(path: str) -> bool:
+    """Whether columns of a file are encoded as `BYTE_STREAM_SPLIT`, told by its first row group."""
+    with open_parquet(path) as file:
+        if not file.num_row_groups:
+            return False
+        group = file.metadata.row_group(0)
+        return any(
+            "BYTE_STREAM_SPLIT" in group.column(index).encodings
+            for index in range(group.num_columns)
+        )
 
 
 def read_row_groups(
