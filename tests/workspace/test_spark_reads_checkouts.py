@@ -295,3 +295,26 @@ def test_a_table_that_spark_partitions_stays_partitioned(
     assert selected(spark, name) == scanned(repo, "things")
     repo.switch("main")
     assert selected(spark, name) == scanned(repo, "things")
+
+
+def test_a_table_clustered_by_a_partition_spec(
+    spark: "SparkSession", iceberg: Catalog, tmp_path: Path
+) -> None:
+    days = [None if n % 9 == 0 else datetime.datetime(2024, 1 + n % 3, 2) for n in range(60)]
+    rows = pa.table({"id": range(60), "a": [f"a{n % 2}" for n in range(60)]})
+    repo = make(tmp_path, rows.append_column("at", pa.array(days, pa.timestamp("us"))), ("id",))
+    repo.workspace.check_out_to(
+        tmp_path / "by" / "things",
+        dataset="things",
+        clustered=True,
+        partition_by="months(at), bucket(2, id), truncate(1, a)",
+    )
+    name = f"{iceberg(tmp_path / 'by')}.things"
+
+    assert selected(spark, name) == scanned(repo, "things")
+    where = "at = timestamp_ntz'2024-02-02 00:00:00' AND id < 30"
+    found = spark.sql(f"SELECT id FROM {name} WHERE {where} ORDER BY id").collect()
+    assert [row.id for row in found] == [n for n in range(30) if n % 9 and n % 3 == 1]
+    assert spark.sql(f"SELECT * FROM {name}.partitions").count() == 8
+    spark.sql(f"DELETE FROM {name} WHERE at IS NULL")
+    assert spark.table(name).count() == 60 - 7
