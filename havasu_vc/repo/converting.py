@@ -34,17 +34,22 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 
-__all__ = ["convert"]
+__all__ = ["check_kind", "convert", "made_properties", "to_kart"]
 
 KINDS = ("havasu", "kart")
 
 
-def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
-    """Commit a dataset as another kind, with the same rows."""
+def check_kind(kind: str) -> None:
+    """Raise unless a word is a kind of dataset."""
     if kind not in KINDS:
         raise InvalidArgumentError(
             f"there is no kind of dataset {kind!r}", hints=(f"kinds are {' and '.join(KINDS)}",)
         )
+
+
+def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
+    """Commit a dataset as another kind, with the same rows."""
+    check_kind(kind)
     require_calm(repo)
     with Transaction(repo) as transaction:
         view = transaction.dataset(path)
@@ -53,22 +58,22 @@ def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> Commit
         text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"
         with repo.settings.open_engine(view.size) as engine:
             if isinstance(view, KartDataset):
-                edit = _to_havasu(view, engine)
+                edit = havasu_edit(view, engine, made_properties(view, str(uuid.uuid4())))
                 commit = transaction.commit([edit], text, removed=[view.path])
             else:
                 base = _origin(view)
-                edit = _to_kart(view, base, engine)
+                edit = to_kart(view, base, engine)
                 internals = {view.path: None if base is None else base.folder.tree}
                 merge = MergedTree({}, internals, (), {view.path: TABLE_MARKER})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
     return CommitResult(commit, repo.head_branch, {view.path: ChangeCounts()})
 
 
-def _to_havasu(view: KartDataset, engine: Engine) -> TreeEdit:
+def made_properties(view: KartDataset, identity: str) -> Properties:
+    """Return the properties of a Havasu dataset that a Kart one becomes."""
     # A dataset of V2 has no tree that one could go back to.
     others = {TREE: view.folder.tree} if view.marker == TABLE_MARKER else {}
-    properties = Properties(str(uuid.uuid4()), view.schema.last_id, others)
-    return havasu_edit(view, engine, properties)
+    return Properties(identity, view.schema.last_id, others)
 
 
 def _origin(view: HavasuDataset) -> KartDataset | None:
@@ -86,7 +91,17 @@ def _origin(view: HavasuDataset) -> KartDataset | None:
     return base if same and base.key else None
 
 
-def _to_kart(view: HavasuDataset, base: KartDataset | None, engine: Engine) -> TreeEdit:
+def to_kart(
+    view: HavasuDataset,
+    base: KartDataset | None,
+    engine: Engine,
+    *,
+    before: HavasuDataset | None = None,
+) -> TreeEdit:
+    """Return the edit that makes a Kart dataset of a Havasu one: a new one, or an edit of `base`.
+
+    `before` is a Havasu dataset with the rows of `base`, if there is one.
+    """
     meta = _meta(view)
     if base is None:
         new = NewKartDataset(view.path, view.schema, sink_of(view.storage), meta=meta)
@@ -110,7 +125,7 @@ def _to_kart(view: HavasuDataset, base: KartDataset | None, engine: Engine) -> T
         }
         edit.add_documents({n: d for n, d in meta.items() if n not in same})
         edit.add_documents(gone)
-        collect_changes(edit, row_changes(base, view, engine))
+        collect_changes(edit, row_changes(before or base, view, engine))
         return replace(edit.finish(), counts=ChangeCounts())
 
 

@@ -51,7 +51,9 @@ __all__ = [
     "TREE",
     "can_be_table",
     "counterpart",
+    "data_files",
     "forget_counterparts",
+    "havasu_difference",
     "havasu_edit",
     "is_kart_tree",
     "kart_view",
@@ -167,14 +169,17 @@ def _made(
             base = _kept(repo, old, _place(repo, view.path, tree))
             if base is None or not can_pair(old, view):
                 continue
-            edit = _difference(replace(base, storage=storage), old, view, engine)
+            properties = _properties(view)
+            base = replace(base, storage=storage)
+            edit = havasu_difference(base, old, view, properties, engine)
             if edit is not None:
-                return edited(base.folder, edit), _files(edit)
+                return edited(base.folder, edit), data_files(edit)
         edit = havasu_edit(replace(view, storage=storage), engine, _properties(view))
-        return edited(None, edit), _files(edit)
+        return edited(None, edit), data_files(edit)
 
 
-def _files(edit: TreeEdit) -> set[str]:
+def data_files(edit: TreeEdit) -> set[str]:
+    """Return the data files that an edit brings."""
     return {
         path.rpartition("/")[2]
         for path, data in edit.blobs.items()
@@ -190,8 +195,12 @@ def havasu_edit(view: KartDataset, engine: Engine, properties: Properties) -> Tr
     return new.edit(write_table(view.scan(), new, view.storage, engine, input_bytes=size))
 
 
-def _difference(
-    base: HavasuDataset, old: KartDataset, new: KartDataset, engine: Engine
+def havasu_difference(
+    base: HavasuDataset,
+    old: KartDataset,
+    new: KartDataset,
+    properties: Properties,
+    engine: Engine,
 ) -> TreeEdit | None:
     """Return the edit that makes the counterpart of one version that of another.
 
@@ -203,7 +212,7 @@ def _difference(
         path = f"meta/{name}"
         if (name in _META or name.startswith("crs/")) and path not in documents:
             documents[path] = None
-    properties = _properties(new).raised(base.properties.last_column_id)
+    properties = properties.raised(base.properties.last_column_id)
     documents["meta/properties.json"] = format_properties(properties)
     _, edit = evolved(base, new.schema)
     with edit:

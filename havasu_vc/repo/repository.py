@@ -299,11 +299,17 @@ class Repo:
 
     @commits
     def convert(
-        self, dataset: str, kind: str, *, message: str | None = None
+        self, dataset: str, kind: str, *, message: str | None = None, history: bool = False
     ) -> results.CommitResult:
-        """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows."""
-        from havasu_vc.repo.converting import convert
+        """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows.
 
+        With `history` every commit that changed it comes again beside those that are there.
+        """
+        from havasu_vc.repo.converting import convert
+        from havasu_vc.repo.converting_history import convert_history
+
+        if history:
+            return convert_history(self.opened, dataset.strip("/"), kind, message)
         return convert(self.opened, dataset.strip("/"), kind, message)
 
     def upgrade(self, destination: str | Path) -> Repo:
