@@ -28,6 +28,11 @@ CATALOG = "havasu"
 """What SQL calls the tables that are checked out: `havasu.parcels`, `havasu.nz.roads`."""
 JAR_SETTING = "havasu.spark.jar"
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+_MANY_FILES = {
+    # Commits leave small files. Together they are one task, and no job goes to look at them.
+    "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
+}
 
 
 def session(
@@ -66,7 +71,7 @@ def session(
 
 def session_settings(repo: Repo | None, *, jar: bool = True) -> dict[str, str]:
     """Return what a session needs: the Iceberg runtime, and the catalog over the checkout."""
-    settings: dict[str, str] = {}
+    settings = dict(_MANY_FILES)
     if jar:
         named = None if repo is None else repo.config.get(JAR_SETTING)
         settings |= jar_settings(pyspark.__version__, named)

@@ -29,7 +29,6 @@ def test_each_checkout_has_its_catalog(
         assert own.table("havasu.nz.roads").collect() == [(value,)]
         assert own.sparkContext is spark.sparkContext
     assert (tmp_path / "two" / "tables" / "nz" / "roads" / "metadata").is_dir()
-    spark.conf.unset("spark.sql.catalog.havasu.warehouse")
 
 
 def test_where_the_tables_are(tmp_path: Path) -> None:

@@ -101,5 +101,6 @@ def test_settings(run: Run) -> None:
     assert dict(line.split(" ", 1) for line in lines) == settings
     assert settings["spark.sql.catalog.havasu.warehouse"].endswith("/tables")
     assert all(f"--conf {name}=" in arguments for name in settings)
+    assert settings["spark.sql.files.openCostInBytes"] == "65536"
     assert succeed(run("spark-conf", "--no-jar")).stdout.count("iceberg") == 0
     assert run("spark-conf", "--json", "--arguments").exit_code == 2

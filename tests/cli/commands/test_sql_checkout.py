@@ -1,0 +1,74 @@
+"""`havasu-vc sql` over the tables of a checkout: asked, changed, and what is refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import Run, succeed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def _session(spark: "SparkSession", iceberg: Callable[[Path], str]) -> Iterator[None]:
+    """Commands take the session that runs, and what they set in it goes again."""
+    from pyspark.sql import SparkSession
+
+    yield
+    for each in (spark, SparkSession.getActiveSession()):
+        if each is not None:
+            each.catalog.setCurrentCatalog("spark_catalog")
+
+
+def test_a_checkout_is_asked_and_changed(run: Run) -> None:
+    succeed(run("checkout"))
+    query = ("sql", "SELECT id, name FROM points ORDER BY id", "--output-format", "csv")
+
+    assert succeed(run(*query)).stdout == "id,name\n1,one\n2,TWO\n4,four\n"
+    update = "UPDATE points SET name = 'uno' WHERE id = 1"
+    succeed(run("sql", f"{update}; DELETE FROM points WHERE id = 4"))
+    assert succeed(run(*query)).stdout == "id,name\n1,uno\n2,TWO\n"
+    assert "points: feature: 1 updates 1 deletes" in " ".join(succeed(run("status")).stdout.split())
+    succeed(run("sql", "ALTER TABLE points RENAME COLUMN name TO title"))
+    succeed(run("commit", "-m", "By SQL"))
+
+    shown = succeed(run("sql", "SELECT title FROM points ORDER BY id", "--ref", "HEAD"))
+    assert shown.stdout.split()[2:] == ["uno", "TWO"]
+    assert "nothing" in succeed(run("status")).stdout.lower()
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("SELECT * FROM nowhere", "`nowhere` cannot be found"),
+        ("UPDATE points SET nope = 1", "`nope`"),
+        ("ALTER TABLE points DROP COLUMN nope", "nope"),
+        ("INSERT INTO points VALUES (1)", "points"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(run: Run, statement: str, reason: str) -> None:
+    succeed(run("checkout"))
+    result = run("sql", statement)
+
+    assert result.exit_code != 0
+    assert reason in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len([line for line in result.stderr.splitlines() if "rror" in line]) <= 1
+    assert "nothing" in succeed(run("status")).stdout.lower()
+
+
+def test_without_the_jar_there_are_views(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    succeed(run("checkout"))
+    monkeypatch.setenv("HAVASU_ICEBERG_JAR", "nowhere.jar")
+
+    result = succeed(run("sql", "SELECT count(*) FROM points"))
+
+    assert result.stdout.split()[-1] == "3"
+    assert "not where the settings say" in result.stderr
+    assert "views instead" in result.stderr
+    assert run("spark-conf").exit_code != 0
