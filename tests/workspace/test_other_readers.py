@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from havasu_vc.datasets.havasu import writing
+from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo import Repo, Settings
@@ -23,9 +25,12 @@ GEO = (
 COUNT = 20_000
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    """A repository whose dataset has a delete file, checked out for strict readers."""
+@pytest.fixture(params=["key", "hilbert"])
+def repo(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    """A repository whose dataset has a delete file, checked out for strict readers.
+
+    Along a Hilbert curve the data files have four columns more, of blocks' bounds.
+    """
     repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
     rows = pa.table(
         {
@@ -38,8 +43,12 @@ def repo(tmp_path: Path) -> Repo:
         }
     )
     pq.write_table(rows.replace_schema_metadata({"geo": GEO}), tmp_path / "in.parquet")
-    repo.import_(tmp_path / "in.parquet", "points", options=SourceOptions(primary_key=("id",)))
+    options = SourceOptions(primary_key=("id",))
+    monkeypatch.setattr(writing, "GROUP_ROWS", 5000)
+    repo.import_(tmp_path / "in.parquet", "points", options=options, order=request.param)
     repo.workspace.check_out(Wish(Flavour.ICEBERG))
+    (file,) = (repo.workspace.root / "points" / "data").iterdir()
+    assert (set(pq.read_schema(file).names) > set(block_names(3))) is (request.param == "hilbert")
     changed = pa.table({"id": [5, 6, 19_000, COUNT], "name": ["five", None, "many", "new"]})
     repo.write("points", changed)
     repo.write("points", pa.table({"id": [7, 8, 9]}), mode="delete")
