@@ -1,10 +1,13 @@
-"""A standalone cluster of two workers on this machine, which only have Python and a folder."""
+"""A standalone cluster of two workers on this machine, which have a folder and the wheel."""
 
 import os
 import re
 import subprocess
 import sys
+import sysconfig
 import time
+import venv
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +20,11 @@ from tests.support.spark import has_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+ROOT = Path(__file__).parents[2]
+
 PROGRAM = """
 import sys
-import pyarrow as pa
+import havasu_vc
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo, Settings
@@ -34,6 +39,7 @@ repo = Repo.open(folder + "/repo", settings=Settings(engine="spark", engine_sett
 repo.import_(table, "big", options=SourceOptions(primary_key=("id",)))
 rows = read(spark, repo, "big")
 write(rows.where("id < 10").selectExpr("id", "'new' AS name"), repo, "big")
+print(Path(havasu_vc.__file__).parent)
 print(rows.count(), changes(spark, repo, "big", "HEAD^...HEAD").count())
 executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
 print(history(spark, repo, "points").count(), len(executors))
@@ -42,14 +48,40 @@ spark.stop()
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
+def python(tmp_path: Path) -> str:
+    """A Python that has what is installed here, and of this package only its wheel."""
+    made = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(ROOT)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip(f"no wheel can be built here: {made.stderr[-300:]}")
+    (wheel,) = tmp_path.glob("*.whl")
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    site = site_of(python)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def site_of(python: str) -> Path:
+    (site,) = (Path(python).parents[1] / "lib").glob("python*/site-packages")
+    return site
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, python: str) -> Iterator[str]:
     """Start a master and two workers; yield the master's URL."""
     import pyspark
 
     if not has_java():
         pytest.skip("there is no Java")
     home = Path(pyspark.__file__).parent
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
     started: list[subprocess.Popen[bytes]] = []
 
     def start(kind: str, *arguments: str) -> Path:
@@ -64,9 +96,10 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     try:
         ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         url = awaited(start("master.Master", *ports), r"spark://127\.0\.0\.1:\d+")
-        for number in range(2):
-            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"w{number}"))
-            log = start("worker.Worker", *ports, *work, url)
+        work = ("--cores", "1", "--memory", "1g", "--work-dir")
+        folders = [str(tmp_path / f"w{number}") for number in range(2)]
+        logs = [start("worker.Worker", *ports, *work, folder, url) for folder in folders]
+        for log in logs:
             awaited(log, "Successfully registered with master")
         yield url
     finally:
@@ -85,19 +118,19 @@ def awaited(log: Path, pattern: str) -> str:
     raise AssertionError(f"{pattern} is not in\n{log.read_text(errors='replace')}")
 
 
-def test_two_workers_read_compare_and_write(cluster: str, tmp_path: Path) -> None:
+def test_two_workers_read_compare_and_write(cluster: str, python: str, tmp_path: Path) -> None:
     make(tmp_path / "repo", {number: (f"n{number}", number) for number in range(20)})
-    table = pa.table({"id": range(50_000), "name": ["old"] * 50_000})
+    table = pa.table({"id": range(20_000), "name": ["old"] * 20_000})
     pq.write_table(table, tmp_path / "big.parquet", row_group_size=10_000)
 
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, cluster, str(tmp_path), str(tmp_path / "big.parquet")],
-        env=os.environ
-        | {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable},
+        [python, "-c", PROGRAM, cluster, str(tmp_path), str(tmp_path / "big.parquet")],
+        env=os.environ | {"PYTHONPATH": "", "PYSPARK_PYTHON": python},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["50000", "20", "20", "3"]
+    assert done.stdout.split() == [f"{site_of(python)}/havasu_vc", "20000", "20", "20", "3"]
