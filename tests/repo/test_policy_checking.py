@@ -19,6 +19,8 @@ from havasu_vc.review.report import Finding
 from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git
+from tests.workspace import by_hand
+from tests.workspace.sheets import rows_of
 
 
 @pytest.fixture
@@ -204,6 +206,20 @@ def test_a_commit_that_the_policy_refuses(tmp_path: Path) -> None:
     repo.opened.verify = False
     repo.write("points", keys, mode="delete")
     assert repo.head() != before
+
+
+def test_edits_in_the_workspace_are_held_to_it(repo: Repo) -> None:
+    commit_policy(repo, "[[dataset]]\nmax-deletes = 1\n")
+    repo.workspace.check_out()
+    by_hand.delete(repo.workspace.root / "a", [1, 2])
+    repo.opened.verify = True
+
+    with pytest.raises(SchemaViolationError, match="a: 2 rows deleted, and 1 may be"):
+        repo.workspace.commit(message="Edits")
+    assert len(rows_of(repo, "a")) == 98  # the edits are still there
+    repo.opened.verify = False
+    repo.workspace.commit(message="Edits")
+    assert len(tables.rows(repo, "a")) == 98
 
 
 def test_a_policy_with_an_error(repo: Repo) -> None:

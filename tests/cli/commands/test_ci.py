@@ -1,21 +1,27 @@
 """`havasu-vc ci`: from end to end on a local bare repository, with a stand-in for the host."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from click.testing import Result
 
+from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo import Repo
 from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER
 from tests.cli.conftest import invoke
-from tests.remotes.sharing import clone, share
+from tests.remotes.sharing import clone, share, store
 from tests.repo import points
 from tests.support.git import run_git
 from tests.support.host import READER, WRITER, StandIn, serving
 
+ROOT = Path(__file__).parents[3]
 START = {n: (f"row {n}", n) for n in range(50)}
 
 
@@ -286,3 +292,66 @@ def test_outside_of_a_job(work: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert done.exit_code == 2
     assert "GITHUB_REPOSITORY is not set" in done.stderr
+
+
+def test_the_script_of_the_action(work: Repo, job: Job, tmp_path: Path, stand_in: StandIn) -> None:
+    action = ROOT / ".github" / "actions" / "review" / "action.yml"
+    steps = yaml.safe_load(action.read_text("utf-8"))["runs"]["steps"]
+    (script,) = (step["run"] for step in steps if step.get("name") == "Review")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "havasu-vc"
+    code = "from havasu_vc.cli.main import main; main()"
+    program.write_text(f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c '{code}' \"$@\"\n")
+    program.chmod(0o755)
+    # As actions/checkout leaves it: plain git, no data file, nothing set up.
+    checkout = tmp_path / "checkout"
+    run_git("clone", "-q", tmp_path / "server.git", checkout, cwd=tmp_path)
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps(opened()))
+    environment = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_WORKSPACE": str(checkout),
+        "GITHUB_API_URL": stand_in.address,
+        "GITHUB_REPOSITORY": "me/data",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "step.md"),
+        "HAVASU_TOKEN": WRITER,
+        "AUTHOR": "github-actions[bot]",
+        "FAIL": "true",
+        "PULL": "",
+    }
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            env=os.environ | environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+    (comment,) = stand_in.comments
+    assert "`ONE`" in comment["body"]
+    assert "rows are not shown" not in comment["body"]
+    assert (tmp_path / "havasu-review" / "review.html").is_file()
+    assert WRITER not in done.stdout + done.stderr + comment["body"]
+
+
+def test_data_that_a_fork_did_not_send(work: Repo, job: Job, tmp_path: Path) -> None:
+    main, feature = (
+        {file.sha256 for file in files_of_commits(work.git, [str(work.resolve(name).commit)])}
+        for name in ("main", "feature")
+    )
+    for file in feature - main:
+        store(tmp_path / "server.git").path(file).unlink()
+    run_git("clone", "-q", tmp_path / "server.git", tmp_path / "job", cwd=tmp_path)
+    done = job.run("review", opened(fork=True))
+
+    assert done.exit_code == 0, done.output
+    body = job.stand_in.comments[0]["body"]
+    assert "**rows are not shown**" in body
+    assert "`name`" in body
+    assert "| `points` | 50 | ? | ? | ? | 51 |" in body

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, succeed
+from tests.support.git import run_git
 
 
 @pytest.fixture
@@ -71,3 +72,24 @@ def test_messages_that_are_refused(run: Run, edited: Path, options: tuple[str, .
 
 def test_no_such_file(run: Run, tmp_path: Path) -> None:
     assert run("commit", "--from", tmp_path / "nope.gpkg", "-m", "x").exit_code == 48
+
+
+def test_the_policy_is_held_against_it(run: Run, repo: Path, edited: Path) -> None:
+    policy = repo / ".havasu" / "policy.toml"
+    policy.parent.mkdir()
+    policy.write_text(
+        "[[dataset]]\n[[dataset.check]]\nname = 'no edits'\nsql = \"name <> 'edited'\"\n"
+    )
+    run_git("add", ".havasu", cwd=repo)
+    run_git("commit", "-q", "-m", "Policy", cwd=repo)
+    before = run("log", "-o", "json").stdout
+    refused = run("commit", "--from", edited, "-m", "Edit")
+
+    assert refused.exit_code == 23
+    assert refused.stderr.splitlines() == [
+        "Error: the policy refuses this commit: points: 1 row against the check no edits (1)",
+        "Hint: mend the rows, or commit with --no-verify",
+    ]
+    assert run("log", "-o", "json").stdout == before
+    succeed(run("commit", "--from", edited, "-m", "Edit", "--no-verify"))
+    assert "edited" in run("show").stdout
