@@ -8,6 +8,7 @@ entries tell, and the rows that could be read before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from havasu_vc.datasets.any import AnyDataset
@@ -15,6 +16,7 @@ from havasu_vc.errors import CrsError, DataFileNotFoundError, MissingProgramErro
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.distances import Measure, measure_of
 from havasu_vc.geo.geographic import geographic_bounds
+from havasu_vc.geo.reproject import transform_bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
@@ -45,11 +47,14 @@ def review(
     samples: int = 40,
     page: Page | None = None,
     policy: Policy | None = None,
+    crs: str | None = None,
 ) -> Review:
     """Return what happened between two revisions, dataset by dataset, and what is against policy.
 
-    `page` takes in rows. Without a `policy` the repository's own counts.
+    `page` takes in rows. Without a `policy` the repository's own counts. Coordinates are told
+    in `crs` where it is given and they can be.
     """
+    target, show = (None, None) if crs is None else reprojection(crs)
     ends = resolve_range(repo.git, revisions)
     versions = _Versions(repo, ends)
     back = RowsThatChangeBack(repo, ends)
@@ -60,7 +65,9 @@ def review(
     found = []
     for diff in diff_revisions(repo, ends.old, ends.new, filters):
         old, new = versions.of(diff.path)
-        means = Means(dataset_facts(old), dataset_facts(new), _measure, _to_map(diff), samples)
+        means = Means(
+            dataset_facts(old), dataset_facts(new), _measure, _to_map(diff), samples, show
+        )
         rows = _Here(diff.changes)
         diff = replace(diff, changes=iter(rows))
         seers = [
@@ -69,7 +76,7 @@ def review(
             suspects := back.watch(diff.path),
         ]
         each = summarise(diff, means, [seer for seer in seers if seer is not None])
-        each = _placed(each, diff)
+        each = _placed(each, diff, target)
         if rows.missing is not None:
             watch.unread.append(diff.path)
             each = replace(each, unread=_unread(rows.missing, each, old, new))
@@ -164,20 +171,28 @@ def _back_flag(labels: set[str]) -> Flag:
     )
 
 
-def _placed(each: DatasetReview, diff: DatasetDiff) -> DatasetReview:
-    """Return a review whose area is also in longitude and latitude, where that is known."""
+def _placed(each: DatasetReview, diff: DatasetDiff, target: Crs | None) -> DatasetReview:
+    """Return a review whose area is also in longitude and latitude, where that is known.
+
+    The area itself is told in `target`, if there is one.
+    """
     area = each.area
     crs = None if area is None else _crs(diff.header, area)
     if area is None or area.touched is None or crs is None:
         return each
-    try:
+    with suppress(CrsError):
         found = geographic_bounds(area.touched, crs)
-    except CrsError:
-        return each
-    if found is None:
-        return each
-    degrees = (found.west, found.south, found.east, found.north)
-    return replace(each, area=replace(area, geographic=degrees))
+        if found is not None:
+            degrees = (found.west, found.south, found.east, found.north)
+            area = replace(area, geographic=degrees)
+    if target is not None:
+        with suppress(CrsError):
+            touched, before, after = (
+                None if bounds is None else transform_bounds(bounds, crs, target)
+                for bounds in (area.touched, area.before, area.after)
+            )
+            area = replace(area, touched=touched, before=before, after=after, crs=target.identifier)
+    return replace(each, area=area)
 
 
 def _crs(header: DatasetHeader, area: Area) -> Crs | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,9 +31,13 @@ LONGEST = 1000
 class SampleMaker:
     """Turns changed rows of one dataset into samples."""
 
-    def __init__(self, diff: DatasetDiff, reproject: Reproject | None) -> None:
+    def __init__(
+        self, diff: DatasetDiff, reproject: Reproject | None, show: Reproject | None = None
+    ) -> None:
+        """Put geometries on maps with `reproject`, and tell their coordinates with `show`."""
         self._diff = diff
         self._reproject = reproject
+        self._show = show
 
     def key(self, kept: Kept) -> str:
         """Return what a row is called."""
@@ -84,10 +89,19 @@ class SampleMaker:
             field = (after or before or (None,))[0]
             if field is None:
                 continue
-            texts = [None if each is None else _text(*each) for each in (before, after)]
+            texts = [
+                None if each is None else self._text(*each, new=new)
+                for new, each in ((False, before), (True, after))
+            ]
             if texts != [None, None]:
                 found.append(Cell(field.name, texts[0], texts[1]))
         return tuple(found)
+
+    def _text(self, field: Field, column: pa.Array, *, new: bool) -> str | None:
+        if self._show is not None and field.geometry is not None:
+            with suppress(CrsError, GeometryError):
+                column = self._show(column, field, side_of(self._diff, new=new))
+        return _text(field, column)
 
     def _lacks(self, number: int) -> bool:
         """Whether a column came or went as a whole, which the schema's change says."""

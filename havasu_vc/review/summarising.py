@@ -83,6 +83,8 @@ class Means:
     """Brings geometries to longitude and latitude; None where they cannot be."""
     samples: int = 40
     """How many rows to show."""
+    show: Reproject | None = None
+    """Brings the coordinates that are told into another system; None leaves them as they are."""
 
 
 def summarise(diff: DatasetDiff, means: Means, onlookers: Sequence[Onlooker] = ()) -> DatasetReview:
@@ -190,7 +192,7 @@ class _Observer:
             (tally for tally in self._tallies if tally.changed), key=lambda tally: -tally.changed
         )
         title = diff.header.meta.get("title")
-        maker = SampleMaker(diff, self._means.reproject)
+        maker = SampleMaker(diff, self._means.reproject, self._means.show)
         flags = self._flagger.flags(counts, before, changed)
         labelled = tuple(
             replace(flag, rows=tuple(maker.key(kept) for kept in self._sampler.of(flag.kind)[:5]))

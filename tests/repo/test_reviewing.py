@@ -9,6 +9,7 @@ from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
+from havasu_vc.repo.reviewing import review
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.report import FlagKind, Review
 from tests.repo import points as small
@@ -189,3 +190,19 @@ def test_json_of_a_review(filled: CheckedRepo) -> None:
 
     assert found["base"] == "HEAD^"
     assert found["datasets"][0]["counts"] == {"inserts": 0, "updates": 3, "deletes": 0}
+
+
+def test_coordinates_in_another_system(repo: CheckedRepo, tmp_path: Path) -> None:
+    file = tables.write(tmp_path / "points.parquet", tables.points(3))
+    repo.import_(file, options=tables.BY_ID)
+    found = review(repo.repo.opened, "[EMPTY]..HEAD", crs="EPSG:3857")
+    (dataset,) = found.datasets
+
+    assert dataset.area is not None
+    assert dataset.area.crs == "EPSG:3857"
+    assert dataset.area.touched is not None
+    assert dataset.area.touched.xmin == pytest.approx(-20037508, abs=10_000)
+    assert dataset.area.geographic == pytest.approx((-180, 0, -178, 2), abs=0.01)
+    places = [cell.new for row in dataset.samples for cell in row.cells if cell.column == "geom"]
+    assert places[1] is not None
+    assert places[1].startswith("POINT (-19926188")

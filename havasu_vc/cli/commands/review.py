@@ -35,6 +35,7 @@ __all__ = ["command"]
     help="With markdown: write no more than this.  [default: 65536, a comment on GitHub; "
     "1048576 is a step summary]",
 )
+@click.option("--crs", metavar="CRS", help="With markdown or json: tell coordinates in this CRS.")
 @click.option("--samples", type=click.IntRange(0, 1000), default=40, help="Rows of each dataset.")
 @engine_option
 @click.pass_context
@@ -45,6 +46,7 @@ def command(
     output_format: str,
     output: Path | None,
     max_bytes: int | None,
+    crs: str | None,
     samples: int,
 ) -> None:
     """Sum up what changed between two revisions, for people who decide on it.
@@ -59,13 +61,16 @@ def command(
         raise click.UsageError("name what to review, such as main...HEAD")
     range_text = "..".join(revisions)
     if output_format == "html":
+        if crs is not None:
+            raise click.UsageError("a page shows a map of the world; --crs is not for it")
         from havasu_vc.cli.pages import write_review_page
 
         return write_review_page(repo, range_text, filters, samples=samples, output=output)
+    from havasu_vc.repo.reviewing import review as summed_up
     from havasu_vc.review.json import format_json
     from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown
 
-    review = repo.review(range_text, filters, samples=samples)
+    review = summed_up(repo.opened, range_text, filters, samples=samples, crs=crs)
     if output_format == "json":
         text = format_json(review)
     else:
