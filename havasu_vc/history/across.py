@@ -7,7 +7,6 @@ are read: side by side in memory while they are few, else dealt out by key hash 
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -23,8 +22,8 @@ from havasu_vc.datasets.kart.diff import can_pair, plan_diff
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
-from havasu_vc.datasets.sorting import RunReader, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.history.sorted_changes import sorted_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -107,23 +106,9 @@ def _dealt(old: Dataset, new: Dataset, after: Schema, engine: Engine) -> Iterato
         for part in range(PARTS)
     ]
     count = len(after.key.fields) if same_key(old.schema, after) else 1
-    names = tuple(f"key{index}" for index in range(count))
     folder = Path(tempfile.gettempdir()) / f"havasu-runs-{uuid.uuid4().hex}"
-    try:
-        tasks = [
-            task_of(sort_run, pairs[i : i + 4], names, str(folder)) for i in range(0, PARTS, 4)
-        ]
-        reports = [report for report in engine.run(tasks) if report.num_rows]
-        if not reports:
-            return
-        runs, ranges = cut_ranges(reports)
-        reader = RunReader(runs, names)
-        for each in ranges:
-            rows = reader.rows(each)
-            if rows is not None and rows.num_rows:
-                yield ChangeBatch(rows.select(["old", "new"]))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    for batch in sorted_changes(pairs, count, engine, folder, parts_a_run=4):
+        yield ChangeBatch(batch)
 
 
 @kernel

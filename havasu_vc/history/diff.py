@@ -7,7 +7,6 @@ first, the engine does that, and the changes of all parts are sorted back togeth
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable, Generator, Iterator
 
@@ -23,11 +22,11 @@ from havasu_vc.datasets.havasu.pieces import pair_parts
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
-from havasu_vc.datasets.sorting import RunReader, cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
+from havasu_vc.history.sorted_changes import sorted_changes
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -137,25 +136,9 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
         for part in range(PARTS)
     ]
     keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()
-    names = tuple(f"key{index}" for index in range(max(len(keyed_by), 1)))
     keyed = [task_of(with_keys, pair, plan.old_schema, plan.new_schema) for pair in pairs]
     folder = dataset.storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
-    try:
-        tasks = [
-            task_of(sort_run, keyed[i : i + 8], names, str(folder)) for i in range(0, PARTS, 8)
-        ]
-        reports = [report for report in engine.run(tasks) if report.num_rows]
-        if not reports:
-            return
-        runs, ranges = cut_ranges(reports)
-        reader = RunReader(runs, names)
-        for each in ranges:
-            rows = reader.rows(each)
-            if rows is not None:
-                yield rows.select(["old", "new"])
-    finally:
-        # Also runs of tasks that were cut short, of which there is no report.
-        shutil.rmtree(folder, ignore_errors=True)
+    yield from sorted_changes(keyed, max(len(keyed_by), 1), engine, folder, parts_a_run=8)
 
 
 @kernel

@@ -10,6 +10,7 @@ along a Hilbert curve; the documents record what is so, and what a user asked fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,69 +81,58 @@ class SortOrder:
         return any(field.transform == "hilbert" for field in self.fields)
 
 
+_PARTITION = {"name": str, "transform": str, "source-id": int, "field-id": int}
+_SORT = {"transform": str, "source-id": int, "direction": str, "null-order": str}
+"""What a field of each document says, in order, and of which type that is."""
+
+
 def format_partition(spec: PartitionSpec) -> bytes:
     """Return the document of a partition spec."""
-    fields = [
-        {
-            "name": field.name,
-            "transform": field.transform,
-            "source-id": field.source_id,
-            "field-id": field.field_id,
-        }
-        for field in spec.fields
-    ]
-    return format_json({"spec-id": spec.spec_id, "fields": fields})
+    return _format("spec-id", spec.spec_id, spec.fields, _PARTITION)
 
 
 def parse_partition(data: bytes, where: str) -> PartitionSpec:
     """Return the partition spec of a document."""
-    value, fields = _document(data, where)
-    return PartitionSpec(
-        tuple(
-            PartitionField(
-                expect(field.get("source-id"), int, "source-id", where),
-                expect(field.get("field-id"), int, "field-id", where),
-                expect(field.get("name"), str, "name", where),
-                expect(field.get("transform"), str, "transform", where),
-            )
-            for field in fields
-        ),
-        expect(value.get("spec-id"), int, "spec-id", where),
-    )
+    number, fields = _parse(data, where, "spec-id", _PARTITION)
+    return PartitionSpec(tuple(PartitionField(**field) for field in fields), number)
 
 
 def format_sort_order(order: SortOrder) -> bytes:
     """Return the document of a sort order."""
-    fields = [
-        {
-            "transform": field.transform,
-            "source-id": field.source_id,
-            "direction": field.direction,
-            "null-order": field.null_order,
-        }
-        for field in order.fields
-    ]
-    return format_json({"order-id": order.order_id, "fields": fields})
+    return _format("order-id", order.order_id, order.fields, _SORT)
 
 
 def parse_sort_order(data: bytes, where: str) -> SortOrder:
     """Return the sort order of a document."""
-    value, fields = _document(data, where)
-    return SortOrder(
-        tuple(
-            SortField(
-                expect(field.get("source-id"), int, "source-id", where),
-                expect(field.get("transform"), str, "transform", where),
-                expect(field.get("direction"), str, "direction", where),
-                expect(field.get("null-order"), str, "null-order", where),
-            )
-            for field in fields
-        ),
-        expect(value.get("order-id"), int, "order-id", where),
-    )
+    number, fields = _parse(data, where, "order-id", _SORT)
+    return SortOrder(tuple(SortField(**field) for field in fields), number)
 
 
-def _document(data: bytes, where: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _format(
+    label: str,
+    number: int,
+    fields: Sequence[PartitionField] | Sequence[SortField],
+    said: Mapping[str, type],
+) -> bytes:
+    values = [{name: getattr(field, _attribute(name)) for name in said} for field in fields]
+    return format_json({label: number, "fields": values})
+
+
+def _parse(
+    data: bytes, where: str, label: str, said: Mapping[str, type]
+) -> tuple[int, list[dict[str, Any]]]:
     value = expect(parse_json(data, where), dict, "the document", where)
-    fields = expect(value.get("fields"), list, "fields", where)
-    return value, [expect(field, dict, "a field", where) for field in fields]
+    found = expect(value.get("fields"), list, "fields", where)
+    fields = [expect(field, dict, "a field", where) for field in found]
+    parsed = [
+        {
+            _attribute(name): expect(field.get(name), type_, name, where)
+            for name, type_ in said.items()
+        }
+        for field in fields
+    ]
+    return expect(value.get(label), int, label, where), parsed
+
+
+def _attribute(name: str) -> str:
+    return name.replace("-", "_")
