@@ -40,6 +40,7 @@ MOST_DATASETS = 20_000
 """Datasets in one tree beyond this are refused."""
 
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
+_WHOLE_ENTRY = re.compile(rb"[0-7]{5,6} [^/\x00]+\x00.{20}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,10 @@ def read_entries(source: ObjectSource, tree: ObjectId) -> list[tuple[bytes, byte
     """Return the raw entries of a tree."""
     if tree == EMPTY_TREE:
         return []
-    data = read_object(source, tree, "tree")
+    return _parsed(read_object(source, tree, "tree"), tree)
+
+
+def _parsed(data: bytes, tree: ObjectId) -> list[tuple[bytes, bytes, bytes]]:
     try:
         return parse_tree(data)
     except ValueError as error:
@@ -237,16 +241,27 @@ def _level(
     """Return the entries that differ between two folders, files and folders apart."""
     if old == new:
         return []
-    before = set(read_entries(source, old[1].hex())) if old else set()
-    after = set(read_entries(source, new[1].hex())) if new else set()
+    before = _raw_entries(source, old[1].hex()) if old else set()
+    after = _raw_entries(source, new[1].hex()) if new else set()
     pairs: dict[bytes, list[_Leaf | None]] = {}
     for side, found in enumerate((before - after, after - before)):
-        for mode, name, identity in found:
+        for mode, name, identity in parse_tree(b"".join(found)):
             # A file and a folder of one name have different keys, so they never pair.
             pairs.setdefault(_order(mode, name), [None, None])[side] = (mode, identity)
     return [
         (prefix + key.removesuffix(b"/"), pair[0], pair[1]) for key, pair in sorted(pairs.items())
     ]
+
+
+def _raw_entries(source: ObjectSource, tree: ObjectId) -> set[bytes]:
+    """Return the entries of a tree as they stand in it; most are compared and never parsed."""
+    if tree == EMPTY_TREE:
+        return set()
+    data = read_object(source, tree, "tree")
+    found = _WHOLE_ENTRY.findall(data)
+    if sum(map(len, found)) != len(data):
+        _parsed(data, tree)  # which says what is wrong with it
+    return set(found)
 
 
 def _check_depth(tree: ObjectId, depth: int) -> None:
