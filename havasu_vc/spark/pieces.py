@@ -16,6 +16,8 @@ import pyarrow as pa
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.diff import can_pair
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
@@ -80,9 +82,6 @@ def difference_tasks(
 
 
 def _kart_tasks(old: AnyDataset, new: AnyDataset) -> list[Task] | None:
-    from havasu_vc.datasets.kart.diff import can_pair
-    from havasu_vc.datasets.kart.view import KartDataset
-
     if isinstance(old, KartDataset) and isinstance(new, KartDataset) and can_pair(old, new):
         return old.diff(new)
     return None

@@ -1,6 +1,7 @@
 import hashlib
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,15 +32,16 @@ def test_the_text_is_the_specifications() -> None:
 
 
 @pytest.mark.skipif(shutil.which("git-lfs") is None, reason="git-lfs is not installed")
-def test_the_text_is_git_lfss() -> None:
+def test_the_text_is_git_lfss(tmp_path: Path) -> None:
     data = b"x" * 5000
-    clean = subprocess.run(
-        ["git", "lfs", "pointer", "--stdin"],
-        input=format_pointer(Pointer(hashlib.sha256(data).hexdigest(), len(data))),
-        capture_output=True,
-        check=False,
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    said = subprocess.run(
+        ["git", "lfs", "pointer", "--file", str(file)], capture_output=True, check=True
     )
-    assert b"Git LFS pointer" in clean.stdout + clean.stderr
+
+    pointer = format_pointer(Pointer(hashlib.sha256(data).hexdigest(), len(data)))
+    assert said.stdout == pointer
 
 
 GOOD = format_pointer(Pointer(OID, 12))
