@@ -312,6 +312,18 @@ class Repo:
             return convert_history(self.opened, dataset.strip("/"), kind, message)
         return convert(self.opened, dataset.strip("/"), kind, message)
 
+    @commits
+    def declare_geometries(
+        self, dataset: str, encodings: Mapping[str, str], *, message: str | None = None
+    ) -> results.CommitResult:
+        """Commit what columns hold, by name: `ewkb`, `wkb`, `wkt`, `geojson` or `none`.
+
+        Only the schema changes; values that are something else are an error.
+        """
+        from havasu_vc.repo.geometry_encodings import declare_geometries
+
+        return declare_geometries(self.opened, dataset.strip("/"), encodings, message)
+
     def upgrade(self, destination: str | Path) -> Repo:
         """Make a Kart V3 repository of one in Kart's V2, with all commits, and return it."""
         from havasu_vc.repo.upgrading import upgrade

@@ -19,15 +19,26 @@ __all__ = ["command"]
     "--to",
     "kind",
     type=click.Choice(["havasu", "kart"]),
-    required=True,
     help="What to store the dataset as.",
+)
+@click.option(
+    "--geometry",
+    "geometries",
+    metavar="COLUMN=ENCODING",
+    multiple=True,
+    help="Declare what a column holds: ewkb, wkb, wkt, geojson, or none; may be repeated.",
 )
 @click.option("--history", is_flag=True, help="With --to, every commit that changed it as well.")
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
 @engine_option
 @click.pass_obj
 def command(
-    invocation: Invocation, dataset: str, kind: str, history: bool, messages: tuple[str, ...]
+    invocation: Invocation,
+    dataset: str,
+    kind: str | None,
+    history: bool,
+    geometries: tuple[str, ...],
+    messages: tuple[str, ...],
 ) -> None:
     """Commit DATASET with the same rows, stored as another kind of dataset.
 
@@ -36,7 +47,24 @@ def command(
 
     With --history every commit that changed the dataset comes again, with its author and
     date, beside those that are there, and a merge commit joins them to HEAD.
+
+    With --geometry only the schema of a Havasu dataset changes: a column of bytes or text
+    is declared as geometries, as those of another encoding, or as none. Its values must
+    be that already.
     """
+    if (kind is None) == (not geometries):
+        raise click.UsageError("say --to what to convert, or --geometry which columns to declare")
     repo = invocation.open_repo()
-    result = repo.convert(dataset, kind, message=join_message(messages), history=history)
+    message = join_message(messages)
+    if kind is not None:
+        result = repo.convert(dataset, kind, message=message, history=history)
+    else:
+        result = repo.declare_geometries(dataset, dict(map(_pair, geometries)), message=message)
     tell_commit(invocation, repo, result)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    column, equals, encoding = text.rpartition("=")
+    if not equals or not column:
+        raise click.BadParameter(f"{text!r} is not COLUMN=ENCODING", param_hint="--geometry")
+    return column, encoding.lower()

@@ -317,8 +317,14 @@ def _changes_hashes(old: Schema, new: Schema) -> bool:
     """Whether cells that stay hash differently under another schema.
 
     A part of a nested value counts for the whole, and without a key each column counts
-    for the row. What is added is null, which counts nothing.
+    for the row. Geometries count by what they are, other bytes as they are. What is added
+    is null, which counts nothing.
     """
+    if any(
+        field.id in new.by_id and (field.geometry is None) != (new.by_id[field.id].geometry is None)
+        for field in old.fields
+    ):
+        return True
     kept = {field.id for field in descendants(new.fields)}
     gone = {field.id for field in descendants(old.fields)} - kept
     columns = {field.id for field in old.fields if field.id in gone}

@@ -32,9 +32,10 @@ import numpy.typing as npt
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import descendants
+from havasu_vc.model.types import Field, descendants
 
 __all__ = [
+    "DECLARED",
     "DamagedKeyCache",
     "Found",
     "KeyCache",
@@ -43,6 +44,9 @@ __all__ = [
     "open_key_cache",
     "write_key_cache",
 ]
+
+DECLARED = "havasu-vc.declared"
+"""The field property of a column that was declared as geometries, or as none, after rows came."""
 
 _MAGIC = b"havasuk1"
 _BLOCK = 512
@@ -132,9 +136,17 @@ def key_cache_path(folder: Path, file: str, schema: Schema) -> Path:
 @lru_cache(maxsize=64)
 def _columns_hash(schema: Schema) -> str:
     # What is inside a column counts for its hash too.
-    every = sorted(field.id for field in descendants(schema.fields))
-    ids = (*sorted(schema.identifier_ids), 0, *every)
-    return hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:16]
+    every = sorted(descendants(schema.fields), key=lambda field: field.id)
+    ids = [str(number) for number in (*sorted(schema.identifier_ids), 0)]
+    ids += [f"{field.id}{_kind(field)}" for field in every]
+    return hashlib.sha256(",".join(ids).encode()).hexdigest()[:16]
+
+
+def _kind(field: Field) -> str:
+    """Return how a column's values count, where that was not the same in all of its life."""
+    if DECLARED not in dict(field.extra):
+        return ""
+    return "b" if field.geometry is None else "g"
 
 
 def write_key_cache(path: Path, cache: KeyCache) -> None:
