@@ -59,7 +59,8 @@ def _parse_column(name: str, column: Any) -> GeoColumn:
     if not isinstance(column, dict):
         raise ValueError(f"its geo metadata for column {name!r} is not an object")
     encoding = column.get("encoding", "WKB")
-    if encoding != "WKB" and encoding not in NATIVE_ENCODINGS:
+    known = isinstance(encoding, str) and (encoding == "WKB" or encoding in NATIVE_ENCODINGS)
+    if not known:
         raise ValueError(f"column {name!r} has the unknown geometry encoding {encoding!r}")
     crs = column.get("crs", DEFAULT_CRS)
     # `geometry_type` is what drafts before 1.0 said.
@@ -82,8 +83,8 @@ def _covering_column(covering: Any) -> str | None:
     if not isinstance(box, dict) or not {"xmin", "ymin", "xmax", "ymax"} <= set(box):
         return None
     paths = [path for path in box.values() if isinstance(path, list) and len(path) == 2]
-    roots = {path[0] for path in paths}
-    return str(roots.pop()) if len(roots) == 1 and len(paths) == len(box) else None
+    roots = {str(path[0]) for path in paths}
+    return roots.pop() if len(roots) == 1 and len(paths) == len(box) else None
 
 
 def shape_of(geometry_types: tuple[str, ...]) -> str | None:
