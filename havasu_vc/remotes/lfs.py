@@ -110,15 +110,20 @@ class LfsRemote:
                 self._run(["fetch", self._remote, commit], "", environment, largest=largest)
         except (NotFoundError, StorageError) as error:
             failure = error
-        for file in files:
-            # What came is kept also when the rest did not.
+        wrong: list[Exception] = []
+
+        def take(file: WantedFile) -> None:
             try:
                 _take(file, store)
             except (NotFoundError, CorruptDataFileError) as error:
-                failure = failure or error
+                wrong.append(error)
+
+        # What came is kept also when the rest did not.
+        each(files, take)
         store.commit_all()
-        if failure is not None:
-            raise failure
+        for reason in (failure, *wrong):
+            if reason is not None:
+                raise reason
 
     @contextmanager
     def _naming(self, files: Sequence[WantedFile]) -> Iterator[tuple[str, Mapping[str, str]]]:
