@@ -19,9 +19,9 @@ def _session(spark: "SparkSession", iceberg: Callable[[Path], str]) -> Iterator[
     """Commands take the session that runs, and what they set in it goes again."""
     from pyspark.sql import SparkSession
 
-    for each in {spark, SparkSession.getActiveSession() or spark}:
+    for session in (spark, SparkSession.getActiveSession() or spark):
         # A view of another test would stand before the table of its name.
-        each.catalog.dropTempView("points")
+        session.catalog.dropTempView("points")
     yield
     for each in (spark, SparkSession.getActiveSession()):
         if each is not None:
