@@ -47,8 +47,9 @@ class WebServer(ThreadingHTTPServer):
         self.root = root
         self.fault = ""
         self.fault_from = 0
-        """The fault begins after so many files have gone."""
+        """The fault begins after so many files have been asked for."""
         self.moved = 0
+        self.turn = threading.Lock()
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.password = ""
@@ -63,6 +64,13 @@ class WebServer(ThreadingHTTPServer):
     def failing(self, fault: str) -> bool:
         """Whether this goes wrong now."""
         return self.fault == fault and self.moved >= self.fault_from
+
+    def fault_of_the_next(self) -> str:
+        """Count one file more and return what goes wrong with it, however many come at once."""
+        with self.turn:
+            fault = self.fault if self.moved >= self.fault_from else ""
+            self.moved += 1
+        return fault
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that went away."""
@@ -149,18 +157,18 @@ class Handler(BaseHTTPRequestHandler):
         return item | {"actions": {"download": action}}
 
     def file(self, name: str, body: bytes) -> None:
-        if self.server.failing("error"):
+        fault = self.server.fault_of_the_next()
+        if fault == "error":
             self.give(500, b"no")
             return
         place = self.server.root / "lfs" / name
         if self.command == "PUT":
-            if self.server.failing("cut"):
+            if fault == "cut":
                 self.cut()
             elif hashlib.sha256(body).hexdigest() != name:
                 self.give(422, b"wrong bytes")
             else:
                 place.write_bytes(body)
-                self.server.moved += 1
                 self.give(200, b"")
             return
         if "/away/" in self.path:
@@ -168,18 +176,18 @@ class Handler(BaseHTTPRequestHandler):
         elif not place.exists():
             self.give(404, b"")
         else:
-            self.download(place.read_bytes())
+            self.download(place.read_bytes(), fault)
 
-    def download(self, data: bytes) -> None:
-        if self.server.failing("bytes"):
+    def download(self, data: bytes, fault: str) -> None:
+        if fault == "bytes":
             self.give(200, bytes(byte ^ 1 for byte in data))
-        elif self.server.failing("cut"):
+        elif fault == "cut":
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data[: len(data) // 2])
             self.cut()
-        elif self.server.failing("longer"):
+        elif fault == "longer":
             self.send_response(200)
             self.send_header("Connection", "close")
             self.end_headers()
@@ -188,7 +196,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(bytes(1 << 16))
             self.cut()
         else:
-            self.server.moved += 1
             self.give(200, data)
 
     def cut(self) -> None:
