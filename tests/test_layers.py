@@ -67,6 +67,8 @@ FACADES = frozenset({"__init__", "__main__", "cli", "repo"})
 # Other modules that import one of ours late, each with its reason.
 LATE: dict[str, str] = {
     "datasets/havasu/view.py": "most commands only read, and what writes files is much",
+    "datasets/havasu/diff.py": "most diffs are small, and how large ones are cut is much",
+    "engine/local.py": "few plans deal rows out",
     "workspace/snapshots.py": "most checkouts write no delete file, and that needs Parquet",
     "history/diff.py": "datasets of other kinds bring formats that most repositories lack",
     "datasets/editing.py": "most edits are of Havasu datasets",

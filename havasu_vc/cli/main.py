@@ -253,7 +253,7 @@ def main() -> NoReturn:
     """Run the command line of this process."""
     # What loading modules makes stays to the end, so looking through it for garbage
     # finds none: less often while they load, and not at all when the process goes.
-    gc.set_threshold(20_000)
+    gc.set_threshold(200_000)
     try:
         cli.main()
     finally:

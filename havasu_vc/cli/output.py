@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +25,7 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
         with _file_errors(path), path.open("w", encoding="utf-8") as stream:
             yield stream
     else:
-        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
         try:
             with _file_errors(path), part.open("x", encoding="utf-8", newline="\n") as stream:
                 yield stream

@@ -21,7 +21,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.protocol import (
     Batches,
     NumberedBatches,
@@ -81,6 +80,8 @@ class LocalEngine:
 
     def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:
         """Run the tasks, deal their rows out by a hash of `key`, return a task for each part."""
+        from havasu_vc.engine.partition import partition_tasks
+
         folder = self._scratch.new_folder("parts")
         return partition_tasks(self, tasks, key, parts, folder=folder)
 

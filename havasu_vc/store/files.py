@@ -14,10 +14,10 @@ import contextlib
 import hashlib
 import os
 import re
-import secrets
 import stat
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class DataFileStore:
         """Return a new path for a file that `put` will take, or that is removed if it is not."""
         with reporting_storage_errors(self.scratch):
             self.scratch.mkdir(parents=True, exist_ok=True)
-        return self.scratch / secrets.token_hex(16)
+        return self.scratch / uuid.uuid4().hex
 
     def put(self, temporary: Path, *, sha256: str | None = None) -> tuple[str, int]:
         """Take a complete file in under its hash, and return that and its size.

@@ -13,8 +13,8 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -229,7 +229,7 @@ def _marked(
     repository: GitRepository, internals: Sequence[str], blobs: Mapping[str, ObjectId | None]
 ) -> Iterator[Path]:
     folder = _marker_folder(repository)
-    path = folder / secrets.token_hex(8)
+    path = folder / uuid.uuid4().hex
     with reporting_storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(path, "xb")

@@ -27,9 +27,10 @@ from havasu_vc.model.hashing import Hashes
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Alignment", "align"]
+__all__ = ["Alignment", "Matches", "align"]
 
 Indices = npt.NDArray[np.int64]
+Matches = tuple[tuple[tuple[FilePiece, ...], tuple[FilePiece, ...]], ...]
 
 SHARE = 1 << 10
 """One key in so many is in the sample."""
@@ -41,7 +42,7 @@ TASK_BYTES = 48 << 20
 class Alignment:
     """How two sides are compared: groups that match, and what is left of either side."""
 
-    matches: tuple[tuple[tuple[FilePiece, ...], tuple[FilePiece, ...]], ...]
+    matches: Matches
     """Pieces of the old side, each with those of the new side that hold mostly their rows."""
     old: tuple[Piece, ...]
     """What else there is of the old side."""

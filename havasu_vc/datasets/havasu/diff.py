@@ -10,39 +10,33 @@ by key hash first, which takes an engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.datasets.havasu.aligning import Alignment, align
 from havasu_vc.datasets.havasu.deletes import needs_data_files
 from havasu_vc.datasets.havasu.intervals import Interval, cut_intervals
 from havasu_vc.datasets.havasu.kernels import deleted_positions
-from havasu_vc.datasets.havasu.locate import locate
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Piece
 from havasu_vc.datasets.havasu.verify import verify_deletes
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.layout import parse_sort_order
-from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.aligning import Alignment, Matches
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["DiffPlan", "plan_diff", "plan_rows"]
+__all__ = ["DiffPlan", "plan_diff"]
 
 PAIR = "havasu_vc.datasets.havasu.pieces:pair"
 DIFFERING = "havasu_vc.datasets.havasu.pieces:differing"
 ROWS = "havasu_vc.datasets.havasu.pieces:rows"
-ROWS_AT = "havasu_vc.datasets.havasu.kernels:rows_at"
 SMALL_ROWS = 1 << 18
 SMALL_BYTES = 24 * 1024 * 1024
 
@@ -82,12 +76,15 @@ class DiffPlan:
 
         Some yield rows of the old side, some of the new, and some both, half paired.
         """
-        found = self.alignment or Alignment((), self.old, self.new)
         schemas = (self.old_schema, self.new_schema)
+        matches: Matches = ()
+        old, new = self.old, self.new
+        if self.alignment is not None:
+            matches, old, new = self.alignment.matches, self.alignment.old, self.alignment.new
         return (
-            [Task(ROWS, (piece, *schemas, False)) for piece in found.old],
-            [Task(ROWS, (piece, *schemas, True)) for piece in found.new],
-            [Task(DIFFERING, (first, second, *schemas)) for first, second in found.matches],
+            [Task(ROWS, (piece, *schemas, False)) for piece in old],
+            [Task(ROWS, (piece, *schemas, True)) for piece in new],
+            [Task(DIFFERING, (first, second, *schemas)) for first, second in matches],
         )
 
 
@@ -114,6 +111,8 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
         return plan
     ordered = all(_in_key_order(view, entries) for view, entries in ((old, gone), (new, come)))
     if not ordered or not same_key(old.schema, new.schema):
+        from havasu_vc.datasets.havasu.aligning import align
+
         return replace(
             plan, dealt=True, alignment=align(old, new, gone, come, (old_pieces, new_pieces))
         )
@@ -208,24 +207,3 @@ def _in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
         if sorted_by[: len(key)] != key or order.is_hilbert:
             return False
     return True
-
-
-def plan_rows(
-    view: HavasuDataset, keys: tuple[tuple[Any, ...], ...], columns: Sequence[str] | None
-) -> list[Task]:
-    """Return tasks that yield the rows with some keys."""
-    wanted = arrow_schema(view.schema.select(view.key.names))
-    rows = [dict(zip(view.key.names, key, strict=True)) for key in keys]
-    needles = pa.RecordBatch.from_pylist(rows, schema=wanted)
-    schema = view.schema if columns is None else view.schema.select(tuple(columns))
-    return [
-        Task(
-            ROWS_AT,
-            (
-                view.file_path(hits.entry),
-                schema,
-                tuple(distinct(hits.found.positions).tolist()),
-            ),
-        )
-        for hits in locate(view, hash_keys(needles, view.schema), needles)
-    ]

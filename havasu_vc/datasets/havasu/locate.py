@@ -6,7 +6,7 @@ the others the key cache answers; when it is missing it is built from the file o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -34,6 +34,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task
 from havasu_vc.model.types import Field, Struct, descendants
 
 if TYPE_CHECKING:
@@ -44,11 +45,15 @@ __all__ = [
     "find_in",
     "locate",
     "may_hold",
+    "plan_rows",
     "rows_with_keys",
     "shared_fields",
     "shared_schema",
     "sound_key_cache",
 ]
+
+
+ROWS_AT = "havasu_vc.datasets.havasu.kernels:rows_at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,27 @@ def locate(
 def _is_cached(dataset: HavasuDataset, entry: Entry) -> bool:
     schema = shared_schema(dataset, entry)
     return key_cache_path(dataset.storage.keys, entry.file, schema).exists()
+
+
+def plan_rows(
+    view: HavasuDataset, keys: tuple[tuple[Any, ...], ...], columns: Sequence[str] | None
+) -> list[Task]:
+    """Return tasks that yield the rows with some keys."""
+    wanted = arrow_schema(view.schema.select(view.key.names))
+    rows = [dict(zip(view.key.names, key, strict=True)) for key in keys]
+    needles = pa.RecordBatch.from_pylist(rows, schema=wanted)
+    schema = view.schema if columns is None else view.schema.select(tuple(columns))
+    return [
+        Task(
+            ROWS_AT,
+            (
+                view.file_path(hits.entry),
+                schema,
+                tuple(distinct(hits.found.positions).tolist()),
+            ),
+        )
+        for hits in locate(view, hash_keys(needles, view.schema), needles)
+    ]
 
 
 def find_in(dataset: HavasuDataset, entry: Entry, needles: Hashes) -> Found:

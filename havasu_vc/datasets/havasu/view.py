@@ -263,7 +263,7 @@ class HavasuDataset:
         """Return tasks that yield the live rows, in file order."""
         where = where or Predicate()
         if where.keys is not None:
-            from havasu_vc.datasets.havasu.diff import plan_rows
+            from havasu_vc.datasets.havasu.locate import plan_rows
 
             return plan_rows(self, where.keys, columns)
         schema = self.schema if columns is None else self.schema.select(tuple(columns))
