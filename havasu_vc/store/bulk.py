@@ -1,7 +1,8 @@
 """Reading very many small git objects: from their packs at once, not one by one.
 
-An object's place is looked up in the pack indexes with one search for a whole batch, and
-objects are read in the order in which they lie in a pack. What is a delta, loose or in
+An object's place is looked up in the pack indexes with one search for a whole batch, or, of
+a few, where an id should stand among evenly spread ones; objects are read in the order in
+which they lie in a pack. What is a delta, loose or in
 an alternate is left to libgit2. A reader sees packs that come later when it misses an
 object. It is made of a path, so that tasks in other processes and threads have their
 own; what it keeps per object of a pack, once very many are asked for, are the 8 bytes by
@@ -32,8 +33,10 @@ __all__ = ["BulkReader", "bulk_reader"]
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _LARGE = 1 << 31
 _DELTAS = (6, 7)
-_FEW = 4096
+_FEW = 1 << 14
 """Fewer ids than this are looked up one by one, so that the index is not read whole."""
+_AROUND = 96
+"""Entries of an index that are read on both sides of where an id should stand."""
 _GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 14
 """Bytes between objects, of a block, and after the beginning of its last object."""
 _MOST_OBJECT = 1 << 20
@@ -81,16 +84,22 @@ class _Pack:
         """Return where an id stands in the index."""
         first = int(self._fan[identity[0] - 1]) if identity[0] else 0
         last = int(self._fan[identity[0]])
-        while first < last:
+        while last - first > 2 * _AROUND:
+            # Ids are as good as random, so a few hundred bytes around the guess hold most.
+            guess = first + (last - first) * int.from_bytes(identity[1:5]) // (1 << 32)
+            low, high = max(guess - _AROUND, first), min(guess + _AROUND, last)
+            near = os.pread(self._index_file, 20 * (high - low), 1032 + 20 * low)
+            if identity < near[:20]:
+                last = low
+            elif identity > near[-20:]:
+                first = high
+            else:
+                return _standing(identity, near, low)
             middle = (first + last) // 2
             there = os.pread(self._index_file, 20, 1032 + 20 * middle)
-            if there == identity:
-                return middle
-            if there < identity:
-                first = middle + 1
-            else:
-                last = middle
-        return -1
+            first, last = (first, middle) if identity < there else (middle, last)
+        near = os.pread(self._index_file, 20 * (last - first), 1032 + 20 * first)
+        return _standing(identity, near, first)
 
     def _offset(self, place: int) -> int:
         """Return the offset of the object at a place of the index."""
@@ -123,6 +132,14 @@ class _Pack:
     def block(self, start: int, size: int) -> memoryview:
         """Return bytes of the file, fewer at its end."""
         return memoryview(os.pread(self._file, size, start))
+
+
+def _standing(identity: bytes, near: bytes, start: int) -> int:
+    """Return where an id stands in a piece of an index that begins at `start`; -1 if nowhere."""
+    at = near.find(identity)
+    while at % 20 and at >= 0:
+        at = near.find(identity, at + 1)
+    return start + at // 20 if at >= 0 else -1
 
 
 class BulkReader:

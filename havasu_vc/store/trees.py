@@ -7,6 +7,7 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
@@ -20,6 +21,7 @@ __all__ = [
     "TreeChange",
     "blobs_below",
     "entries",
+    "entry_pairs",
     "find_datasets",
     "find_entry",
     "format_tree",
@@ -41,6 +43,10 @@ MOST_DATASETS = 20_000
 
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
 _WHOLE_ENTRY = re.compile(rb"[0-7]{5,6} [^/\x00]+\x00.{20}", re.DOTALL)
+
+
+Leaf: TypeAlias = tuple[bytes, bytes]
+"""Mode and raw id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +186,6 @@ def find_datasets(source: ObjectSource, tree: ObjectId) -> tuple[DatasetFolder, 
     return tuple(sorted(found, key=lambda folder: folder.path))
 
 
-_Leaf = tuple[bytes, bytes]
-"""Mode and raw id."""
-
 # Paths are relative to the tree, so an entry is right wherever the tree stands.
 _remembered: dict[ObjectId, tuple[DatasetFolder, ...]] = {}
 _REMEMBERED_TREES = 100_000
@@ -219,7 +222,7 @@ def _moved(folder: DatasetFolder, parent: str) -> DatasetFolder:
 
 def _differing(
     source: ObjectSource, old: ObjectId, new: ObjectId
-) -> Iterator[tuple[bytes, _Leaf | None, _Leaf | None]]:
+) -> Iterator[tuple[bytes, Leaf | None, Leaf | None]]:
     """Yield raw path and both leaves of what differs, walking with a stack of our own."""
     stack = [iter(_level(source, b"", (TREE, bytes.fromhex(old)), (TREE, bytes.fromhex(new))))]
     while stack:
@@ -236,31 +239,43 @@ def _differing(
 
 
 def _level(
-    source: ObjectSource, prefix: bytes, old: _Leaf | None, new: _Leaf | None
-) -> list[tuple[bytes, _Leaf | None, _Leaf | None]]:
+    source: ObjectSource, prefix: bytes, old: Leaf | None, new: Leaf | None
+) -> list[tuple[bytes, Leaf | None, Leaf | None]]:
     """Return the entries that differ between two folders, files and folders apart."""
     if old == new:
         return []
-    before = _raw_entries(source, old[1].hex()) if old else set()
-    after = _raw_entries(source, new[1].hex()) if new else set()
-    pairs: dict[bytes, list[_Leaf | None]] = {}
+    sides = []
+    for leaf in (old, new):
+        tree = EMPTY_TREE if leaf is None else leaf[1].hex()
+        sides.append(b"" if tree == EMPTY_TREE else read_object(source, tree, "tree"))
+    try:
+        pairs = entry_pairs(sides[0], sides[1])
+    except ValueError:
+        for leaf, data in zip((old, new), sides, strict=True):
+            _parsed(data, "" if leaf is None else leaf[1].hex())  # which says what is wrong
+        raise
+    return [(prefix + key.removesuffix(b"/"), pair[0], pair[1]) for key, pair in pairs]
+
+
+def entry_pairs(old: bytes, new: bytes) -> list[tuple[bytes, list[Leaf | None]]]:
+    """Return the entries that differ between two trees: name and both leaves, in git's order.
+
+    The name of a folder ends with a slash, so a file and a folder of one name never pair.
+    ValueError for bytes that are no tree.
+    """
+    before, after = _raw_entries(old), _raw_entries(new)
+    pairs: dict[bytes, list[Leaf | None]] = {}
     for side, found in enumerate((before - after, after - before)):
         for mode, name, identity in parse_tree(b"".join(found)):
-            # A file and a folder of one name have different keys, so they never pair.
             pairs.setdefault(_order(mode, name), [None, None])[side] = (mode, identity)
-    return [
-        (prefix + key.removesuffix(b"/"), pair[0], pair[1]) for key, pair in sorted(pairs.items())
-    ]
+    return sorted(pairs.items())
 
 
-def _raw_entries(source: ObjectSource, tree: ObjectId) -> set[bytes]:
+def _raw_entries(data: bytes) -> set[bytes]:
     """Return the entries of a tree as they stand in it; most are compared and never parsed."""
-    if tree == EMPTY_TREE:
-        return set()
-    data = read_object(source, tree, "tree")
     found = _WHOLE_ENTRY.findall(data)
     if sum(map(len, found)) != len(data):
-        _parsed(data, tree)  # which says what is wrong with it
+        raise ValueError("it is not a list of entries")
     return set(found)
 
 

@@ -3,9 +3,11 @@
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.store import bulk
 from havasu_vc.store.bulk import BulkReader
 from havasu_vc.store.objects import object_id
 from havasu_vc.store.repository import GitRepository
@@ -84,9 +86,36 @@ def test_objects_of_any_size_are_read(repository: GitRepository) -> None:
 
 
 def test_very_many_are_looked_up_at_once(repository: GitRepository) -> None:
-    texts = [b"%d" % n for n in range(6000)]
+    texts = [b"%d" % n for n in range(bulk._FEW + 1)]
     ids = written(repository, texts)
     assert reader(repository).read(ids) == texts
+
+
+@pytest.mark.parametrize("spread", ["even", "close", "ends"])
+def test_a_few_are_found_in_a_large_index(tmp_path: Path, spread: str) -> None:
+    random = np.random.default_rng(5)
+    table = random.integers(0, 256, (20_000, 20), np.uint8)
+    table[:, 0] = random.choice([0, 7, 255], len(table))
+    if spread == "close":  # nobody's ids, but a stranger's index may hold them
+        table[:, 1:8] = 90
+    if spread == "ends":
+        table[: len(table) // 2, 1:6], table[len(table) // 2 :, 1:6] = 0, 255
+    table = table[np.lexsort(table.T[::-1])]
+    fan = np.cumsum(np.bincount(table[:, 0], minlength=256)).astype(">u4")
+    offsets = np.arange(len(table)).astype(">u4")
+    path = tmp_path / "pack-1.idx"
+    head = bulk._MAGIC + fan.tobytes() + table.tobytes()
+    path.write_bytes(head + bytes(4 * len(table)) + offsets.tobytes() + bytes(40))
+    path.with_suffix(".pack").write_bytes(b"")
+    pack = bulk._Pack(path)
+    places = np.unique(np.concatenate([[0, 19_999], random.integers(0, 20_000, 3000)]))
+    assert pack.find(table[places]).tolist() == places.tolist()
+    others = table[places].copy()
+    others[:, 19] ^= 1
+    there = {row.tobytes() for row in table}
+    absent = np.array([row.tobytes() not in there for row in others])
+    assert (pack.find(others)[absent] == -1).all()
+    assert absent.any()
 
 
 def test_packs_that_hardly_get_smaller_are_sound(repository: GitRepository) -> None:

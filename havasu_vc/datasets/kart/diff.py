@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.datasets.kart.kernels import Files, Form, diff_files
 from havasu_vc.datasets.kart.reading import Blobs, Objects
+from havasu_vc.datasets.kart.trees import changed_files
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.values import column_of
 from havasu_vc.model.task import Task, task_of
@@ -38,17 +39,10 @@ def can_pair(old: KartDataset, new: KartDataset) -> bool:
 
 def plan_diff(old: KartDataset, new: KartDataset) -> list[Task]:
     """Return tasks that yield, in key order, the changes from one view to another."""
-    paths: list[bytes] = []
-    before: list[bytes | None] = []
-    after: list[bytes | None] = []
-    for path, first, second in old.folder.difference(new.folder, "feature"):
-        paths.append(path.encode("utf-8", "surrogateescape"))
-        before.append(None if first is None else bytes.fromhex(first))
-        after.append(None if second is None else bytes.fromhex(second))
-    if not paths:
+    found = changed_files(old.objects, new.objects, old.features, new.features)
+    folders, names = found.folders, found.names
+    if not names:
         return []
-    split = [path.rpartition(b"/") for path in paths]
-    folders, names = [each[0] for each in split], [each[2] for each in split]
     order = _key_order(folders, names, new)
     tasks = []
     for start in range(0, len(order), TASK_ROWS):
@@ -56,8 +50,8 @@ def plan_diff(old: KartDataset, new: KartDataset) -> list[Task]:
         tasks.append(
             task_of(
                 diff_files,
-                _side(chosen, folders, names, before, old.objects),
-                _side(chosen, folders, names, after, new.objects),
+                _side(chosen, folders, names, found.old, old.objects),
+                _side(chosen, folders, names, found.new, new.objects),
                 old.form(),
                 new.form(),
             )

@@ -9,7 +9,7 @@ name and its id.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,25 @@ import numpy.typing as npt
 from havasu_vc.datasets.kart.reading import Objects
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.edits import ObjectSink
-from havasu_vc.store.trees import BLOB, TREE, format_tree, parse_tree, read_entries
+from havasu_vc.store.trees import (
+    BLOB,
+    TREE,
+    entry_pairs,
+    format_tree,
+    parse_tree,
+    read_entries,
+)
 
-__all__ = ["FeatureChanges", "Leaf", "Subtree", "count_features", "leaves", "subtrees"]
+__all__ = [
+    "ChangedFiles",
+    "FeatureChanges",
+    "Leaf",
+    "Subtree",
+    "changed_files",
+    "count_features",
+    "leaves",
+    "subtrees",
+]
 
 Subtree = tuple[bytes, bytes]
 """A folder's path below `feature/`, with a slash after it where it is not empty; its tree's id."""
@@ -104,6 +120,66 @@ def count_features(objects: Objects, tree: str) -> int:
     if not tree:
         return 0
     return sum(len(leaf.names) for leaf in leaves(objects, [(b"", bytes.fromhex(tree))]))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """Feature files that differ between two versions."""
+
+    folders: list[bytes] = field(default_factory=list)
+    """The folder of each, below `feature/`."""
+    names: list[bytes] = field(default_factory=list)
+    """Its name."""
+    old: list[bytes | None] = field(default_factory=list)
+    """Its blob in the first version."""
+    new: list[bytes | None] = field(default_factory=list)
+    """Its blob in the second version."""
+
+
+_Pair = tuple[bytes, bytes | None, bytes | None]
+"""A folder's path with a slash after it, and its tree in both versions."""
+
+
+def changed_files(old: Objects, new: Objects, before: str, after: str) -> ChangedFiles:
+    """Return what differs between two trees of features; equal folders are not read."""
+    found = ChangedFiles()
+    start = [bytes.fromhex(tree) if tree else None for tree in (before, after)]
+    level: list[_Pair] = [(b"", start[0], start[1])] if before != after else []
+    for _ in range(_DEEPEST):
+        below: list[_Pair] = []
+        for at in range(0, len(level), _CHUNK):
+            _compare(old, new, level[at : at + _CHUNK], found, below)
+        if not below:
+            return found
+        level = below
+    raise CorruptDatasetError(_text(level[0][0]), "folders of features nest too deeply")
+
+
+def _compare(
+    old: Objects, new: Objects, folders: list[_Pair], found: ChangedFiles, below: list[_Pair]
+) -> None:
+    """Compare some folders: files that differ are `found`, folders come in `below`."""
+    sides = _read_some(old, [each[1] for each in folders])
+    others = _read_some(new, [each[2] for each in folders])
+    for (path, _, _), was, becomes in zip(folders, sides, others, strict=True):
+        try:
+            pairs = entry_pairs(was, becomes)
+        except ValueError as error:
+            raise CorruptDatasetError(f"folder {_text(path)}", f"as a tree, {error}") from error
+        for name, (first, second) in pairs:
+            if name.endswith(b"/"):
+                below.append((path + name, first and first[1], second and second[1]))
+            elif (first and first[1]) != (second and second[1]):
+                found.folders.append(path[:-1])
+                found.names.append(name)
+                found.old.append(first and first[1])
+                found.new.append(second and second[1])
+
+
+def _read_some(objects: Objects, ids: Sequence[bytes | None]) -> list[bytes]:
+    """Return the bytes of each object, none of what is not there."""
+    data = iter(objects.read([identity for identity in ids if identity is not None]))
+    return [b"" if identity is None else next(data) for identity in ids]
 
 
 class FeatureChanges:
