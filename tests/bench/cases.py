@@ -24,6 +24,7 @@ MODULES = (
     "checkouts",
     "storing",
     "sharing",
+    "kart",
     "sparking",
 )
 

@@ -9,6 +9,7 @@ havasu-vc but without starting Python and pyarrow, and what else it counted.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -84,12 +85,18 @@ def compare(repo: str, revisions: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin, "changes": changes}
 
 
-def scan(repo: str) -> dict[str, Any]:
-    """Read all rows of a dataset."""
+def scan(repo: str, cores: str = "") -> dict[str, Any]:
+    """Read all rows of a dataset, perhaps on so many cores alone."""
+    if cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
     begin = time.perf_counter()
+    from havasu_vc.engine.choose import EngineSettings
     from havasu_vc.repo import Repo
+    from havasu_vc.repo.settings import Settings
 
-    rows = sum(batch.num_rows for batch in Repo.open(repo).table(DATASET).to_batches())
+    threads = EngineSettings(threads=int(cores)) if cores else None
+    table = Repo.open(repo, settings=Settings(engine_settings=threads)).table(DATASET)
+    rows = sum(batch.num_rows for batch in table.to_batches())
     return {"seconds": time.perf_counter() - begin, "rows": rows}
 
 

@@ -174,10 +174,14 @@ class Scratch:
 
     def new_repository(self) -> Path:
         """Return an empty repository."""
-        self._copies += 1
-        path = self.repositories / str(self._copies)
+        path = self.new_path()
         self.havasu("init", path)
         return path
+
+    def new_path(self) -> Path:
+        """Return where a repository may be made."""
+        self._copies += 1
+        return self.repositories / str(self._copies)
 
     def import_table(self, path: Path, file: Path, variant: Variant) -> Run:
         """Import a file into a repository as the dataset that is measured."""
@@ -205,8 +209,7 @@ class Scratch:
 
     def copy(self, repository: Path) -> Path:
         """Return a copy of a repository to change; files that never change are linked."""
-        self._copies += 1
-        path = self.repositories / str(self._copies)
+        path = self.new_path()
         shutil.copytree(repository, path, copy_function=_link_or_copy, symlinks=True)
         return path
 
@@ -215,8 +218,11 @@ class Scratch:
         shutil.rmtree(repository, ignore_errors=True)
 
 
+_NEVER_CHANGED = ("/havasu/objects/", "/havasu/keys/", "/objects/pack/")
+
+
 def _link_or_copy(source: str, target: str) -> str:
-    if "/havasu/objects/" in source or "/havasu/keys/" in source:
+    if any(folder in source for folder in _NEVER_CHANGED):
         os.link(source, target)
         return target
     return shutil.copy2(source, target)
