@@ -6,7 +6,8 @@ import pytest
 import rasterio
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError
-from havasu_vc.exchange.geotiff import read_geotiff, write_geotiff
+from havasu_vc.exchange.geotiff import read_geotiff
+from havasu_vc.exchange.geotiff_writer import write_geotiff
 from havasu_vc.geo.raster_v1 import PixelType
 from havasu_vc.geo.raster_v1_columns import format_rasters, parse_rasters
 from havasu_vc.geo.raster_v1_pixels import pixels
@@ -87,7 +88,7 @@ def test_files_that_no_raster_can_hold(tmp_path: Path) -> None:
     with pytest.raises(InvalidFileError, match=r"text\.tif"):
         list(read_geotiff(tmp_path / "text.tif"))
     with pytest.raises(InvalidArgumentError, match="at least one cell"):
-        list(read_geotiff(complex_, tile=0))
+        list(read_geotiff(make(tmp_path / "a.tif", cells()), tile=0))
 
 
 @pytest.mark.rule("HAV-33")

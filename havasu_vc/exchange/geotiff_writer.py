@@ -1,0 +1,169 @@
+"""Rasters as GeoTIFFs: one raster as a file, or many as the tiles of one.
+
+A file has the pixels, no-data values, system and affine that its rasters have. Tiles are
+written as they come, so memory does not grow with the file. Where a raster lies in the
+file is found by its georeference, whatever order rasters come in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from havasu_vc.errors import InvalidArgumentError, InvalidFileError
+from havasu_vc.exchange.geotiff import use_rasterio
+from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster
+from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
+
+__all__ = ["Canvas", "CanvasOfTiles", "write_geotiff", "write_tiles"]
+
+_ALIGNED: Final = 1e-3  # of a cell
+_MAX_SIDE: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """The file that some rasters are tiles of."""
+
+    width: int
+    """Columns."""
+    height: int
+    """Rows."""
+    georeference: GeoReference
+    """Where its cells are."""
+    crs_wkt: str | None
+    """Its system."""
+    bands: tuple[tuple[PixelType, bytes | None], ...]
+    """What each band holds, and its no-data pixel."""
+
+
+class CanvasOfTiles:
+    """Finds the canvas of rasters that are given one by one."""
+
+    def __init__(self) -> None:
+        self._first: Raster | None = None
+        self._edges = (0, 0, 0, 0)
+        self._corner: tuple[tuple[int, int], GeoReference] | None = None
+
+    def add(self, raster: Raster) -> None:
+        """Take a raster in; raises if it is no tile of the file that those before make."""
+        if self._first is None:
+            self._first = raster
+        first = self._first
+        if _kinds(raster) != _kinds(first):
+            raise InvalidArgumentError(
+                "its tiles differ in number or type of bands, or in their no-data values"
+            )
+        if raster.crs_wkt != first.crs_wkt:
+            raise InvalidArgumentError("its tiles are in different reference systems")
+        column, row = _offset(raster, first.georeference)
+        left, top, right, bottom = self._edges
+        self._edges = (
+            min(left, column),
+            min(top, row),
+            max(right, column + raster.width),
+            max(bottom, row + raster.height),
+        )
+        if self._corner is None or (row, column) < self._corner[0]:
+            self._corner = (row, column), raster.georeference
+
+    @property
+    def canvas(self) -> Canvas:
+        """What the rasters so far are tiles of."""
+        if self._first is None or self._corner is None:
+            raise ValueError("no raster was added")
+        left, top, right, bottom = self._edges
+        if max(right - left, bottom - top) > _MAX_SIDE:
+            raise InvalidArgumentError("its tiles lie too far apart for one file")
+        (row, column), place = self._corner
+        if (row, column) != (top, left):  # the first tile is not among the rows
+            x, y = place.world(left - column, top - row)
+            place = replace(place, upperleft_x=x, upperleft_y=y)
+        first = self._first
+        return Canvas(right - left, bottom - top, place, first.crs_wkt, _kinds(first))
+
+
+def write_geotiff(raster: Raster, path: Path, *, open_url: OpenUrl | None = None) -> None:
+    """Write a raster to a new GeoTIFF."""
+    found = CanvasOfTiles()
+    found.add(raster)
+    write_tiles(found.canvas, [raster], path, open_url=open_url)
+
+
+def write_tiles(
+    canvas: Canvas, tiles: Iterable[Raster], path: Path, *, open_url: OpenUrl | None = None
+) -> None:
+    """Write rasters to a new GeoTIFF, which is compressed; cells of no tile are no data."""
+    if path.exists():
+        raise InvalidArgumentError(f"{path} is there already")
+    if not (canvas.bands and canvas.width and canvas.height):
+        raise InvalidArgumentError("a raster without cells cannot be written as GeoTIFF")
+    if len(set(canvas.bands)) > 1:
+        raise InvalidArgumentError("the bands of a GeoTIFF share pixel type and no-data value")
+    rasterio = use_rasterio()
+    try:
+        with rasterio.open(path, "w", **_options(canvas, rasterio)) as out:
+            for tile in tiles:
+                column, row = _offset(tile, canvas.georeference)
+                window = ((row, row + tile.height), (column, column + tile.width))
+                arrays = [pixels(tile, band, open_url) for band in range(len(tile.bands))]
+                out.write(np.stack(arrays), window=window)
+    except rasterio.errors.RasterioError as error:
+        path.unlink(missing_ok=True)
+        raise InvalidFileError(str(path), " ".join(str(error).split())[:160]) from error
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _options(canvas: Canvas, rasterio: Any) -> dict[str, Any]:
+    kind, blank = canvas.bands[0]
+    tiled = min(canvas.width, canvas.height) >= 512
+    affine = canvas.georeference.affine
+    return {
+        "driver": "GTiff",
+        "width": canvas.width,
+        "height": canvas.height,
+        "count": len(canvas.bands),
+        "dtype": kind.dtype.newbyteorder("="),
+        "crs": canvas.crs_wkt,
+        # A file without a place has none again.
+        "transform": None if affine == (1, 0, 0, 0, 1, 0) else rasterio.Affine(*affine),
+        "nodata": None if blank is None else np.frombuffer(blank, kind.dtype)[0].item(),
+        "compress": "deflate",
+        "BIGTIFF": "IF_SAFER",
+        "tiled": tiled,
+        **({"blockxsize": 512, "blockysize": 512} if tiled else {}),
+    }
+
+
+def _kinds(raster: Raster) -> tuple[tuple[PixelType, bytes | None], ...]:
+    return tuple((band.pixel_type, band.no_data) for band in raster.bands)
+
+
+def _offset(raster: Raster, place: GeoReference) -> tuple[int, int]:
+    """Return the column and row that a raster begins at in a grid."""
+    mine = raster.georeference
+    steps = zip(mine.numbers[:4], place.numbers[:4], strict=True)
+    cell = max(abs(number) for number in place.numbers[:4])
+    drift = _ALIGNED * cell / max(raster.width, raster.height, 1)
+    if any(abs(one - other) > drift for one, other in steps):
+        raise InvalidArgumentError("its tiles have cells of different size or direction")
+    if mine == place:
+        return 0, 0
+    determinant = place.scale_x * place.scale_y - place.skew_x * place.skew_y
+    right, up = mine.upperleft_x - place.upperleft_x, mine.upperleft_y - place.upperleft_y
+    if not determinant:
+        raise InvalidArgumentError("its tiles have cells without area")
+    column = (place.scale_y * right - place.skew_x * up) / determinant
+    row = (place.scale_x * up - place.skew_y * right) / determinant
+    if not math.isfinite(column + row):
+        raise InvalidArgumentError("its tiles lie too far apart for one file")
+    if max(abs(column - round(column)), abs(row - round(row))) > _ALIGNED:
+        raise InvalidArgumentError("its tiles do not lie in one grid")
+    return round(column), round(row)
