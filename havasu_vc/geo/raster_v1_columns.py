@@ -1,13 +1,4 @@
-"""Arrow columns of rasters, laid out as the Parquet group of raster encoding `v1`.
-
-    optional group {
-      required int32 width, height, num_bands;  optional string crs_wkt;
-      required group geo_reference { required double scale_x, scale_y, skew_x, skew_y,
-                                     upperleft_x, upperleft_y }
-      optional group band_1, band_2, band_3, band_4 { band };
-      optional list bands { band } }                      the fifth and later ones
-    band = required int32 pixel_type;  optional binary no_data, data;
-           optional int32 out_db_band_no;  optional string out_db_url
+"""Arrow columns of rasters, laid out as the Parquet group of encoding `v1` (`model.rasters`).
 
 `raster_headers` reads what needs no pixels, for all rows at once, and works on
 columns that were read without bands. `parse_rasters` gives whole values whose
@@ -33,6 +24,7 @@ from havasu_vc.geo.raster_v1 import (
     Raster,
     lenient_no_data,
 )
+from havasu_vc.model.rasters import BAND_TYPE, RASTER_TYPE
 
 __all__ = [
     "BAND_TYPE",
@@ -46,31 +38,6 @@ __all__ = [
 _GEOREFERENCE: Final = ("scale_x", "scale_y", "skew_x", "skew_y", "upperleft_x", "upperleft_y")
 _NAMED: Final = ("band_1", "band_2", "band_3", "band_4")
 _MAX_BINARY: Final = 2**31 - 1
-
-BAND_TYPE: Final = pa.struct(
-    [
-        pa.field("pixel_type", pa.int32(), nullable=False),
-        pa.field("no_data", pa.binary()),
-        pa.field("data", pa.binary()),
-        pa.field("out_db_band_no", pa.int32()),
-        pa.field("out_db_url", pa.string()),
-    ]
-)
-"""The Arrow type of a band."""
-RASTER_TYPE: Final = pa.struct(
-    [
-        *(pa.field(name, pa.int32(), nullable=False) for name in ("width", "height", "num_bands")),
-        pa.field("crs_wkt", pa.string()),
-        pa.field(
-            "geo_reference",
-            pa.struct([pa.field(name, pa.float64(), nullable=False) for name in _GEOREFERENCE]),
-            nullable=False,
-        ),
-        *(pa.field(name, BAND_TYPE) for name in _NAMED),
-        pa.field("bands", pa.list_(pa.field("element", BAND_TYPE))),
-    ]
-)
-"""The Arrow type of a raster column."""
 
 
 @dataclass(frozen=True, slots=True)

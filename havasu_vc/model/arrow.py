@@ -1,6 +1,7 @@
 """Schemas as Arrow: the types rows have in memory and in Parquet files.
 
-Every Iceberg type has one Arrow type, the *stored* type. A column that came as
+Every Iceberg type has one Arrow type, the *stored* type; a raster is the whole struct of
+`model.rasters`. A column that came as
 something Iceberg lacks (unsigned and small integers, float16, dictionaries, times
 of other units) is stored as the next type that holds every value of it, and
 `Field.source_type` remembers the original, which `to_source` gives back.
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from havasu_vc.errors import UnsupportedTypeError
+from havasu_vc.model.rasters import RASTER_TYPE, is_raster_type, raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,
@@ -103,10 +105,15 @@ def arrow_type(type_: Type, *, physical: bool = False) -> pa.DataType:
 
 
 def arrow_field(field: Field, *, physical: bool = False) -> pa.Field:
-    """Return the stored Arrow field, which carries the field id."""
+    """Return the stored Arrow field, which carries the field id.
+
+    A raster is whole even where its column is declared as an empty struct; its parts carry
+    ids where a block of them is known.
+    """
+    unknown = field.raster is not None and field.type == Struct(())
     return pa.field(
         field.stored_name if physical else field.name,
-        arrow_type(field.type, physical=physical),
+        RASTER_TYPE if unknown else arrow_type(field.type, physical=physical),
         nullable=not field.required,
         metadata={FIELD_ID: str(field.id).encode()},
     )
@@ -121,12 +128,16 @@ def schema_from_arrow(source: pa.Schema, *, key: tuple[str, ...] = ()) -> Schema
     """Return the schema that holds every value of an Arrow schema; ids count from 1.
 
     Geometry columns are plain binary or text here; whoever knows says so afterwards.
+    Rasters are told by their type, which nothing else has.
     """
     names = source.names
     ids = iter(range(len(names) + 1, 1 << 30))
     fields = []
     for number, name in enumerate(names, 1):
         field = source.field(name)
+        if is_raster_type(field.type):
+            fields.append(Field(number, name, raster_type(lambda: next(ids)), raster="v1"))
+            continue
         type_, original = stored_type(field.type, name, lambda: next(ids))
         required = name in key
         fields.append(Field(number, name, type_, required=required, source_type=original))

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import HavasuError
-from havasu_vc.formats.iceberg.rasters import raster_ids, with_raster_ids
 from havasu_vc.formats.iceberg.values import (
     Flavour,
     ManifestContent,
@@ -23,7 +22,6 @@ from havasu_vc.formats.iceberg.values import (
     Status,
     TableMetadata,
 )
-from havasu_vc.model.types import descendants
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
@@ -115,8 +113,7 @@ class TableDraft:
     def _describe(self, view: HavasuDataset, numbered: Numbered) -> None:
         """Bring schemas, specs and orders up to a dataset."""
         known = self.metadata
-        inside = _highest_inside(numbered)
-        last = last_column_id(view, known, inside)
+        last = last_column_id(view, known)
         fields = [field.field_id for spec in numbered.specs.values() for field in spec.fields]
         layouts = {
             "schemas": numbered.schemas,
@@ -138,8 +135,8 @@ class TableDraft:
         else:
             layouts["last_partition_id"] = max([known.last_partition_id, *fields])
             made = replace(known, **layouts)  # type: ignore[arg-type]
-        self.metadata = with_raster_ids(made)
-        self.numbered = replace(numbered, schemas=self.metadata.schemas)
+        self.metadata = made
+        self.numbered = numbered
 
     def _there(self, tree: str) -> Snapshot | None:
         """Return the newest snapshot of a tree whose manifest list is still there."""
@@ -174,13 +171,3 @@ class TableDraft:
     def as_table(self) -> Table:
         """Return the draft as if it were published, to read its snapshots."""
         return Table(self.location, 0, self.made, self.location, self.places)
-
-
-def _highest_inside(numbered: Numbered) -> int:
-    """Return the highest id that is reserved within raster columns, 0 when there is none."""
-    highest = 0
-    for schema in numbered.schemas.values():
-        for field in descendants(schema.fields):
-            if field.raster is not None:
-                highest = max(highest, *(raster_ids(field) or (0,)))
-    return highest

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, parse_partition
-from havasu_vc.formats.iceberg.rasters import RASTER_IDS
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.model.evolution import BLOCK
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, List, Map, Struct, descendants
 
 __all__ = ["Numbered", "last_column_id", "number_layouts"]
 
@@ -60,9 +58,7 @@ class Numbered:
 
 def number_layouts(view: HavasuDataset, known: TableMetadata | None) -> Numbered:
     """Return the layouts of a dataset as numbered in its table, or in a new one."""
-    schemas, schema_id = _numbered(
-        {} if known is None else known.schemas, view.schema, 0, _without_reserved
-    )
+    schemas, schema_id = _numbered({} if known is None else known.schemas, view.schema, 0)
     specs = dict({} if known is None else known.partition_specs)
     specs, spec_id = _specs(specs, view.partition)
     spec_ids = {}
@@ -78,28 +74,6 @@ def number_layouts(view: HavasuDataset, known: TableMetadata | None) -> Numbered
         orders[order_id] = SortOrder(wanted.fields, order_id)
     order_ids = {view.layout.sort_hash: order_id}
     return Numbered(schemas, schema_id, specs, spec_id, orders, order_id, spec_ids, order_ids)
-
-
-def _without_reserved(schema: Schema) -> Schema:
-    """Return a schema but for the ids that a table reserves inside rasters."""
-    if not any(field.raster is not None for field in descendants(schema.fields)):
-        return schema
-    return Schema(tuple(_bare(field) for field in schema.fields), schema.identifier_ids)
-
-
-def _bare(field: Field) -> Field:
-    extra = tuple(pair for pair in field.extra if pair[0] != RASTER_IDS)
-    type_ = field.type
-    match type_:
-        case Struct(fields):
-            type_ = Struct(tuple(_bare(inner) for inner in fields))
-        case List(element):
-            type_ = List(_bare(element))
-        case Map(key, value):
-            type_ = Map(_bare(key), _bare(value))
-        case _:
-            pass
-    return replace(field, extra=extra, type=type_)
 
 
 def _specs(
@@ -137,14 +111,13 @@ def _past_spec(view: HavasuDataset, name: str) -> PartitionSpec:
     return parse_partition(data, where)
 
 
-def last_column_id(view: HavasuDataset, known: TableMetadata | None, inside: int) -> int:
+def last_column_id(view: HavasuDataset, known: TableMetadata | None) -> int:
     """Return the last column id of a dataset's table: where new columns are counted from.
 
     It lies some random way above the dataset's highest, so that columns which two
-    workspaces add rarely share an id, and moves only when the dataset passes it. `inside`
-    is the highest id within raster columns, which the dataset's schema may not know.
+    workspaces add rarely share an id, and moves only when the dataset passes it.
     """
-    highest = max(view.properties.last_column_id, view.schema.last_id, inside)
+    highest = max(view.properties.last_column_id, view.schema.last_id)
     if known is not None and known.last_column_id >= highest:
         return known.last_column_id
     return highest + random.SystemRandom().randrange(BLOCK)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import (
     Decimal,
@@ -82,7 +83,7 @@ def _column(draw: st.DrawFn, ids: Ids, name: str) -> Field:
     if kind == "plain":
         return _part(draw, ids, name, 3)
     if kind == "raster":
-        return Field(ids.next(), name, Struct(()), raster="v1")
+        return Field(ids.next(), name, raster_type(ids.next), raster="v1")
     encoding = draw(st.sampled_from(Encoding))
     return Field(
         ids.next(),

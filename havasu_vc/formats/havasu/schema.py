@@ -9,7 +9,8 @@
        "havasu.geometry-encoding": "ewkb", "havasu-vc.crs": "EPSG:2193"}]}
 
 `havasu.*` properties are the Havasu specification's, `havasu-vc.*` ours. Others are kept.
-A raster column is an empty struct here, whatever a checkout declares.
+A raster column is an empty struct here, whatever a checkout declares; the ids of its parts
+are the block that `havasu-vc.raster-ids` names (`model.rasters`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
+from havasu_vc.model.rasters import collapsed, holds_rasters, raster_ids, with_blocks
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,
@@ -31,6 +33,7 @@ from havasu_vc.model.types import (
     Primitive,
     Struct,
     Type,
+    descendants,
 )
 
 __all__ = ["format_schema", "parse_schema", "schema_from_json", "schema_to_json"]
@@ -71,17 +74,21 @@ def parse_schema(data: bytes, where: str) -> Schema:
     return schema_from_json(parse_json(data, where), where)
 
 
-def schema_to_json(schema: Schema, schema_id: int = 0) -> dict[str, Any]:
-    """Return a schema as JSON values."""
+def schema_to_json(
+    schema: Schema, schema_id: int = 0, *, whole_rasters: bool = False
+) -> dict[str, Any]:
+    """Return a schema as JSON values; rasters as empty structs, or with all that is inside."""
     return {
         "type": "struct",
         "schema-id": schema_id,
         "identifier-field-ids": sorted(schema.identifier_ids),
-        "fields": [_field_to_json(field) for field in schema.fields],
+        "fields": [_field_to_json(field, whole_rasters) for field in schema.fields],
     }
 
 
-def _field_to_json(field: Field) -> dict[str, Any]:
+def _field_to_json(field: Field, whole: bool) -> dict[str, Any]:
+    if field.raster is not None and not whole:
+        field = collapsed(field)
     properties = {
         "doc": field.doc,
         GEOMETRY_ENCODING: field.geometry.encoding.value if field.geometry else None,
@@ -94,7 +101,7 @@ def _field_to_json(field: Field) -> dict[str, Any]:
         "id": field.id,
         "name": field.name,
         "required": field.required,
-        "type": _type_to_json(field.type),
+        "type": _type_to_json(field.type, whole),
         **{name: value for name, value in properties.items() if value is not None},
         **dict(field.extra),
     }
@@ -104,26 +111,26 @@ def _own_properties(field: Field) -> dict[str, str | None]:
     return {SOURCE_TYPE: field.source_type, PHYSICAL_NAME: field.physical_name}
 
 
-def _type_to_json(type_: Type) -> Any:
+def _type_to_json(type_: Type, whole: bool) -> Any:
     match type_:
         case Struct(fields):
-            return {"type": "struct", "fields": [_field_to_json(field) for field in fields]}
+            return {"type": "struct", "fields": [_field_to_json(field, whole) for field in fields]}
         case List(element):
             return {
                 "type": "list",
                 "element-id": element.id,
                 "element-required": element.required,
-                "element": _type_to_json(element.type),
+                "element": _type_to_json(element.type, whole),
                 **_inner("element", element),
             }
         case Map(key, value):
             return {
                 "type": "map",
                 "key-id": key.id,
-                "key": _type_to_json(key.type),
+                "key": _type_to_json(key.type, whole),
                 "value-id": value.id,
                 "value-required": value.required,
-                "value": _type_to_json(value.type),
+                "value": _type_to_json(value.type, whole),
                 **_inner("key", key),
                 **_inner("value", value),
             }
@@ -146,9 +153,20 @@ def schema_from_json(value: Any, where: str) -> Schema:
     fields = _fields(value.get("fields"), where, 0)
     identifiers = expect(value.get("identifier-field-ids", []), list, "identifier-field-ids", where)
     try:
+        if any(map(holds_rasters, fields)):
+            fields = _with_blocks(fields)
         return Schema(fields, tuple(expect(i, int, "a field id", where) for i in identifiers))
     except ValueError as error:
         raise CorruptDatasetError(where, f"the schema is not possible: {error}") from error
+
+
+def _with_blocks(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Return fields with whole rasters; blocks that are not named lie above all ids that are."""
+    every = list(descendants(fields))
+    named = (number for field in every if field.raster for number in raster_ids(field) or ())
+    last = max(max(field.id for field in every), max(named, default=0))
+    counter = iter(range(last + 1, 1 << 31))
+    return tuple(with_blocks(field, counter.__next__) for field in fields)
 
 
 def _fields(values: Any, where: str, depth: int) -> tuple[Field, ...]:

@@ -28,9 +28,9 @@ from havasu_vc.formats.iceberg.rasters import (
     declared,
     inner_types,
     mapped,
-    raster_ids,
 )
 from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.model.rasters import whole
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive, Struct, descendants
 
@@ -68,7 +68,7 @@ def schema_to_json(
     if flavour is not Flavour.HAVASU:
         fields = tuple(declared(field) for field in schema.fields)
         schema = Schema(fields, schema.identifier_ids)
-    return havasu.schema_to_json(schema, schema_id)
+    return havasu.schema_to_json(schema, schema_id, whole_rasters=flavour is not Flavour.HAVASU)
 
 
 def schema_from_json(value: Any, where: str) -> Schema:
@@ -91,20 +91,16 @@ def schema_from_json(value: Any, where: str) -> Schema:
         if field is None or not can_identify(field):
             raise CorruptDatasetError(where, f"field {number} cannot identify rows")
     marked = _with_rasters(bare, value, where)
-    schema = Schema(marked, tuple(identifiers))
-    _refuse_shared_ids(schema, where)
-    return schema
+    return _checked(marked, tuple(identifiers), where)
 
 
-def _refuse_shared_ids(schema: Schema, where: str) -> None:
-    """Refuse rasters whose parts have the ids of other fields."""
-    fields = list(descendants(schema.fields))
-    numbers = [field.id for field in fields]
-    for field in fields:
-        if field.raster is not None:
-            numbers += raster_ids(field) or ()
-    if len(set(numbers)) != len(numbers):
-        raise CorruptDatasetError(where, "the parts of a raster have ids of other fields")
+def _checked(fields: tuple[Field, ...], identifiers: tuple[int, ...], where: str) -> Schema:
+    try:
+        return Schema(fields, identifiers)
+    except ValueError as error:
+        raise CorruptDatasetError(
+            where, f"a raster has parts with the ids of other fields: {error}"
+        ) from error
 
 
 def _fields(value: Any, where: str) -> list[Any]:
@@ -179,11 +175,9 @@ def _raster(field: Field, encoding: Any, where: str) -> Field:
             where, f"raster encoding {encoding!r} of {field.name!r} is not v1"
         )
     try:
-        found = collapsed(field)
-        raster_ids(found)
+        return whole(replace(collapsed(field), raster="v1"))
     except ValueError as error:
         raise CorruptDatasetError(where, str(error)) from error
-    return replace(found, raster="v1")
 
 
 def _find_rasters(value: Any, found: dict[int, Any]) -> None:
@@ -217,6 +211,8 @@ def mirrored_properties(schemas: Mapping[int, Schema], current_id: int) -> dict[
 
 
 def _properties(field: Field) -> dict[str, str]:
+    if field.raster is not None:
+        field = collapsed(field)
     geometry = field.geometry
     found = {
         havasu.GEOMETRY_ENCODING: geometry.encoding.value if geometry else None,
@@ -237,7 +233,10 @@ def restored(
     if text is None:
         return dict(schemas)
     mirror = _parse_mirror(text, where)
-    return {number: _restored_schema(schema, number, mirror) for number, schema in schemas.items()}
+    return {
+        number: _restored_schema(schema, number, mirror, where)
+        for number, schema in schemas.items()
+    }
 
 
 def _parse_mirror(text: str, where: str) -> dict[str, dict[str, str]]:
@@ -252,22 +251,23 @@ def _parse_mirror(text: str, where: str) -> dict[str, dict[str, str]]:
 
 
 def _restored_schema(
-    schema: Schema, schema_id: int, mirror: Mapping[str, Mapping[str, str]]
+    schema: Schema, schema_id: int, mirror: Mapping[str, Mapping[str, str]], where: str
 ) -> Schema:
     def restore(field: Field) -> Field:
         known = mirror.get(f"{schema_id}:{field.id}", mirror.get(str(field.id)))
         if known is not None:
-            field = _restored_field(field, known)
+            field = _restored_field(field, known, where)
         if field.raster is not None:
             return field
         return mapped(field, inner_types(field.type, restore))
 
     fields = tuple(restore(field) for field in schema.fields)
     identifiers = {field.id for field in fields if can_identify(field)}
-    return Schema(fields, tuple(i for i in schema.identifier_ids if i in identifiers))
+    kept = tuple(i for i in schema.identifier_ids if i in identifiers)
+    return _checked(fields, kept, where)
 
 
-def _restored_field(field: Field, known: Mapping[str, str]) -> Field:
+def _restored_field(field: Field, known: Mapping[str, str], where: str) -> Field:
     """Return a field with what is known of it; what no longer fits its type is left out."""
     if known.get(havasu.RASTER_ENCODING) == "v1" and isinstance(field.type, Struct):
         try:
@@ -284,9 +284,17 @@ def _restored_field(field: Field, known: Mapping[str, str]) -> Field:
     extra = tuple(
         (name, item) for name, item in known.items() if name not in _KNOWN and name not in have
     )
-    return replace(
+    found = replace(
         field,
         source_type=field.source_type or known.get(havasu.SOURCE_TYPE),
         physical_name=field.physical_name or known.get(havasu.PHYSICAL_NAME),
         extra=(*field.extra, *extra),
     )
+    return found if found.raster is None else _whole(found, where)
+
+
+def _whole(field: Field, where: str) -> Field:
+    try:
+        return whole(field)
+    except ValueError as error:
+        raise CorruptDatasetError(where, str(error)) from error

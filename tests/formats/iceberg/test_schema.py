@@ -269,11 +269,9 @@ def test_no_raster_part_ever_has_the_id_of_another_field(known: list[Schema], mo
     for schema in table.schemas.values():
         whole = Schema(tuple(declared(field) for field in schema.fields))  # ids are unique
         assert whole.last_id <= table.last_column_id
-        assert tuple(
-            collapsed(f) if given_.raster else f
-            for f, given_ in zip(whole.fields, schema.fields, strict=True)
-            if given_.raster or not isinstance(f.type, Struct)
-        ) == tuple(f for f in schema.fields if f.raster or not isinstance(f.type, Struct))
+        assert [collapsed(f) if f.raster else f for f in whole.fields] == [
+            collapsed(f) if f.raster else f for f in schema.fields
+        ]
 
 
 def test_a_raster_with_ids_of_another_writer() -> None:
@@ -305,7 +303,7 @@ def test_blocks_that_collide_are_refused() -> None:
     raster = column(
         1, {"type": "struct", "fields": []}, **{"havasu.raster-encoding": "v1", RASTER_IDS: "5"}
     )
-    with pytest.raises(CorruptDatasetError, match="ids of other fields"):
+    with pytest.raises(CorruptDatasetError, match="the ids of other fields"):
         parsed(raster, column(10))
 
 
