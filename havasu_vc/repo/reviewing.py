@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 
 from havasu_vc.datasets.any import AnyDataset
@@ -37,6 +38,8 @@ from havasu_vc.writers.protocol import Reproject
 __all__ = ["review", "review_diffs"]
 
 MAP_CRS = "OGC:CRS84"
+AHEAD = 32 << 20
+"""Bytes of changes that may wait to be looked at: a review is slower than what reads them."""
 
 
 def review(
@@ -54,6 +57,7 @@ def review(
     `page` takes in rows. Without a `policy` the repository's own counts. Coordinates are told
     in `crs` where it is given and they can be.
     """
+    repo = _frugal(repo)
     target, show = (None, None) if crs is None else reprojection(crs)
     ends = resolve_range(repo.git, revisions)
     versions = _Versions(repo, ends)
@@ -85,6 +89,17 @@ def review(
         found.append(each)
     review = _named(repo, revisions, ends, tuple(found))
     return replace(review, notes=(*review.notes, *notes), findings=watch.findings())
+
+
+def _frugal(repo: OpenRepo) -> OpenRepo:
+    """Return the repository, read not far ahead of what looks at it."""
+    from havasu_vc.engine.choose import EngineSettings
+
+    chosen = repo.settings.engine_settings or EngineSettings()
+    chosen = replace(chosen, budget=min(chosen.budget, AHEAD))
+    found = copy(repo)
+    found.settings = replace(repo.settings, engine_settings=chosen)
+    return found
 
 
 def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page) -> Review:

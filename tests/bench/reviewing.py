@@ -1,10 +1,17 @@
-"""Cases: the summary of a change, small in a large table and as large as the table."""
+"""Cases: the summary of a change, small in a large table and as large as the table.
+
+The largest are tables that are new or gone, and one of which every row is another one than
+before; the last holds both versions of each row, so it takes the most memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tests.bench.cases import Figure, case, counted
 from tests.bench.process import Run, repeated
@@ -24,10 +31,30 @@ def review(scratch: Scratch) -> Iterator[Figure]:
         asked = 1.0 if form == "markdown" else None
         yield Figure(name, run.wall, "s", asked, f"{run.cpu:.2f} s CPU, {run.memory:.0f} MB")
     whole = scratch.repository(variant)
-    run = repeated(partial(_review, scratch, whole, "[EMPTY]..HEAD", "markdown"), sizes.slow_runs)
-    name = f"review {rows} changes, markdown"
-    yield Figure(name, run.wall, "s", 15.0, f"{run.cpu:.2f} s CPU")
-    yield Figure(f"{name}, peak memory", run.memory, "MB", 500)
+    remade = _remade(scratch, variant)
+    for what, repository, revisions in (
+        ("inserts", whole, "[EMPTY]..HEAD"),
+        ("deletes", whole, "HEAD..[EMPTY]"),
+        ("updates", remade, "HEAD^..HEAD"),
+    ):
+        measure = partial(_review, scratch, repository, revisions, "markdown")
+        run = repeated(measure, sizes.slow_runs)
+        name = f"review {rows} {what}, markdown"
+        yield Figure(name, run.wall, "s", 15.0, f"{run.cpu:.2f} s CPU")
+        yield Figure(f"{name}, peak memory", run.memory, "MB", 500)
+
+
+def _remade(scratch: Scratch, variant: Variant) -> Path:
+    """Return a repository whose last commit updates every row of the table."""
+    table = pq.read_table(scratch.table(variant))
+    height = pc.add(table["height"], 1.5)
+    table = table.set_column(table.schema.get_field_index("height"), "height", height)
+    file = scratch.folder / f"{variant.name}-remade.parquet"
+    pq.write_table(table, file, compression="zstd")
+    copy = scratch.copy(scratch.repository(variant))
+    options = ("--primary-key", "fid", "--replace")
+    scratch.havasu("-C", copy, "import", file, "table", *options)
+    return copy
 
 
 def _review(scratch: Scratch, repository: Path, revisions: str, form: str, _: int = 0) -> Run:

@@ -30,3 +30,13 @@ def test_batches_are_looked_up_in_few_runs() -> None:
         assert not found.add(np.arange(start, start + 100, dtype=np.uint64)).any()
 
     assert len(found._runs) < 12
+
+
+def test_large_runs_are_not_joined() -> None:
+    found = HashSet()
+    for start in range(0, 3 << 20, 1 << 17):
+        assert not found.add(np.arange(start, start + (1 << 17), dtype=np.uint64)).any()
+
+    assert max(map(len, found._runs)) <= 1 << 20
+    assert sum(map(len, found._runs)) == 3 << 20
+    assert found.add(np.array([0, 1 << 20, 3 << 20], np.uint64)).tolist() == [True, True, False]

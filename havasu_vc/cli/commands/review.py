@@ -8,6 +8,7 @@ import click
 
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.memory import give_back_memory
 from havasu_vc.cli.options import RevisionCommand, engine_option, output_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.revisions import revisions_and_filters
@@ -54,6 +55,7 @@ def command(
     The summary comes first: schema and other meta items in words, then for each dataset
     how many rows changed, which columns, where, and what is odd; then rows worth seeing.
     """
+    give_back_memory()
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
