@@ -18,6 +18,7 @@ from havasu_vc.geo.buffers import Column, byte_column, overlapping, row_error, s
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
 from havasu_vc.geo.kinds import MAX_DEPTH
 from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.point_text import GEOJSON_FORMS, format_points, parse_points
 from havasu_vc.geo.wkt import geos_geometries, objects, read_by_geos, wkb_of_geometries
 
 __all__ = ["GeometryObject", "format_geojson", "geometry_objects", "parse_geojson"]
@@ -38,6 +39,8 @@ _NAMES: Final = (
 
 def parse_geojson(column: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return the canonical WKB of a column of GeoJSON geometry objects."""
+    if (points := parse_points(column, GEOJSON_FORMS)) is not None:
+        return points
     import shapely
 
     texts = objects(column)
@@ -54,6 +57,11 @@ def parse_geojson(column: "pa.Array[Any]") -> "pa.Array[Any]":
 
 def format_geojson(wkb: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return canonical WKB as GeoJSON text."""
+    points = format_points(wkb, GEOJSON_FORMS[0], _format_by_geos)
+    return _format_by_geos(wkb) if points is None else points
+
+
+def _format_by_geos(wkb: "pa.Array[Any]") -> "pa.Array[Any]":
     import shapely
 
     layout = scan(byte_column(wkb))

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.geo.buffers import ByteColumn, binary_column
+from havasu_vc.geo.buffers import ByteColumn, Bytes, Floats, Ints, binary_column
 from havasu_vc.geo.kinds import SRID_FLAG
 
 __all__ = [
     "Records",
     "gpkg_points",
     "plain_points",
+    "point_bytes",
     "point_records",
     "srid_points",
     "with_srids",
@@ -48,16 +49,21 @@ def srid_points(column: ByteColumn) -> Records | None:
     return _points(column, _SRID_POINT, 1 | SRID_FLAG)
 
 
+def point_bytes(x: Floats, y: Floats) -> tuple[Bytes, Ints]:
+    """Return points as the bytes of canonical WKB, and the length of each."""
+    plain = np.ones(len(x), _POINT)
+    plain["x"], plain["y"] = x, y
+    return plain.view(np.uint8), np.full(len(x), _POINT.itemsize)
+
+
 def without_srids(
     column: ByteColumn, points: Records
 ) -> "tuple[pa.Array[Any], npt.NDArray[np.int32] | None]":
     """Return points that all have an SRID as canonical WKB."""
-    plain = np.ones(len(points), _POINT)
-    plain["x"], plain["y"] = points["x"], points["y"]
-    lengths = np.full(len(points), _POINT.itemsize)
+    data, lengths = point_bytes(points["x"], points["y"])
     srids = np.zeros(column.size, np.int32)
     srids[column.rows] = points["srid"]
-    array = binary_column(plain.view(np.uint8), lengths, column.rows, column.size)
+    array = binary_column(data, lengths, column.rows, column.size)
     return array, srids if srids.any() else None
 
 

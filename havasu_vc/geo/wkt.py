@@ -20,6 +20,7 @@ from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import byte_column, merge_rows, overlapping, row_error
 from havasu_vc.geo.kinds import KINDS, MAX_DEPTH
 from havasu_vc.geo.layout import scan
+from havasu_vc.geo.point_text import WKT_FORMS, format_points, parse_points
 
 __all__ = [
     "format_wkt",
@@ -38,6 +39,8 @@ _NUMBERS: Final = {name: number for number, name in KINDS.items()}
 
 def parse_wkt(column: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return the canonical WKB of a column of well-known text."""
+    if (points := parse_points(column, WKT_FORMS)) is not None:
+        return points
     import shapely
 
     texts = objects(column)
@@ -56,6 +59,11 @@ def parse_wkt(column: "pa.Array[Any]") -> "pa.Array[Any]":
 
 def format_wkt(wkb: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return canonical WKB as well-known text."""
+    points = format_points(wkb, WKT_FORMS[0], _format_by_geos)
+    return _format_by_geos(wkb) if points is None else points
+
+
+def _format_by_geos(wkb: "pa.Array[Any]") -> "pa.Array[Any]":
     import shapely
 
     texts = shapely.to_wkt(geos_geometries(wkb), rounding_precision=_EXACT)

@@ -25,6 +25,7 @@ MODULES = (
     "storing",
     "sharing",
     "kart",
+    "encoding",
     "sparking",
 )
 
