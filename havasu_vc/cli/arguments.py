@@ -14,6 +14,7 @@ __all__ = [
     "parse_format",
     "parse_names",
     "parse_size",
+    "parse_tile",
     "split_revisions",
 ]
 
@@ -73,6 +74,23 @@ def parse_format(text: str, style: str | None = None) -> tuple[str, str]:
     if colon and style is not None and own != style:
         raise InvalidArgumentError(f"-o {text} and --json-style {style} contradict each other")
     return name, own or style or "pretty"
+
+
+def parse_tile(text: str) -> tuple[int, int]:
+    """Return columns and rows of a tile written as `512` or `512x256`.
+
+    >>> parse_tile("512"), parse_tile("512x256")
+    ((512, 512), (512, 256))
+    """
+    across, x, down = text.lower().partition("x")
+    sides = (across, down if x else across)
+    if not all(side.isascii() and side.isdecimal() and len(side) < 7 for side in sides):
+        raise InvalidArgumentError(
+            f"{text!r} is no size of a tile", hints=("write --tile 512 or --tile 512x256",)
+        )
+    if min(map(int, sides)) < 16:
+        raise InvalidArgumentError("a tile has at least 16 columns and rows")
+    return int(sides[0]), int(sides[1])
 
 
 def parse_size(text: str) -> int:

@@ -10,14 +10,21 @@ in the order of the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 from havasu_vc.model.types import Encoding
 
-__all__ = ["MOST_BATCH_BYTES", "MOST_BATCH_ROWS", "TASK_BYTES", "Source", "SourceOptions"]
+__all__ = [
+    "MOST_BATCH_BYTES",
+    "MOST_BATCH_ROWS",
+    "TASK_BYTES",
+    "RasterReading",
+    "Source",
+    "SourceOptions",
+]
 
 MOST_BATCH_ROWS = 65_536
 """No batch of a source has more rows."""
@@ -71,6 +78,22 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RasterReading:
+    """How images become rasters."""
+
+    tile: tuple[int, int] | None = None
+    """Columns and rows of the tiles that an image is cut into; None for one raster."""
+    whole: bool = False
+    """Whether one raster is meant even where an earlier release was cut into tiles."""
+    out_db: bool = False
+    """Whether rasters name their file instead of holding its pixels."""
+    url_base: str | None = None
+    """The URL below which such files are found; None for where they are now."""
+    mixed_crs: bool = False
+    """Whether images may be in different coordinate reference systems."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOptions:
     """How a source is to be read."""
 
@@ -98,3 +121,5 @@ class SourceOptions:
     """What stands between CSV values; None for a tab in `.tsv` and `.tab`, else found out."""
     csv_encoding: str = "utf-8"
     """The character encoding of a CSV."""
+    raster: RasterReading = field(default_factory=RasterReading)
+    """How images become rasters."""

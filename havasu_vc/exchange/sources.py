@@ -1,8 +1,8 @@
 """From a location that a user names to sources: which format it is, and which layers.
 
 The format follows from the extension. A folder, or a pattern such as `parts/*.parquet`,
-is one table of Parquet files, or several shapefiles. A table of another format is named
-with it, as `iceberg:FOLDER`.
+is one table of Parquet files or of images, or several shapefiles. A table of another
+format is named with it, as `iceberg:FOLDER`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFo
 from havasu_vc.exchange.csv import open_csv
 from havasu_vc.exchange.delta import open_delta
 from havasu_vc.exchange.gdal import list_layers
+from havasu_vc.exchange.geotiff import RASTER_EXTENSIONS
+from havasu_vc.exchange.geotiff_source import open_geotiffs
 from havasu_vc.exchange.iceberg import open_iceberg
 from havasu_vc.exchange.layout import listed
 from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import EXTENSIONS, VectorFile, find_vector_files
 from havasu_vc.exchange.parquet import open_parquet
-from havasu_vc.exchange.source import Source, SourceOptions
+from havasu_vc.exchange.source import RasterReading, Source, SourceOptions
 
 __all__ = [
     "IMPORT_EXTENSIONS",
@@ -34,7 +36,7 @@ __all__ = [
 
 _PARQUET = (".parquet", ".geoparquet", ".pq", ".parq")
 _CSV = (".csv", ".tsv", ".tab", ".txt")
-IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV)
+IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV, *RASTER_EXTENSIONS)
 """Extensions of files that can be imported."""
 TABLE_FORMATS = ("delta", "iceberg")
 """Formats of tables that are folders, as they stand before their place: `iceberg:FOLDER`."""
@@ -49,6 +51,7 @@ class _Found:
     root: Path | None = None
     csv: Path | None = None
     vector: tuple[VectorFile, ...] = ()
+    images: tuple[Path, ...] = ()
 
 
 def open_sources(
@@ -71,11 +74,17 @@ def open_sources(
             f"{location} has no snapshots", hints=("name a table as iceberg:FOLDER",)
         )
     found = _find(location)
-    if found.parquet or found.csv:
+    if options.raster != RasterReading() and not found.images:
+        raise InvalidArgumentError(
+            f"{location} holds no images, which are all that tiles and out-db rasters are made of"
+        )
+    if found.parquet or found.csv or found.images:
         if layers and list(layers) != [found.name]:
             raise _no_layer(location, layers[0], [found.name])
         if found.csv:
             return [open_csv(found.csv, options)]
+        if found.images:
+            return [open_geotiffs(found.images, found.name, options, root=found.root)]
         return [open_parquet(found.parquet, found.name, options, root=found.root)]
     places = _layers_of(found)
     if not places:
@@ -145,6 +154,9 @@ def _file(path: Path, location: str) -> _Found:
     if extension in _CSV:
         _require_content(path)
         return _Found(path.stem, csv=path)
+    if extension in RASTER_EXTENSIONS:
+        _require_content(path)
+        return _Found(path.stem, images=(path,))
     if extension == ".zip" or extension in EXTENSIONS:
         return _Found(path.stem, vector=tuple(find_vector_files(path)))
     said = f"files of type {extension} cannot be imported" if extension else "it has no extension"
@@ -161,30 +173,32 @@ def _require_content(path: Path) -> None:
 
 
 def _folder(path: Path, location: str) -> _Found:
-    """Return a folder of Parquet files, at any depth, or of shapefiles."""
-    parquet, shapes = [], []
+    """Return a folder of Parquet files or images, at any depth, or of shapefiles."""
+    kinds = {"Parquet files": _PARQUET, "images": RASTER_EXTENSIONS, "shapefiles": (".shp",)}
+    found: dict[str, list[Path]] = {}
     for folder, folders, names in os.walk(path):
         # Engines keep their own files under names with these marks.
         folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
         for name in sorted(names):
             if not name.startswith(("_", ".")):
                 extension = Path(name).suffix.lower()
-                if extension in _PARQUET:
-                    parquet.append(Path(folder, name))
-                elif extension == ".shp":
-                    shapes.append(Path(folder, name))
-    name = path.resolve().name
-    if parquet and shapes:
+                for kind, extensions in kinds.items():
+                    if extension in extensions:
+                        found.setdefault(kind, []).append(Path(folder, name))
+    if len(found) > 1:
         raise InvalidArgumentError(
-            f"{location} holds Parquet files and shapefiles", hints=("name one of the files",)
+            f"{location} holds {' and '.join(found)}", hints=("name one of the files",)
         )
-    if parquet:
-        return _Found(Path(name).stem or name, parquet=tuple(parquet), root=path)
-    if shapes:
-        return _Found(
-            name, vector=tuple(file for each in shapes for file in find_vector_files(each))
-        )
-    raise SourceNotFoundError(f"there is no Parquet file and no shapefile in {location}")
+    name = path.resolve().name
+    for kind, paths in found.items():
+        if kind == "shapefiles":
+            files = tuple(file for each in paths for file in find_vector_files(each))
+            return _Found(name, vector=files)
+        stem = Path(name).stem or name
+        if kind == "images":
+            return _Found(stem, images=tuple(paths), root=path)
+        return _Found(stem, parquet=tuple(paths), root=path)
+    raise SourceNotFoundError(f"there is no Parquet file, no image and no shapefile in {location}")
 
 
 def _pattern(location: str) -> _Found:
@@ -194,12 +208,16 @@ def _pattern(location: str) -> _Found:
         raise SourceNotFoundError(f"no file matches {location}")
     if len(paths) == 1:
         return _file(paths[0], location)
-    if not all(path.suffix.lower() in _PARQUET for path in paths):
+    images = all(path.suffix.lower() in RASTER_EXTENSIONS for path in paths)
+    if not images and not all(path.suffix.lower() in _PARQUET for path in paths):
         raise InvalidArgumentError(
-            f"{location} matches files that are not all Parquet",
+            f"{location} matches files that are not all Parquet, nor all images",
             hints=("import the files one by one",),
         )
     for path in paths:
         _require_content(path)
     root = Path(os.path.commonpath([path.parent for path in paths]))
-    return _Found(root.name or paths[0].stem, parquet=tuple(paths), root=root)
+    name = root.name or paths[0].stem
+    if images:
+        return _Found(name, images=tuple(paths), root=root)
+    return _Found(name, parquet=tuple(paths), root=root)

@@ -28,6 +28,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, UnsupportedTypeError
+from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources, parse_table_location
@@ -95,7 +96,7 @@ def import_layers(
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
-    notes = [note for source, _ in chosen for note in source.notes]
+    notes: list[str] = []
     counts: dict[str, ChangeCounts] = {}
     edits: list[TreeEdit] = []
     with Transaction(repo) as transaction:
@@ -104,8 +105,11 @@ def import_layers(
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
             for source, path in chosen:
-                if path in known:
-                    old = transaction.dataset(path)
+                old = transaction.dataset(path) if path in known else None
+                if old is not None and isinstance(source, GeoTiffSource):
+                    source = source.cut_as(old.schema)
+                notes += source.notes
+                if old is not None:
                     edit = _replacing(old, source, engine, request, notes)
                 else:
                     edit = _fresh(path, source, transaction.storage, engine, request)

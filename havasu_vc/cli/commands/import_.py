@@ -9,11 +9,11 @@ from typing import Any, TextIO
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_names
+from havasu_vc.cli.arguments import join_message, parse_names, parse_tile
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, message_options
-from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.model.types import Encoding
 from havasu_vc.repo import ImportResult, Repo
 from havasu_vc.writers.commits import ABBREVIATED
@@ -38,6 +38,10 @@ class _Reading:
     csv_drop_coordinates: bool
     csv_delimiter: str | None
     csv_encoding: str
+    tile: str | None
+    out_db: bool
+    out_db_base: str | None
+    mixed_crs: bool
 
     def options(self) -> SourceOptions:
         key = parse_names(self.primary_key) or None
@@ -58,6 +62,13 @@ class _Reading:
             csv_drop_coordinates=self.csv_drop_coordinates,
             csv_delimiter=_delimiter(self.csv_delimiter),
             csv_encoding=self.csv_encoding,
+            raster=RasterReading(
+                tile=None if self.tile in (None, "none") else parse_tile(self.tile),
+                whole=self.tile == "none",
+                out_db=self.out_db or self.out_db_base is not None,
+                url_base=self.out_db_base,
+                mixed_crs=self.mixed_crs,
+            ),
         )
 
 
@@ -134,6 +145,22 @@ def _delimiter(text: str | None) -> str | None:
 )
 @click.option("--csv-delimiter", metavar="TEXT", help="What stands between CSV values.")
 @click.option("--csv-encoding", default="utf-8", show_default=True, help="How a CSV is encoded.")
+@click.option(
+    "--tile",
+    metavar="N|WxH|none",
+    help="Cut images into tiles of this many columns and rows, a row of the table each.",
+)
+@click.option(
+    "--out-db",
+    is_flag=True,
+    help="Leave the pixels of images where they are; rasters name the file.",
+)
+@click.option(
+    "--out-db-base",
+    metavar="URL",
+    help="The same, with files named by their path below this URL.",
+)
+@click.option("--mixed-crs", is_flag=True, help="Let images of one table be in different systems.")
 @message_options
 @engine_option
 @format_option("text", "json")
@@ -162,7 +189,8 @@ def command(
     file, or another that GDAL reads; a folder or a pattern of Parquet files is one
     table. iceberg:FOLDER is an Iceberg table, as Spark and PyIceberg write them; instead
     of FOLDER a metadata file may be named. delta:FOLDER is a Delta table. The dataset is
-    called DEST, or as the layer is.
+    called DEST, or as the layer is. A GeoTIFF, or a folder or pattern of them, is one
+    table with a raster in each row.
 
     With --replace a dataset that is there is compared by key with the source, and only
     what differs is committed: the way to take in the next release of a published table.
