@@ -3,13 +3,16 @@
 `sort_run` sorts the rows of some tasks into files and reports samples of the sort
 column; from the samples `cut_ranges` draws ranges of about equal size; `RunReader`
 gathers one range from all runs at a time. Ranges are drawn on the first sort column,
-so rows that agree in it are sorted in memory together.
+so rows that agree in it are sorted in memory together. While one run is sorted and
+written the next is read.
 """
 
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +27,7 @@ from havasu_vc.model.task import Task, kernel, run_task
 
 __all__ = ["OrderCheck", "OutOfOrder", "Range", "RunReader", "cut_ranges", "sort_run"]
 
-RUN_BYTES = 64 * 1024 * 1024
+RUN_BYTES = 32 * 1024 * 1024
 RANGE_BYTES = 24 * 1024 * 1024
 _SAMPLE = 1 << 12
 _BATCH = 1 << 16
@@ -91,6 +94,20 @@ def sort_run(
     sources: Sequence[Task], names: tuple[str, ...], folder: str
 ) -> Iterator[pa.RecordBatch]:
     """Sort the rows of some tasks into runs; yield where they are and samples of them."""
+    with ThreadPoolExecutor(1, thread_name_prefix="havasu-sort") as pool:
+        writing: Future[pa.RecordBatch] | None = None
+        for rows in _run_sized(sources):
+            # One run waits to be written at a time, so that memory holds two and no more.
+            if writing is not None:
+                yield writing.result()
+            writing = pool.submit(_write_run, rows, names, Path(folder))
+            del rows
+        if writing is not None:
+            yield writing.result()
+
+
+def _run_sized(sources: Sequence[Task]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the rows of some tasks by as many as are sorted at once."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for source in sources:
@@ -98,10 +115,10 @@ def sort_run(
             waiting.append(batch)
             size += batch.nbytes
             if size >= RUN_BYTES:
-                yield _write_run(waiting, names, Path(folder))
+                yield waiting
                 waiting, size = [], 0
     if waiting:
-        yield _write_run(waiting, names, Path(folder))
+        yield waiting
 
 
 def _write_run(
@@ -109,8 +126,7 @@ def _write_run(
 ) -> pa.RecordBatch:
     table = pa.Table.from_batches(waiting)
     waiting.clear()
-    keys = [(name, "ascending") for name in names]
-    table = table.take(pc.sort_indices(table, sort_keys=keys))
+    table = table.take(_order(table, names))
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"run-{uuid.uuid4().hex}.arrows"
     temporary = final.with_suffix(".tmp")
@@ -184,8 +200,7 @@ class RunReader:
         if not pieces:
             return None
         table = pa.Table.from_batches(pieces)
-        keys = [(name, "ascending") for name in self._names]
-        ordered = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
+        ordered = table.take(_order(table, self._names)).combine_chunks()
         return ordered.to_batches()[0]
 
     def _pieces(
@@ -205,15 +220,35 @@ class RunReader:
             for index in wanted:
                 batch = reader.get_batch(index)
                 column = batch.column(self._names[0])
-                keep = None
-                if low is not None:
-                    keep = pc.greater_equal(column, pa.scalar(low, column.type))
-                if high is not None:
-                    below = pc.less(column, pa.scalar(high, column.type))
-                    keep = below if keep is None else pc.and_(keep, below)
-                piece = batch if keep is None else batch.filter(keep)
-                if piece.num_rows:
-                    yield piece
+                start = 0 if low is None else _first_from(column, low)
+                end = len(column) if high is None else _first_from(column, high)
+                if end > start:
+                    yield batch.slice(start, end - start)
+
+
+def _first_from(column: pa.Array, value: Any) -> int:
+    """Return where values that are not below `value` begin, in a column in order."""
+    return bisect_left(range(len(column)), value, key=lambda index: column[index].as_py())
+
+
+def _order(table: pa.Table, names: tuple[str, ...]) -> Any:
+    """Return the places of rows in order of some columns."""
+    keys = [(name, "ascending") for name in names]
+    first = table.column(names[0])
+    if not pa.types.is_integer(first.type) or first.null_count:
+        return pc.sort_indices(table, sort_keys=keys)
+    numbers = first.to_numpy()
+    # Rows of sorted runs one after another: a stable sort finds the runs and merges them.
+    order = np.argsort(numbers, kind="stable")
+    if len(names) > 1:
+        placed = numbers[order]
+        alike = np.zeros(len(order) + 1, bool)
+        alike[1:-1] = placed[1:] == placed[:-1]
+        spots = np.flatnonzero(alike[1:] | alike[:-1])
+        rows = order[spots]
+        some = table.select(list(names)).take(pa.array(rows))
+        order[spots] = rows[pc.sort_indices(some, sort_keys=keys).to_numpy()]
+    return pa.array(order)
 
 
 def _edges(run: str, name: str) -> list[tuple[Any, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -45,7 +46,7 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["write_partitioned", "write_table"]
+__all__ = ["Curve", "write_partitioned", "write_table"]
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
@@ -56,6 +57,16 @@ MOST_PARTITIONS = 10_000
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A Hilbert curve that rows are to lie along."""
+
+    column: str
+    """The geometry column."""
+    geometries: tuple[Task, ...] = ()
+    """Tasks that yield that column of all rows, where it can be read without the others."""
+
+
 def write_table(
     tasks: Sequence[Task],
     new: NewDataset,
@@ -63,11 +74,11 @@ def write_table(
     engine: Engine,
     *,
     input_bytes: int,
-    hilbert: str | None = None,
+    curve: Curve | None = None,
 ) -> list[WrittenFile]:
-    """Write the rows of tasks to staged files; `hilbert` names the geometry column to order by."""
+    """Write the rows of tasks to staged files, in key order or along a curve."""
     key = new.schema.key.names
-    if hilbert is None:
+    if curve is None:
         chunks = _chunks(tasks, input_bytes)
         where = (str(storage.staging.root), str(storage.keys))
         writing = [task_of(write, chunk, new.layout, *where, bool(key)) for chunk in chunks]
@@ -76,11 +87,8 @@ def write_table(
             files = [file for report in reports for file in report.files]
             return distinct_files(files, new.layout, storage.staging, storage.keys)
         return _sorted(tasks, key, new, storage, engine)
-    column = new.schema.by_name[hilbert]
-    bounds = _bounds(tasks, hilbert, new.schema, engine)
-    placed = [task_of(with_hilbert, task, new.schema, hilbert, bounds) for task in tasks]
-    if column.geometry is None:
-        raise ValueError(f"{hilbert!r} is no geometry column")
+    extent = _extent(tasks, curve, new.schema, engine)
+    placed = [task_of(with_hilbert, task, new.schema, curve.column, extent) for task in tasks]
     files = _sorted(placed, (HILBERT, *key), new, storage, engine)
     if key and files:
         _check_unique(files, new.schema, storage)
@@ -94,12 +102,11 @@ def write_partitioned(
     storage: Storage,
     engine: Engine,
     *,
-    hilbert: str | None = None,
+    curve: Curve | None = None,
 ) -> list[WrittenFile]:
     """Write the rows of tasks to staged files by a partition spec, none for two partitions.
 
-    Within a partition rows lie along the curve of the geometry column `hilbert`, or as
-    they come.
+    Within a partition rows lie along the curve, or as they come.
     """
     finding = [task_of(partitions, task, new.schema, spec) for task in tasks]
     values = numbered(engine.run(finding, description="Looking for partitions"))
@@ -110,8 +117,8 @@ def write_partitioned(
             f"the rows lie in {values.num_rows:,} partitions, and {MOST_PARTITIONS:,} are the most",
             hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
         )
-    extent = None if hilbert is None else _bounds(tasks, hilbert, new.schema, engine)
-    places = Places(new.schema, spec, values, hilbert, extent)
+    extent = None if curve is None else _extent(tasks, curve, new.schema, engine)
+    places = Places(new.schema, spec, values, None if curve is None else curve.column, extent)
     placed = [task_of(with_places, task, number, places) for number, task in enumerate(tasks)]
     names = (PLACE, *new.schema.key.names)
     with _sorted_runs(placed, names, storage, engine) as (runs, ranges):
@@ -219,9 +226,10 @@ def bounds(task: Task, name: str, schema: Schema) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays([pa.array([corners], pa.list_(pa.float64()))], ["corners"])
 
 
-def _bounds(tasks: Sequence[Task], name: str, schema: Schema, engine: Engine) -> Bounds:
+def _extent(tasks: Sequence[Task], curve: Curve, schema: Schema, engine: Engine) -> Bounds:
     found: Bounds | None = None
-    measuring = [task_of(bounds, task, name, schema) for task in tasks]
+    reading = curve.geometries or tasks
+    measuring = [task_of(bounds, task, curve.column, schema) for task in reading]
     for batch in engine.run(measuring, description="Measuring"):
         corners = batch.column(0)[0].as_py()
         if corners:

@@ -87,20 +87,13 @@ class ParquetSource:
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return one task for each run of row groups of about 64 MiB."""
         layout = self.layout.select(columns)
+        parts = [(file, run) for file in self.files for run in _runs(file.groups)]
         tasks = []
-        for file in self.files:
-            reading = self._reading(file, layout)
-            for run in _runs(file.groups):
-                largest = max(file.groups[index][1] for index in run)
-                tasks.append(
-                    task_of(
-                        read_row_groups,
-                        reading,
-                        run,
-                        _batch_rows(file.groups, run),
-                        largest > _LARGE_GROUP,
-                    )
-                )
+        for file, run in parts:
+            largest = max(file.groups[index][1] for index in run)
+            # Tasks run side by side; what is one task has its columns read side by side.
+            how = (_batch_rows(file.groups, run), largest > _LARGE_GROUP, len(parts) == 1)
+            tasks.append(task_of(read_row_groups, self._reading(file, layout), run, *how))
         return tasks
 
     def _reading(self, file: _File, layout: Layout) -> _Reading:
@@ -167,15 +160,15 @@ def open_parquet(
 
 @kernel
 def read_row_groups(
-    reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool
+    reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool, alone: bool
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of some row groups in stored types."""
-    batches = _read(reading, groups, batch_rows, streamed)
+    batches = _read(reading, groups, batch_rows, streamed, alone)
     yield from stored_batches(batches, reading.layout, reading.path)
 
 
 def _read(
-    reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool
+    reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool, alone: bool
 ) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(
@@ -185,7 +178,7 @@ def _read(
                 batch_rows,
                 row_groups=list(groups),
                 columns=list(reading.columns),
-                use_threads=False,
+                use_threads=alone,
             )
             for batch in batches:
                 yield _completed(batch, reading)

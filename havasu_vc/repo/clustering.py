@@ -19,7 +19,7 @@ from pathlib import Path
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.exchange.importing import write_partitioned, write_table
+from havasu_vc.exchange.importing import Curve, write_partitioned, write_table
 from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.durability import reporting_storage_errors
@@ -57,13 +57,13 @@ def clustered(
             hilbert=None if column is None else column.id,
             partition=spec,
         )
-        hilbert = None if column is None else column.name
+        curve = None if column is None else Curve(column.name)
         with repo.settings.open_engine(view.size) as engine:
             if spec.fields:
-                files = write_partitioned(view.scan(), new, spec, storage, engine, hilbert=hilbert)
+                files = write_partitioned(view.scan(), new, spec, storage, engine, curve=curve)
             else:
                 files = write_table(
-                    view.scan(), new, storage, engine, input_bytes=view.size, hilbert=hilbert
+                    view.scan(), new, storage, engine, input_bytes=view.size, curve=curve
                 )
         yield HavasuDataset(view.path, edited(None, new.edit(files)), storage, view.revision)
     finally:

@@ -14,7 +14,7 @@ from havasu_vc.datasets.kart.build import rekeyed_kart
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.exchange.importing import write_table
+from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 
@@ -51,6 +51,6 @@ def rekeyed(
         old.storage,
         engine,
         input_bytes=old.size,
-        hilbert=None if hilbert is None else hilbert.name,
+        curve=None if hilbert is None else Curve(hilbert.name),
     )
     return replace(new.edit(files), counts=ChangeCounts())

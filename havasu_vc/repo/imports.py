@@ -29,7 +29,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, UnsupportedTypeError
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
-from havasu_vc.exchange.importing import write_table
+from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources, parse_table_location
 from havasu_vc.formats.havasu.properties import format_properties
@@ -259,7 +259,8 @@ def _fresh(
         meta=_meta(source, "havasu"),
         hilbert=None if hilbert is None else source.schema.by_name[hilbert].id,
     )
-    return _written(path, source.tasks(), new, storage, engine, source.input_bytes, hilbert)
+    curve = None if hilbert is None else Curve(hilbert, tuple(source.tasks([hilbert])))
+    return _written(new, source.tasks(), storage, engine, source.input_bytes, curve)
 
 
 def _fresh_kart(
@@ -312,18 +313,17 @@ def _kart_replacement(
 
 
 def _written(
-    path: str,
-    tasks: Sequence[Task],
     new: NewDataset,
+    tasks: Sequence[Task],
     storage: Storage,
     engine: Engine,
     size: int,
-    hilbert: str | None,
+    curve: Curve | None,
 ) -> TreeEdit:
     try:
-        files = write_table(tasks, new, storage, engine, input_bytes=size, hilbert=hilbert)
+        files = write_table(tasks, new, storage, engine, input_bytes=size, curve=curve)
     except KeyViolationError as error:
-        raise KeyViolationError(f"{path}: {error.message}", hints=error.hints) from error
+        raise KeyViolationError(f"{new.path}: {error.message}", hints=error.hints) from error
     return new.edit(files)
 
 
@@ -385,7 +385,8 @@ def replacement(
         meta={},
         hilbert=None if hilbert is None else schema.by_name[hilbert].id,
     )
-    fresh = _written(old.path, tasks, staged, old.storage, engine, size, hilbert)
+    curve = None if hilbert is None else Curve(hilbert)
+    fresh = _written(staged, tasks, old.storage, engine, size, curve)
     new = HavasuDataset(old.path, edited(None, fresh), old.storage, "the source")
     documents = dict(meta)
     for name, data in list(documents.items()):

@@ -14,7 +14,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.exchange import importing
-from havasu_vc.exchange.importing import write_table
+from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, task_of
@@ -74,7 +74,7 @@ def imported(
             datasets.storage,
             engine,
             input_bytes=input_bytes,
-            hilbert=None if hilbert is None else hilbert.name,
+            curve=None if hilbert is None else Curve(hilbert.name),
         )
     return datasets.view(edited(None, new.edit(files)))
 
