@@ -14,6 +14,7 @@ from typing import Protocol
 
 from havasu_vc.store.edits import ObjectSink
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.linked import LinkedFiles
 
 __all__ = ["Fetcher", "Storage"]
 
@@ -40,6 +41,13 @@ class Storage:
 
     fetcher: Fetcher | None = None
     """Brings files that are not here; None where they must be."""
+    allowed: tuple[str, ...] = ()
+    """Folders outside with files that may be read where a commit links to them."""
+
+    @property
+    def linked(self) -> LinkedFiles:
+        """Files that stay where their owner keeps them."""
+        return LinkedFiles(self.files.root / "linked", self.allowed)
 
     def bring(self, files: Iterable[tuple[str, int]]) -> None:
         """Have files fetched, all at once, that are not here and can be had."""
@@ -54,7 +62,11 @@ class Storage:
 
     def location(self, file: str) -> Path:
         """Return where a file is or would be."""
-        return self.staging.path(file) if self.staging.has(file) else self.files.location(file)
+        if self.staging.has(file):
+            return self.staging.path(file)
+        if not self.files.has(file) and self.linked.has(file):
+            return self.linked.place(file)
+        return self.files.location(file)
 
     def has(self, file: str) -> bool:
         """Whether a file is here."""

@@ -47,6 +47,8 @@ class IcebergSource:
     title: str | None = None
     description: str | None = None
     key_hint: tuple[str, ...] = ()
+    snapshot_id: int | None = None
+    """Which snapshot; None in a table that has none."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return a task for each data file, or part of a large one."""
@@ -66,7 +68,7 @@ def read_rows(task: Task, layout: Layout, where: str) -> Iterator[pa.RecordBatch
 
 def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     """Open the table in a folder, or of a metadata file."""
-    table = read_table(place)
+    table = read_table(place, allowed=map(Path, options.allowed))
     snapshot = snapshot_of(table, options.snapshot)
     known = schema_of(table, None if snapshot is None else snapshot.snapshot_id)
     files = () if snapshot is None else live_files(table, snapshot.snapshot_id)
@@ -101,6 +103,7 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
         notes=_notes(table),
         description=table.metadata.properties.get("comment"),
         key_hint=known.key.names,
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
     )
 
 
@@ -111,7 +114,7 @@ def _field(field: Field, options: SourceOptions, crs: CrsNames, table: Table) ->
             raise UnsupportedTypeError(field.name, "rasters of a table cannot be imported yet")
     if field.geometry is None:
         return field
-    encoding = options.geometry_encoding
+    encoding = field.geometry.encoding if options.keep_encoding else options.geometry_encoding
     named = crs.name(_crs_text(field.geometry.crs, table), str(table.location))
     return replace(
         field,

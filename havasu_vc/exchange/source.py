@@ -103,6 +103,10 @@ class SourceOptions:
     """The coordinate reference system to use instead of the file's."""
     geometry_encoding: Encoding = Encoding.EWKB
     """How geometries are to be stored."""
+    keep_encoding: bool = False
+    """Whether geometries of a table stay as its files have them instead."""
+    allowed: tuple[str, ...] = ()
+    """Folders outside of a table that files of it may be in."""
     columns: tuple[str, ...] | None = None
     """The columns to keep, in the file's order; None for all."""
     leave_out: tuple[str, ...] = ()

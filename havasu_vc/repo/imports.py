@@ -77,6 +77,8 @@ class ImportRequest:
     """The kind of new datasets, `havasu` or `kart`; None for that of the repository."""
     history: bool = False
     """Whether each snapshot of a table becomes a commit."""
+    link: bool = False
+    """Whether files of a table stay where they are, and are named rather than copied."""
 
 
 def import_layers(
@@ -91,6 +93,12 @@ def import_layers(
         raise InvalidArgumentError(
             f"there is no kind of dataset {request.kind!r}", hints=("kinds are havasu and kart",)
         )
+    options = request.options or SourceOptions()
+    request = replace(
+        request, options=replace(options, allowed=(*options.allowed, *repo.storage.allowed))
+    )
+    if request.link:
+        return _link(repo, request, dry_run=dry_run, message=message)
     if request.kind is None:
         request = replace(request, kind="kart" if holds_kart(repo) else "havasu")
     chosen = _sources(request)
@@ -121,6 +129,25 @@ def import_layers(
         text = message or _message(request.location, chosen)
         commit = transaction.commit(edits, text)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def _link(
+    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
+) -> ImportResult:
+    from havasu_vc.repo.link_imports import import_links, require_linkable
+
+    place = require_linkable(request.location, request.kind, request.order)
+    if request.layers or request.all_layers:
+        raise InvalidArgumentError("a table has no layers", hints=("leave out --layer",))
+    return import_links(
+        repo,
+        place,
+        request.destination,
+        request.options or SourceOptions(),
+        replace_existing=request.replace,
+        dry_run=dry_run,
+        message=message or f"Link to {request.location}",
+    )
 
 
 def import_history(

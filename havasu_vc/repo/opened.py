@@ -14,6 +14,7 @@ from havasu_vc.errors import DatasetNotFoundError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.linked import ALLOWED
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import Revision, resolve
@@ -63,7 +64,8 @@ class OpenRepo:
         fetcher = None
         if self.on_demand and self.make_fetcher is not None:
             fetcher = self.make_fetcher(self)
-        return Storage(files, folder / "keys", files, fetcher=fetcher)
+        allowed = self.git.config.all(ALLOWED)
+        return Storage(files, folder / "keys", files, fetcher=fetcher, allowed=allowed)
 
     def resolve(self, revision: str = "HEAD") -> Revision:
         """Return the commit that a revision means."""

@@ -272,12 +272,13 @@ class Repo:
         message: str | None = None,
         kind: str | None = None,
         history: bool = False,
+        link: bool = False,
     ) -> results.ImportResult:
         """Import layers of a file as datasets, in one commit.
 
         A table of another format is named `iceberg:FOLDER` or `delta:FOLDER`; with
-        `history` each snapshot of an Iceberg table becomes a commit. A layer may be written
-        `LAYER:DATASET`. With `replace`, datasets that are there are compared by key and only
+        `history` each snapshot of an Iceberg table becomes a commit, and with `link` its data
+        files stay where they are. A layer may be written `LAYER:DATASET`. With `replace`, datasets that are there are compared by key and only
         what differs is committed. `order` is `key`, `hilbert` or `none`. New datasets are of
         a `kind`, `havasu` or `kart`, by default that of the repository.
         """
@@ -293,6 +294,7 @@ class Repo:
             replace=replace,
             kind=kind,
             history=history,
+            link=link,
         )
         run = import_history if history else import_layers
         return run(self.opened, request, dry_run=dry_run, message=message)

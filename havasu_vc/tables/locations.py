@@ -83,6 +83,10 @@ class Places:
             raise CorruptionError(f"{location} is not a file")
         return found
 
+    def holds(self, path: Path) -> bool:
+        """Whether a path of this machine leads to inside."""
+        return self._inside(os.path.realpath(path))
+
     def _folder(self, folder: str) -> str | None:
         """Return the real path of a folder, None when it is outside."""
         if folder not in self._folders:

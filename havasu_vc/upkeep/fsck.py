@@ -69,8 +69,7 @@ def check_contents(
     if summed:
         _check_sums(view, entries, findings)
     here = _check_stored(view, entries, findings)
-    stored = sum(entry.location is None for entry in entries.values())
-    whole = not findings.found and len(here) == stored
+    whole = not findings.found and len(here) == len(entries)
     _check_key_caches(view, entries, findings, full=full)
     _check_systems(view, findings)
     yield from findings.found
@@ -238,11 +237,17 @@ def _check_sums(view: HavasuDataset, entries: dict[str, Entry], findings: Findin
 def _check_stored(
     view: HavasuDataset, entries: dict[str, Entry], findings: Findings
 ) -> dict[str, Entry]:
-    """Check that files are in the store at their size; return those that are."""
+    """Check that files are in the store at their size, and linked ones where they stay.
+
+    Returns those that are.
+    """
     here = {}
     for file, entry in sorted(entries.items()):
-        if entry.location is not None:
-            continue  # its owner keeps it elsewhere
+        if entry.location is not None and not view.storage.has(file):
+            with findings.catching(f"{view.path}: linked file {file}"):
+                view.file_path(entry)
+                here[file] = entry
+            continue
         if view.storage.fetcher is not None and not view.storage.files.has(file):
             continue  # it comes when something reads it
         count = len(findings.found)

@@ -17,6 +17,7 @@ from pathlib import Path
 from havasu_vc.store.complete import forget_complete
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import STALE_SECONDS, DataFileStore
+from havasu_vc.store.linked import LinkedFiles
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.upkeep.roots import collect_roots, reachable_files
@@ -86,12 +87,23 @@ def delete_unreached(
         gone.add(file)
         if not dry_run:
             store.delete(file)
+    if not dry_run:
+        _forget_links(folder, reached, oldest)
     stale = time.time() - min(grace_seconds, STALE_SECONDS)
     for path in (*_derived(folder / "keys", reached, gone, stale), *_abandoned(folder, stale)):
         size += _size(path)
         if not dry_run:
             _remove(path)
     return Garbage(count, size, young)
+
+
+def _forget_links(folder: Path, reached: Container[str], oldest: float) -> None:
+    """Remove links to files that nothing reaches; the files belong to others and stay."""
+    linked = LinkedFiles(folder / "linked")
+    for file in list(linked.iter()):
+        # Its time is the file's, so the change of the link itself tells its age.
+        if file not in reached and linked.place(file).lstat().st_ctime <= oldest:
+            linked.forget(file)
 
 
 def _derived(

@@ -38,6 +38,7 @@ from havasu_vc.formats.havasu.layout import (
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import Change, edit_tree
+from havasu_vc.store.linked import linked_location
 from havasu_vc.workspace.foreign import stage_file
 from havasu_vc.workspace.taking_in import AddedFile, TableEdits
 
@@ -54,7 +55,13 @@ def stage_added(edits: TableEdits, storage: Storage) -> list[tuple[AddedFile, En
     for each in edits.added:
         if len(each.deleted) == each.entry.rows:
             continue
-        stage_file(each.path, each.entry.file, storage.staging)
+        if edits.linked and not each.copied and each.entry.file not in seen:
+            storage.linked.link(each.entry.file, each.path)
+            seen.add(each.entry.file)
+            location = linked_location(each.path)
+            staged.append((each, replace(each.entry, location=location)))
+            continue
+        stage_file(each.path, each.entry.file, storage.staging, own=each.own)
         written = WrittenFile(each.entry)
         if each.entry.file in seen:
             (written,) = distinct_files(

@@ -41,10 +41,6 @@ from havasu_vc.workspace.file_schemas import FileSchema
 
 __all__ = ["Measured", "hash_file", "measure", "parse_measured", "recall", "stage_file"]
 
-_ANEW = (
-    "then CALL <catalog>.system.rewrite_data_files(table => …, "
-    "options => map('rewrite-all', 'true')), as the file holds the row even when it is deleted"
-)
 _FIRST_ROW = "the geometry in row 0 cannot be used: "
 _FIELDS = pa.schema([("entry", pa.binary()), ("digests", pa.string())])
 
@@ -185,11 +181,11 @@ def _check_nulls(rows: pa.RecordBatch, schema: Schema, where: str) -> None:
         if field.id in keys:
             raise KeyViolationError(
                 f"{where}: a row has no value in its key column {field.name!r}",
-                hints=(f"DELETE FROM the table the rows WHERE {field.name} IS NULL", _ANEW),
+                hints=(f"DELETE FROM the table the rows WHERE {field.name} IS NULL",),
             )
         raise SchemaViolationError(
             f"{where}: a row has no value in the required column {field.name!r}",
-            hints=(f"UPDATE the rows of the table WHERE {field.name} IS NULL", _ANEW),
+            hints=(f"UPDATE the rows of the table WHERE {field.name} IS NULL",),
         )
 
 
@@ -215,7 +211,7 @@ def _bad_geometry(
     return GeometryError(
         f"{where}: the geometry of row {key} cannot be read: "
         f"{error.message.removeprefix(_FIRST_ROW)}",
-        hints=("UPDATE or DELETE the row in the table", _ANEW),
+        hints=("UPDATE or DELETE the row in the table",),
     )
 
 
@@ -228,22 +224,33 @@ def hash_file(path: Path) -> tuple[str, int]:
         raise missing(path) from None
 
 
-def stage_file(path: Path, file: str, staging: DataFileStore) -> None:
+def stage_file(path: Path, file: str, staging: DataFileStore, *, own: bool = True) -> None:
     """Give a file of a table a second name among staged files, or copy it where that cannot be.
 
+    One that is not the table's `own` is always copied: what is staged is made read-only.
     Its bytes are hashed again on the way, so that what is staged is what its name says.
     """
     if staging.has(file):
         return
     temporary = staging.temporary()
     try:
-        os.link(path, temporary)
+        if not own:
+            shutil.copyfile(path, temporary)
+        else:
+            _linked(path, temporary)
     except FileNotFoundError:
         raise missing(path) from None
-    except OSError:
-        shutil.copyfile(path, temporary)
     found, _ = staging.put(temporary)
     if found != file:
         raise SchemaViolationError(
             f"{path} changed while it was read", hints=("let the engine finish, then try again",)
         )
+
+
+def _linked(path: Path, temporary: Path) -> None:
+    try:
+        os.link(path, temporary)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(path, temporary)

@@ -30,7 +30,7 @@ from havasu_vc.workspace.edited_dataset import edited_dataset, foreign_documents
 from havasu_vc.workspace.key_check import check_keys
 from havasu_vc.workspace.taking_in import TableEdits
 
-__all__ = ["edit_of", "fits_as_files"]
+__all__ = ["edit_of", "fits_as_files", "linked_edit_of"]
 
 
 def edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
@@ -48,6 +48,19 @@ def edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
     if fits_as_files(edits, counts):
         return _as_files(edits, storage, engine, counts)
     return _as_rows(edits, storage, engine)
+
+
+def linked_edit_of(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
+    """Return the edit of the base that makes it link to the files that a table holds.
+
+    Only rows that live again in a file that stays are written anew.
+    """
+    if edits.is_empty:
+        return TreeEdit(edits.path, {})
+    check_keys(edits)
+    if edits.restored:
+        return _as_rows(edits, storage, engine)
+    return _as_files(edits, storage, engine, count_edits(edits), fold=False)
 
 
 def fits_as_files(edits: TableEdits, counts: ChangeCounts) -> bool:
@@ -78,7 +91,12 @@ def _as_rows(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
 
 
 def _as_files(
-    edits: TableEdits, storage: Storage, engine: Engine, counts: ChangeCounts
+    edits: TableEdits,
+    storage: Storage,
+    engine: Engine,
+    counts: ChangeCounts,
+    *,
+    fold: bool = True,
 ) -> TreeEdit:
     view = replace(edits.base, storage=storage)
     gone, come = Digests(), Digests()
@@ -102,7 +120,7 @@ def _as_files(
                 gone.add(hash_rows(rows_gone, edits.schema).digests)
                 edit.delete(entry, where, rows_gone)
         edit.count_digests(counts, gone.sums, come.sums)
-        return edit.finish()
+        return edit.finish(fold=fold)
 
 
 def _rows_at(

@@ -53,6 +53,7 @@ def link_file(
 
 
 def _placed(source: Path, target: Path, *, copy: bool, reflink: bool) -> FileIdentity:
+    source = source.resolve()  # a file that stays where its owner keeps it is led to by a link
     temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     try:
         if not (reflink and not copy and _cloned(source, temporary)):

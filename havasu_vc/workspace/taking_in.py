@@ -9,8 +9,8 @@ derived, beside the key caches; the cost follows what changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import CorruptionError, NotYetSupportedError
+from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
@@ -39,16 +39,33 @@ from havasu_vc.model.task import task_of
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.tables.damage import damaged
+from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.live import FileDifference, LiveFile
+from havasu_vc.tables.locations import Places
 from havasu_vc.tables.positions import read_position_deletes
-from havasu_vc.tables.scanning import RowSource, deleted_rows, row_sources, schema_of
+from havasu_vc.tables.scanning import (
+    RowSource,
+    SourcePlanner,
+    deleted_rows,
+    row_sources,
+    schema_of,
+)
 from havasu_vc.tables.snapshots import difference, live_files_of, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table
+from havasu_vc.workspace.copied_files import copy_rows, says_all
 from havasu_vc.workspace.file_schemas import FileSchema, known_fields, read_file_schema
 from havasu_vc.workspace.foreign import Measured, measure, parse_measured, recall
 from havasu_vc.workspace.schemas import altered_schema
 
-__all__ = ["AddedFile", "TableEdits", "read_edits"]
+__all__ = [
+    "AddedFile",
+    "TableEdits",
+    "added_files",
+    "changed_documents",
+    "come_files",
+    "layout_after",
+    "read_edits",
+]
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -65,6 +82,10 @@ class AddedFile:
     """What is in it."""
     deleted: Positions
     """Which of its rows are deleted again."""
+    own: bool = True
+    """Whether the file is the table's alone; else it is copied and never given another name."""
+    copied: bool = False
+    """Whether it is a copy of the table's file, made beside the key caches."""
 
     @property
     def entry(self) -> Entry:
@@ -92,6 +113,8 @@ class TableEdits:
     """Rows that are gone, by data file of the dataset; never all rows of one."""
     restored: Mapping[str, Positions] = field(default_factory=dict)
     """Rows that live again, by data file of the dataset."""
+    linked: bool = False
+    """Whether data files that came stay where they are."""
 
     @property
     def path(self) -> str:
@@ -162,13 +185,14 @@ def read_edits(
     if current is None or current.snapshot_id != base_snapshot:
         changed = None if current is None else current.snapshot_id
         files = difference(table, base_snapshot, changed)
-    for live in files.added_data:
-        _place(base, table, live)
+    # Whoever works on the table may give it files from anywhere.
+    table = replace(table, places=Places([*map(Path, table.places.roots), Path("/")]))
     sources = _Sources(table, current, files, base)
     removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
-    added = _added(base, table, files, schema, engine)
-    documents = _documents(base, schema, [schema_ for _, schema_, _ in added])
-    layout = _layout(base, schema, documents)
+    coming = come_files(base, table, files.added_data, schema)
+    documents = changed_documents(base, schema, [each.schema for each in coming])
+    layout = layout_after(base, schema, documents)
+    added = added_files(base, layout, coming, sources.of, engine)
     deleted, restored = {}, {}
     for entry, after in sources.positions():
         before = _deleted_before(base, entry)
@@ -187,12 +211,7 @@ def read_edits(
         layout,
         documents,
         tuple(removed[file] for file in sorted(removed)),
-        tuple(
-            AddedFile(path, file_schema, measured, sources.of(live.file.path))
-            for (live, file_schema, path), measured in zip(
-                added, _measured(base, layout, added, engine), strict=True
-            )
-        ),
+        added,
         deleted,
         restored,
     )
@@ -211,45 +230,101 @@ def _known_file(location: str, base: HavasuDataset) -> Entry | None:
     return base.entries.get(name)
 
 
-_Added = tuple[LiveFile, FileSchema, Path]
+@dataclass(frozen=True, slots=True)
+class ComingFile:
+    """A data file that came and is to be looked at."""
+
+    live: LiveFile
+    """What the table says of it."""
+    source: RowSource
+    """How the table reads it, deletes apart."""
+    path: Path
+    """Where it is, or a copy of it that says all that the table does."""
+    schema: FileSchema
+    """The columns that it has."""
+    own: bool = True
+    """Whether it is the table's alone."""
+    copied: bool = False
+    """Whether `path` is a copy."""
+    whole: bool = True
+    """Whether its rows are all there, so that positions in it are the table's."""
 
 
-def _added(
-    base: HavasuDataset, table: Table, files: FileDifference, schema: Schema, engine: Engine
-) -> list[_Added]:
-    if not files.added_data:
-        return []
+def come_files(
+    base: HavasuDataset, table: Table, files: Iterable[LiveFile], schema: Schema
+) -> list[ComingFile]:
+    """Return data files that came, those that do not say all of themselves as copies."""
     metadata = table.metadata
     older = [metadata.schemas[number] for number in sorted(metadata.schemas, reverse=True)]
     known = known_fields(schema, base.schema, *older)
+    planner = SourcePlanner(table)
+    nothing = DeleteIndex((), metadata.partition_specs)
+    home = Places([table.location])
     found = []
-    for live in files.added_data:
-        path = _place(base, table, live)
-        found.append((live, read_file_schema(path, known, schema), path))
+    for live in files:
+        source = planner.source(live, nothing)
+        path = Path(source.path)
+        own, copied = home.holds(path), not says_all(source, schema)
+        if copied:
+            path = copy_rows(source, schema, base.storage.keys)
+        file_schema = read_file_schema(path, known, schema)
+        found.append(ComingFile(live, source, path, file_schema, own or copied, copied))
     return found
 
 
-def _place(base: HavasuDataset, table: Table, live: LiveFile) -> Path:
+def added_files(
+    base: HavasuDataset,
+    layout: Layout,
+    coming: Sequence[ComingFile],
+    deleted: Callable[[str], Positions],
+    engine: Engine,
+) -> tuple[AddedFile, ...]:
+    """Return files that came with what is in them; `deleted` tells which rows are gone.
+
+    A row that cannot be kept does not matter when it is deleted: its file is taken in with
+    its live rows alone.
+    """
+    gone = [deleted(each.live.file.path) for each in coming]
     try:
-        return table.places.file(live.file.path)
-    except CorruptionError as error:
-        raise NotYetSupportedError(
-            f"{base.path}: the table was given the file {live.file.path}, which is not in its "
-            "folder and so cannot be taken in",
-            hints=(
-                "CALL <catalog>.system.rewrite_data_files(table => …, "
-                "options => map('rewrite-all', 'true')) writes its rows into the folder",
-            ),
-        ) from error
+        measured = measure_files(base, layout, coming, engine)
+    except (GeometryError, KeyViolationError, SchemaViolationError):
+        if not any(map(len, gone)):
+            raise
+        schema = layout.schema
+        coming = [
+            _live_alone(each, schema, positions, base) if len(positions) else each
+            for each, positions in zip(coming, gone, strict=True)
+        ]
+        measured = measure_files(base, layout, coming, engine)
+    return tuple(
+        AddedFile(
+            each.path,
+            each.schema,
+            found,
+            rows if each.whole else _NOTHING,
+            each.own,
+            each.copied,
+        )
+        for each, found, rows in zip(coming, measured, gone, strict=True)
+    )
 
 
-def _measured(
-    base: HavasuDataset, layout: Layout, added: Iterable[_Added], engine: Engine
+def _live_alone(
+    each: ComingFile, schema: Schema, deleted: Positions, base: HavasuDataset
+) -> ComingFile:
+    path = copy_rows(each.source, schema, base.storage.keys, deleted=deleted)
+    known = known_fields(schema, base.schema)
+    file_schema = read_file_schema(path, known, schema)
+    return replace(each, path=path, schema=file_schema, own=True, copied=True, whole=False)
+
+
+def measure_files(
+    base: HavasuDataset, layout: Layout, added: Iterable[ComingFile], engine: Engine
 ) -> list[Measured]:
     """Return what is in each file that came; those that were looked at before are recalled."""
     keys = base.storage.keys
     unsorted = _unsorted(layout)
-    files = [(path, schema) for _, schema, path in added]
+    files = [(each.path, each.schema) for each in added]
     found = [recall(path, schema, unsorted, keys) for path, schema in files]
     new = [index for index, measured in enumerate(found) if measured is None]
     tasks = [
@@ -271,7 +346,7 @@ def _unsorted(layout: Layout) -> Layout:
     )
 
 
-def _documents(
+def changed_documents(
     base: HavasuDataset, schema: Schema, files: Iterable[FileSchema]
 ) -> dict[str, bytes]:
     """Return the documents that other columns make."""
@@ -288,7 +363,8 @@ def _documents(
     return documents
 
 
-def _layout(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> Layout:
+def layout_after(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> Layout:
+    """Return what new files are written with once some documents have changed."""
     if "meta/schema.json" not in documents:
         return base.layout
     whole = {**layout_documents(schema, base.partition, base.order), **documents}

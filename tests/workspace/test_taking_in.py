@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.errors import GeometryError, KeyViolationError, NotYetSupportedError
+from havasu_vc.errors import GeometryError, KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
@@ -189,7 +189,7 @@ def test_several_datasets_with_composite_keys_and_none(
 
 
 @pytest.mark.parametrize("inside", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_files_of_others_are_refused_until_spark_has_written_them_anew(
+def test_files_of_others_are_taken_in_as_copies(
     repo: Repo, sheet: Sheet, tmp_path: Path, inside: bool
 ) -> None:
     source = repo.workspace.root / "points" / "data" / "given" if inside else tmp_path / "given"
@@ -207,19 +207,16 @@ def test_files_of_others_are_refused_until_spark_has_written_them_anew(
     sheet.sql(
         f"CALL CATALOG_.system.add_files(table => 'points', source_table => '`parquet`.`{source}`')"
     )
-    with refuses(repo, NotYetSupportedError, hint=True):
-        repo.workspace.commit(message="Given")
-    status = repo.workspace.changes()
-    assert status is not None
-    (problem,) = status.problems
-    assert "rewrite_data_files" in problem
+    sheet.sql("DELETE FROM TABLE_ WHERE id = 1001")
+    given = (source / "a.parquet").stat()
 
-    sheet.rewrite()
-
-    sheet.rows |= {row["id"]: row for row in new}
-    assert counts_of(repo, "points") == ChangeCounts(inserts=2)
+    sheet.rows[1000] = new[0]
+    assert counts_of(repo, "points") == ChangeCounts(inserts=1)
     repo.workspace.commit(message="Given")
+
     assert rows(repo, "points") == in_order(list(sheet.rows.values()))
+    now = (source / "a.parquet").stat()
+    assert (now.st_mode, now.st_nlink, now.st_mtime) == (given.st_mode, 1, given.st_mtime)
     assert_sound(repo)
 
 
@@ -233,6 +230,6 @@ def test_what_spark_inserts_and_cannot_be_kept_is_told(repo: Repo, sheet: Sheet)
         repo.workspace.commit(message="Broken")
     assert len(sheet.spark.table(sheet.table).collect()) == 100
     sheet.sql("UPDATE TABLE_ SET geom = NULL WHERE id = 7")
-    sheet.rewrite()
+    # Its file still holds what cannot be read, in a row that is deleted.
     assert repo.workspace.commit(message="Mended").changes["points"].updates == 1
     assert_sound(repo)

@@ -133,6 +133,11 @@ def _delimiter(text: str | None) -> str | None:
 @click.option(
     "--history", is_flag=True, help="Make a commit of each snapshot of the table, oldest first."
 )
+@click.option(
+    "--link",
+    is_flag=True,
+    help="Leave the data files of an Iceberg table where they are, and name them.",
+)
 @click.option("--columns", metavar="COLUMN,...", multiple=True, help="Take only these columns.")
 @click.option("--leave-out", metavar="COLUMN,...", multiple=True, help="Leave these columns out.")
 @click.option("--csv-wkt", metavar="COLUMN", help="The CSV column with geometries as WKT.")
@@ -178,6 +183,7 @@ def command(
     kind: str | None,
     dry_run: bool,
     history: bool,
+    link: bool,
     messages: tuple[str, ...],
     message_file: TextIO | None,
     output_format: str,
@@ -218,6 +224,7 @@ def command(
         message=message,
         kind=kind,
         history=history,
+        link=link,
     )
     if output_format == "json":
         click.echo(_import_json(result))

@@ -189,14 +189,22 @@ class Edit:
         emptied = {file for file, count in touched.items() if count == data[file].rows}
         if self._come.spilled:
             # So many new rows make files of their own, and merging would take them into memory.
-            mostly = {f for f, n in touched.items() if n >= MOSTLY_DELETED * data[f].rows}
+            mostly = {
+                f
+                for f, n in touched.items()
+                if data[f].location is None and n >= MOSTLY_DELETED * data[f].rows
+            }
             return emptied, mostly - emptied
+        # Linked files stay where they are until nothing in them lives, or `optimize` takes them.
+        own = {file: entry for file, entry in data.items() if entry.location is None}
         if self._counts.total and sum(entry.size for entry in data.values()) < SMALL_TABLE:
-            return set(data), set()
+            return emptied | set(own), set()
         rewritten = {
-            file for file, count in touched.items() if count >= MOSTLY_DELETED * data[file].rows
+            file
+            for file, count in touched.items()
+            if file in own and count >= MOSTLY_DELETED * own[file].rows
         }
-        merged = files_to_fold(data.values(), coming=int(self._come.rows > 0)) if fold else set()
+        merged = files_to_fold(own.values(), coming=int(self._come.rows > 0)) if fold else set()
         # What is small or empty joins the new rows; a large file is rewritten by itself.
         merged |= {file for file in rewritten if is_small(data[file])} | emptied
         return merged, rewritten - merged
@@ -333,8 +341,8 @@ def _changes_hashes(old: Schema, new: Schema) -> bool:
 
 
 def file_blobs(entry: Entry) -> dict[str, bytes]:
-    """Return the documents that make a file part of a dataset."""
-    return {
-        entry.path: format_entry(entry),
-        entry.pointer_path: format_pointer(Pointer(entry.file, entry.size)),
-    }
+    """Return the documents that make a file part of a dataset; a linked one has no pointer."""
+    blobs = {entry.path: format_entry(entry)}
+    if entry.location is None:  # others carry what the repository does not have
+        blobs[entry.pointer_path] = format_pointer(Pointer(entry.file, entry.size))
+    return blobs

@@ -44,7 +44,7 @@ def verify_deletes(
             continue
         if _mark(view.storage.keys, entry.file).exists():
             continue
-        if all(view.storage.has(file) for file in entry.targets):
+        if all(view.storage.location(file).exists() for file in entry.targets):
             verify_delete_file(view, entry)
             mark_verified(view.storage.keys, entry.file)
         else:
@@ -59,7 +59,11 @@ def verify_delete_file(view: HavasuDataset, entry: Entry) -> None:
     counts = {file: len(found) for file, found in positions.items()}
     if counts != dict(entry.targets):
         raise CorruptDataFileError(entry.file, "it deletes other rows than its entry says")
-    data = {file: str(view.storage.path(file)) for file in positions}
+    known = view.entries
+    data = {
+        file: view.file_path(known[file]) if file in known else str(view.storage.path(file))
+        for file in positions
+    }
     schema = view.past_schema(entry.schema)
     for deletion in read_deleted_rows(path, schema, positions, data):
         there = read_rows(data[deletion.file], schema, deletion.positions)

@@ -18,7 +18,6 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     CorruptDataFileError,
     CorruptDatasetError,
-    NotYetSupportedError,
 )
 from havasu_vc.formats.havasu.entry import Content, Entry, parse_entry
 from havasu_vc.formats.havasu.json_text import document_hash
@@ -214,16 +213,19 @@ class HavasuDataset:
 
     def file_path(self, entry: Entry) -> str:
         """Return the path of a data or delete file on this machine, after a look at its size."""
-        if entry.location is not None:
-            raise NotYetSupportedError(
-                f"{self.path} has a file that is not in the repository: {entry.location}"
-            )
+        if entry.location is not None and not self.storage.has(entry.file):
+            linked = self.storage.linked
+            return str(linked.open(entry.file, entry.size, entry.location, self.path))
         self.storage.bring([(entry.file, entry.size)])
         path = self.storage.path(entry.file)
         size = path.stat().st_size
         if size != entry.size:
             raise CorruptDataFileError(entry.file, f"it has {size} bytes instead of {entry.size}")
         return str(path)
+
+    def place(self, file: str) -> str:
+        """Return where a data file is or would be, which work may turn out not to need."""
+        return str(self.storage.location(file))
 
     def bring(self, entries: Iterable[Entry], *, deletes: bool = True) -> None:
         """Have files fetched that work is about to read, all at once, and what deletes from them.
