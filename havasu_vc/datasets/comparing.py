@@ -49,6 +49,8 @@ def equal_columns(old: pa.Array, new: pa.Array, before: Field, field: Field) -> 
     # Array.equals holds NaN to differ from itself, so only a yes can be trusted.
     if old.equals(new):
         return np.ones(len(old), bool)
+    if before.raster is not None and field.raster is not None:
+        before = field  # parts of both stand in one order, whatever their ids are
     if before.geometry is not None and field.geometry is not None:
         same = equal_geometries(old, new, before.geometry.encoding, field.geometry.encoding)
         return _both(same, old, new)

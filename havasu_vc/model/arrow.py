@@ -274,6 +274,8 @@ def _restore(column: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def source_type(field: Field) -> pa.DataType:
     """Return the Arrow type that a column first came as."""
+    if field.raster is not None:
+        return RASTER_TYPE
     stored = _source_nested(field)
     name = field.source_type
     if name is None:

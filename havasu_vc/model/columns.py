@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from havasu_vc.errors import SchemaViolationError
+from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,
@@ -164,13 +165,15 @@ def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]
     identifier = str(column.get("id", ""))
     old = known.get(int(identifier)) if identifier.isdecimal() else None
     try:
+        _check_encodings(column, old)
         type_, geometry = _parse_type(column, old, new_id)
     except KeyError as error:
         raise SchemaViolationError(f"column {name!r} has no {error}") from error
     except (ValueError, TypeError) as error:
         raise SchemaViolationError(f"column {name!r}: {error}") from error
     if old is None:
-        return Field(new_id(), name, type_, geometry=geometry)
+        raster = "v1" if column["dataType"] == "raster" else None
+        return Field(new_id(), name, type_, geometry=geometry, raster=raster)
     physical = old.physical_name or (old.name if old.name != name else None)
     same = type_ == old.type
     return replace(
@@ -178,9 +181,31 @@ def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]
         name=name,
         type=type_,
         geometry=geometry,
+        raster="v1" if column["dataType"] == "raster" else None,
         source_type=old.source_type if same else None,
         physical_name=None if physical == name else physical,
     )
+
+
+def _check_encodings(column: Column, old: Field | None) -> None:
+    """Refuse an encoding that is none, or that the values of a column are not in."""
+    raster = column.get("rasterEncoding")
+    if raster is not None and column.get("dataType") != "raster":
+        raise ValueError("rasterEncoding is said of rasters alone")
+    if raster not in (None, "v1"):
+        raise ValueError(f"there is no raster encoding {raster!r}, only 'v1'")
+    given = column.get("geometryEncoding")
+    if given is None:
+        return
+    if column.get("dataType") != "geometry":
+        raise ValueError("geometryEncoding is said of geometries alone")
+    if given not in list(Encoding):
+        raise ValueError(f"there is no geometry encoding {given!r}, only {', '.join(Encoding)}")
+    if old is not None and old.geometry is not None and old.geometry.encoding != given:
+        raise ValueError(
+            f"its values are {old.geometry.encoding}, which `havasu-vc convert --geometry "
+            f"{old.name}={given}` changes"
+        )
 
 
 def _parse_type(
@@ -194,7 +219,7 @@ def _parse_type(
         return old.type, old.geometry
     kind = column.get("dataType")
     if kind == "geometry":
-        encoding = Encoding.EWKB
+        encoding = Encoding(column.get("geometryEncoding") or Encoding.EWKB)
         if old is not None and old.geometry is not None:
             encoding = old.geometry.encoding
         crs, shape = column.get("geometryCRS"), column.get("geometryType")
@@ -204,6 +229,9 @@ def _parse_type(
             raise ValueError("geometryType must be text")
         geometry = Geometry(encoding, crs, shape)
         return (Primitive.BINARY if encoding.is_binary else Primitive.STRING), geometry
+    if kind == "raster":
+        whole = old is not None and old.raster is not None
+        return (old.type if whole and old is not None else raster_type(new_id)), None
     return _parse_plain(str(kind), column, new_id), None
 
 

@@ -2,7 +2,7 @@
 
 A column that the base has is told apart by its id. A column that only the sides have
 may have got one id twice (two columns, a *collision*) or two ids (one column that both
-sides added, *twins*). After `renumbered`, an id means one column on all three sides.
+sides added, *twins*). The ids inside a raster are a block, which stays or goes as one. After `renumbered`, an id means one column on all three sides.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, List, Map, Struct, Type, children, descendants
 
@@ -96,13 +97,25 @@ class _Numbering:
 
     def _newcomer(self, field: Field) -> Field:
         """Return a column that theirs alone has, with ids that nothing else has."""
+        identifier = self._free(field.id) if field.id in self.others else field.id
+        if field.raster is not None:
+            return replace(field, id=identifier, type=self._block(field.type))
         parts = tuple(self._newcomer(part) for part in children(field.type))
-        identifier = field.id
-        if identifier in self.others:
-            while identifier in self.taken:
-                identifier = self.new_id()
-            self.taken.add(identifier)
         return replace(field, id=identifier, type=with_children(field.type, parts))
+
+    def _block(self, type_: Type) -> Type:
+        """Return the type of a raster with the ids it has, or all new ones if one is another's."""
+        ids = {part.id for part in descendants(children(type_))}
+        if self.others.isdisjoint(ids):
+            return type_
+        return raster_type(lambda: self._free(0))
+
+    def _free(self, identifier: int) -> int:
+        """Return a new id that nothing has."""
+        while not identifier or identifier in self.taken:
+            identifier = self.new_id()
+        self.taken.add(identifier)
+        return identifier
 
 
 def _values(field: Field) -> Field:

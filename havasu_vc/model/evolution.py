@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from havasu_vc.errors import SchemaViolationError
+from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type, children
 
@@ -109,6 +110,11 @@ def _parents(parent: int | None, fields: tuple[Field, ...]) -> dict[int, tuple[i
 
 
 def _check_column(before: Field, field: Field) -> None:
+    if before.raster != field.raster:
+        raise SchemaViolationError(
+            f"column {field.name!r} cannot change to or from rasters",
+            hints=("add a column of the new type and fill it",),
+        )
     if not widens(before.type, field.type):
         raise SchemaViolationError(
             f"column {field.name!r} cannot become {field.type}: "
@@ -155,7 +161,8 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
     known = {field.name for field in old.fields}
     for field in incoming.fields:
         if field.name not in known:
-            type_ = with_ids(field.type, new_id, None)
+            raster = field.raster is not None
+            type_ = raster_type(new_id) if raster else with_ids(field.type, new_id, None)
             fields.append(replace(field, id=new_id(), type=type_, required=False))
     ids = {field.id for field in fields}
     if not ids.issuperset(old.identifier_ids):

@@ -11,7 +11,8 @@ The functions, all modulo 2^64, with the constants below (`docs/format/digests.m
                       of the double with one NaN, booleans 0 and 1
     bytes(b)          mix(sum over words i of mix(word_i + (i + 1) * STEP) + len(b)), where
                       the words are 8 bytes, little endian, the last padded with zeros
-    struct, list      built from the hashes inside, by field id and by position
+    struct, list      built from the hashes inside, by field id and by position; the parts
+                      of a raster count as 1 to 42, whatever block of ids the column has
     cell(k, f, v)     mix(k ^ mix(v + f * FIELD)): value v of field f in the row of key k
 
 They find mistakes and pair rows quickly; they are no defence against tampering.
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.model.rasters import RASTER_PARTS, raster_fields
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct
 
 __all__ = ["Hashes", "cell_hashes", "hash_values", "mix"]
@@ -36,6 +38,7 @@ NULL = np.uint64(0xA0761D6478BD642F)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _NAN = np.uint64(0x7FF8000000000000)
+_RASTER = Struct(raster_fields(tuple(range(1, RASTER_PARTS + 1))))
 _BLOCK = 1 << 15
 """Rows mixed at a time, so that they stay in the processor's cache."""
 
@@ -66,7 +69,7 @@ def cell_hashes(keys: Hashes, field_id: int, values: Hashes) -> Hashes:
 
 def hash_values(column: pa.Array, field: Field) -> Hashes:
     """Return the hash of each value; what stands for a null means nothing."""
-    type_ = field.type
+    type_ = field.type if field.raster is None else _RASTER
     match type_:
         case Struct(fields):
             return _struct(column, fields)

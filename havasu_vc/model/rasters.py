@@ -238,7 +238,7 @@ def _alike(type_: pa.DataType, wanted: pa.DataType) -> bool:
         listed = pa.types.is_list(type_) or pa.types.is_large_list(type_)
         return listed and _alike(type_.value_type, wanted.value_type)
     if pa.types.is_binary(wanted):
-        return pa.types.is_binary(type_) or pa.types.is_large_binary(type_)
+        return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_))
     if pa.types.is_string(wanted):
-        return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+        return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
     return bool(type_ == wanted)

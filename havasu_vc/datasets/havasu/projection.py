@@ -1,13 +1,14 @@
-"""Rows of a file in the columns of a schema: matched by field id, never by name.
+"""Rows of a file in the columns of a schema: matched by field id, not by name.
 
 A file keeps the columns it was written with. Reading it under a later schema leaves
 out dropped columns, fills added ones with nulls or a value that is given for them, and
-widens values, at any depth.
+widens values, at any depth. The parts of a raster alone are matched by name: they are
+what the encoding says, and the block of their ids may have changed in a merge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, List, Map, Struct, descendants
+from havasu_vc.model.types import Field, List, Map, Struct, Type, children
 
 __all__ = ["Projection", "lacks", "plan_projection", "rows_only"]
 
@@ -92,8 +93,16 @@ def _lacking(field: Field, values: Mapping[int, Any], count: int) -> pa.Array:
 
 def lacks(file_schema: pa.Schema, schema: Schema, other: pa.Schema | None = None) -> bool:
     """Whether a file lacks columns of a schema at any depth, or those of them that another has."""
-    wanted = {field.id for field in descendants(schema.fields)} - _ids(file_schema)
+    wanted = set(_wanted_ids(schema.fields)) - _ids(file_schema)
     return bool(wanted if other is None else wanted & _ids(other))
+
+
+def _wanted_ids(fields: tuple[Field, ...]) -> Iterator[int]:
+    """Yield the ids by which columns are found, at any depth."""
+    for field in fields:
+        yield field.id
+        if field.raster is None:
+            yield from _wanted_ids(children(field.type))
 
 
 def _ids(fields: Iterable[pa.Field]) -> set[int | None]:
@@ -117,6 +126,15 @@ def _conversion(
     found: pa.Field, field: Field, where: str, values: Mapping[int, Any]
 ) -> Convert | None:
     """Return what makes the file's values the schema's, None when they are already."""
+    if field.raster is not None and pa.types.is_struct(found.type):
+        named = _with_part_ids(found.type, field.type)
+        if named is None:
+            raise CorruptDatasetError(
+                where,
+                f"column {field.name!r} is {_brief(found.type)} in the file, which is no "
+                "raster of encoding v1",
+            )
+        found = found.with_type(named)
     if _same(found, field):
         return None
     if isinstance(found.type, pa.BaseExtensionType):
@@ -139,6 +157,44 @@ def _conversion(
         case _:
             target = arrow_type(field.type)
             return lambda column: _cast(column, target, field, where)
+
+
+def _with_part_ids(found: pa.DataType, type_: Type) -> pa.DataType | None:
+    """Return the type of a raster in a file with the ids that its parts have in the schema.
+
+    None when a part is missing or is of another kind.
+    """
+    if isinstance(type_, List):
+        if not _is_list(found):
+            return None
+        inner = _with_part_ids(found.value_type, type_.element.type)
+        if inner is None:
+            return None
+        element = found.value_field.with_type(inner)
+        return pa.list_(element.with_metadata(_id_metadata(type_.element)))
+    if not isinstance(type_, Struct):
+        return found
+    if not pa.types.is_struct(found):
+        return None
+    wanted = {part.name: part for part in type_.fields}
+    parts = []
+    for part in found:
+        known = wanted.pop(part.name, None)
+        if known is not None:
+            inner = _with_part_ids(part.type, known.type)
+            if inner is None:
+                return None
+            part = part.with_type(inner).with_metadata(_id_metadata(known))
+        parts.append(part)
+    return None if any(part.required for part in wanted.values()) else pa.struct(parts)
+
+
+def _id_metadata(field: Field) -> dict[bytes, bytes]:
+    return {FIELD_ID: str(field.id).encode()}
+
+
+def _brief(type_: pa.DataType) -> str:
+    return f"a struct of {type_.num_fields} parts" if pa.types.is_struct(type_) else str(type_)
 
 
 def _is_list(type_: pa.DataType) -> bool:

@@ -21,17 +21,25 @@ _LONGEST = 16
 def column_statistics(
     metadata: pq.FileMetaData, fields: tuple[Field, ...], nans: dict[int, int]
 ) -> dict[int, ColumnStatistics]:
-    """Return the statistics of each leaf column of a file that we wrote."""
+    """Return the statistics of each leaf column of a file that we wrote.
+
+    The parts of rasters have none: their area is what queries go by.
+    """
     gathered: dict[int, ColumnStatistics] = {}
     # By position: names may hold dots, so paths do not tell leaves apart.
     for index, field in enumerate(_leaves(fields)):
+        if field is None:
+            continue
         gathered[field.id] = _of_column(metadata, index, field, nans.get(field.id))
     return gathered
 
 
-def _leaves(fields: tuple[Field, ...]) -> Iterator[Field]:
+def _leaves(fields: tuple[Field, ...]) -> Iterator[Field | None]:
+    """Yield what each leaf column of a file holds, None for a part of a raster."""
     for field in fields:
-        if isinstance(field.type, Struct | List | Map):
+        if field.raster is not None:
+            yield from (None for _ in _leaves(children(field.type)))
+        elif isinstance(field.type, Struct | List | Map):
             yield from _leaves(children(field.type))
         else:
             yield field
