@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from pyarrow.fs import FileSelector, FileSystem
 
@@ -31,6 +31,7 @@ from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.object_systems import object_system
 
 __all__ = ["SCHEMES", "ObjectStoreRemote", "check_data_url"]
 
@@ -62,12 +63,9 @@ class ObjectStoreRemote:
     def __init__(self, url: str) -> None:
         check_data_url(url)
         self._name = hidden_secrets(url)
-        try:
-            found = FileSystem.from_uri(_with_environment(url))
-        except (OSError, ValueError) as error:
-            raise StorageError(f"{self._name} cannot be opened: {_line(error)}") from error
+        found = object_system(url)
         self._system: FileSystem = found[0]
-        self._root: str = found[1].rstrip("/")
+        self._root: str = found[1]
 
     @property
     def name(self) -> str:
@@ -196,23 +194,6 @@ class ObjectStoreRemote:
                 f"{self._name} cannot be {what}: {_line(error)}",
                 hints=("check the URL, the network and the credentials in the environment",),
             ) from error
-
-
-def _with_environment(url: str) -> str:
-    """Return an S3 URL with the endpoint that the environment names, as AWS's own tools take it.
-
-    A small file is sent in one request, not as one part of many.
-    """
-    parts = urlsplit(url)
-    if parts.scheme != "s3":
-        return url
-    options = dict(parse_qsl(parts.query))
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint is not None and "endpoint_override" not in options:
-        found = urlsplit(endpoint)
-        options |= {"endpoint_override": found.netloc, "scheme": found.scheme or "https"}
-    options.setdefault("allow_delayed_open", "true")
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(options), ""))
 
 
 def _sync(path: str) -> None:

@@ -30,6 +30,7 @@ from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.repo import Repo
+from havasu_vc.spark.far import in_place
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.pieces import (
@@ -140,7 +141,7 @@ def history(
 def _view(repo: Repo, folder: DatasetFolder | None, revision: str) -> AnyDataset | None:
     if folder is None:
         return None
-    view = repo.opened.view(folder, revision)
+    view = in_place(repo.opened, repo.opened.view(folder, revision))
     view.check_guard()
     return view
 

@@ -28,6 +28,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.settings import Settings
+from havasu_vc.spark.far import far_url, in_place
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import DatasetFolder
 
@@ -120,16 +121,16 @@ def one_sided(task: Task, schema: Schema, is_new: bool) -> Iterator[pa.RecordBat
 
 def commit_piece(repo: OpenRepo, path: str, places: tuple[Place | None, Place | None]) -> Task:
     """Return the task that yields what changed from one place of a dataset to another."""
-    return task_of(commit_changes, str(repo.git.git_directory), path, *places)
+    return task_of(commit_changes, str(repo.git.git_directory), path, *places, far_url(repo))
 
 
 @kernel
 def commit_changes(
-    directory: str, path: str, old: Place | None, new: Place | None
+    directory: str, path: str, old: Place | None, new: Place | None, url: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes between two versions of a dataset, in a repository by its directory."""
     repo = _open(directory)
-    before, after = (view_at(repo, path, place) for place in (old, new))
+    before, after = (view_at(repo, path, place, url) for place in (old, new))
     with LocalEngine(threads=1) as engine:
         for batch in row_changes(before, after, engine):
             yield batch.data
@@ -140,12 +141,15 @@ def _open(directory: str) -> OpenRepo:
     return OpenRepo(GitRepository.open(directory), Settings())
 
 
-def view_at(repo: OpenRepo, path: str, place: Place | None) -> AnyDataset | None:
-    """Return the dataset at a place."""
+def view_at(
+    repo: OpenRepo, path: str, place: Place | None, url: str | None = None
+) -> AnyDataset | None:
+    """Return the dataset at a place; what is not here is read at `url`, if that is given."""
     if place is None:
         return None
     marker, tree = place
-    return repo.view(DatasetFolder(path, marker, tree, tree), tree[:10])
+    view = repo.view(DatasetFolder(path, marker, tree, tree), tree[:10])
+    return in_place(repo, view, url)
 
 
 def havasu_view(view: object) -> HavasuDataset:

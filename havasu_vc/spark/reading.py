@@ -35,10 +35,12 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
 from havasu_vc.repo import Repo
+from havasu_vc.spark.far import far_frame, in_place
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
 from havasu_vc.spark.rows import shown_rows
 from havasu_vc.spark.spatial import blocks_that_match, exact_filter, spatial_tests
+from havasu_vc.store.object_systems import is_url
 
 __all__ = ["read", "register", "view_name"]
 
@@ -71,7 +73,8 @@ def read(
     (xmin, ymin, xmax, ymax), in the coordinates of the column `geometry`, by default the
     first one of the dataset.
     """
-    view: Dataset = opened(repo).dataset(dataset, ref)
+    source = opened(repo)
+    view = in_place(source.opened, source.dataset(dataset, ref))
     tests = spatial_tests(view.schema, geometry, windows)
     return read_view(spark, view, columns=columns, where=where, tests=tests)
 
@@ -96,8 +99,16 @@ def read_view(
         files = live_files(view, ranges=by_id, tests=tests)
         clustered = view.layout.clustered
         blocks = [test for test in tests if test.column == clustered]
-        if any(_is_beyond_spark(view, file) for file in files):
-            frame = _scanned(spark, view, needed)
+        # Spark has no reader for buckets unless it was given one; ours needs no jar.
+        far = [file for file in files if is_url(file.path)]
+        near = [file for file in files if not is_url(file.path)]
+        if any(map(is_url, (path for file in near for path in file.deletes))) or any(
+            _is_beyond_spark(view, file) for file in near
+        ):
+            frame = far_frame(spark, files, needed, by_id, blocks)
+        elif far:
+            frame = far_frame(spark, far, needed, by_id, blocks)
+            frame = frame.union(_union(spark, view, near, needed, blocks)) if near else frame
         else:
             frame = _union(spark, view, files, needed, blocks)
     else:

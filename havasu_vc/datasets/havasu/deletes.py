@@ -15,13 +15,18 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, Positions, open_parquet, read_rows
+from havasu_vc.datasets.havasu.parquet import (
+    BATCH_ROWS,
+    Positions,
+    file_name,
+    open_parquet,
+    read_rows,
+)
 from havasu_vc.datasets.havasu.projection import lacks, plan_projection
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.model.arrays import arrow_array
@@ -75,10 +80,10 @@ def read_deleted_rows(
     """
     with open_parquet(path) as file:
         if file.schema_arrow.names[:3] != ["file", "pos", "row"]:
-            raise CorruptDataFileError(Path(path).name, "it is not a delete file")
+            raise CorruptDataFileError(file_name(path), "it is not a delete file")
         row = file.schema_arrow.field("row")
         carried = pa.schema(list(row.type))
-        plan = plan_projection(carried, schema, Path(path).name)
+        plan = plan_projection(carried, schema, file_name(path))
         lacking = lacks(carried, schema)
         for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
             for deletion in _wanted_rows(batch, wanted, plan.apply, data, schema):
@@ -108,7 +113,7 @@ def read_deleted_keys(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
         row = file.schema_arrow.field("row").type
         ids = {str(field.id).encode() for field in keys.fields}
         chosen = [field for field in row if (field.metadata or {}).get(FIELD_ID) in ids]
-        plan = plan_projection(pa.schema(chosen), keys, Path(path).name)
+        plan = plan_projection(pa.schema(chosen), keys, file_name(path))
         columns = [f"row.{field.name}" for field in chosen]
         for batch in file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
             yield plan.apply(pa.RecordBatch.from_struct_array(batch.column("row")))
@@ -188,4 +193,4 @@ def _check_large(
     data = value.encode() if isinstance(value, str) else (value or b"")
     wanted = next(item["sha256"] for item in digests if item["field"] == field_id)
     if hashlib.sha256(data).digest() != wanted:
-        raise CorruptDataFileError(Path(path).name, "a deleted value is not the one recorded")
+        raise CorruptDataFileError(file_name(path), "a deleted value is not the one recorded")

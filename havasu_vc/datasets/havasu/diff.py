@@ -183,7 +183,7 @@ def _deleted_pieces(
         if chosen:
             if view.storage.fetcher is not None:
                 _bring_originals(view, entry, chosen)
-            data = {file: str(view.storage.location(file)) for file in chosen}
+            data = {file: view.place(file) for file in chosen}
             count = sum(len(positions) for positions in chosen.values())
             size = entry.size * count // max(entry.rows, 1)
             yield DeletedPiece(view.file_path(entry), chosen, data, count, size)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.deletes import read_positions
-from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups, read_rows
+from havasu_vc.datasets.havasu.parquet import (
+    Positions,
+    file_name,
+    read_row_groups,
+    read_rows,
+)
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
@@ -31,7 +35,7 @@ def scan(
     path: str, schema: Schema, deletes: tuple[str, ...], groups: tuple[int, ...] | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live rows of a data file, or of some of its row groups."""
-    deleted = deleted_positions(Path(path).name, deletes)
+    deleted = deleted_positions(file_name(path), deletes)
     yield from read_row_groups(path, schema, groups=groups, deleted=deleted)
 
 

@@ -18,14 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection, rows_only
-from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError
+from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, StorageError
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
+from havasu_vc.store.object_systems import is_url, object_system
 
 __all__ = [
     "Positions",
+    "file_name",
     "open_parquet",
     "read_row_groups",
     "read_rows",
@@ -41,22 +43,43 @@ MOST_THREADS = 8
 """Row groups that are in memory at once when they are read side by side."""
 
 
+def file_name(path: str) -> str:
+    """Return what a file is called, given by its path or its URL.
+
+    >>> file_name("/srv/objects/ab"), file_name("s3://bucket/objects/ab?region=x")
+    ('ab', 'ab')
+    """
+    name = Path(path).name
+    return name.partition("?")[0] if is_url(path) else name
+
+
 @contextmanager
 def open_parquet(path: str, *, mapped: bool = True) -> Iterator[pq.ParquetFile]:
     """Open a data file; errors inside the block that pyarrow raises name the file.
 
-    To read whole row groups, reading costs a little less than mapping page by page.
+    To read whole row groups, reading costs a little less than mapping page by page. Of a
+    file at a URL what is read together is asked for together.
     """
-    name = Path(path).name
+    name = file_name(path)
+    far = is_url(path)
     try:
-        with pq.ParquetFile(path, memory_map=mapped) as file:
+        source = _at_url(path) if far else path
+        with pq.ParquetFile(source, memory_map=mapped and not far, pre_buffer=far) as file:
             yield file
     except FileNotFoundError:
         raise DataFileNotFoundError(name) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         if type(error).__module__.startswith("havasu_vc"):
             raise
+        if far and isinstance(error, OSError) and not isinstance(error, pa.ArrowInvalid):
+            line = str(error).splitlines()[0][:300]
+            raise StorageError(f"{path} cannot be read: {line}") from error
         raise CorruptDataFileError(name, str(error).splitlines()[0]) from error
+
+
+def _at_url(url: str) -> Any:
+    system, path = object_system(url)
+    return system.open_input_file(path)
 
 
 def row_group_starts(file: pq.ParquetFile) -> Positions:
@@ -93,7 +116,7 @@ def read_row_groups(
     """
     with open_parquet(path) as file:
         found = file.schema_arrow
-        plan = planned(found) if planned else plan_projection(found, schema, Path(path).name)
+        plan = planned(found) if planned else plan_projection(found, schema, file_name(path))
         starts = row_group_starts(file)
         for group in range(file.num_row_groups) if groups is None else groups:
             at = int(starts[group])
@@ -140,10 +163,10 @@ def read_rows(
     `threads` reads row groups side by side, for callers that are not one of many tasks.
     """
     with open_parquet(path) as file:
-        plan = plan_projection(file.schema_arrow, schema, Path(path).name)
+        plan = plan_projection(file.schema_arrow, schema, file_name(path))
         starts = row_group_starts(file)
     if len(positions) and (positions[0] < 0 or positions[-1] >= starts[-1]):
-        raise CorruptDataFileError(Path(path).name, "a position is outside the file")
+        raise CorruptDataFileError(file_name(path), "a position is outside the file")
     groups = np.searchsorted(starts, positions, "right") - 1
     chosen = distinct(groups)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +14,12 @@ from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.deletes import read_deleted_rows
 from havasu_vc.datasets.havasu.intervals import Interval, groups_in
 from havasu_vc.datasets.havasu.kernels import deleted_positions
-from havasu_vc.datasets.havasu.parquet import Positions, one_batch, read_row_groups
+from havasu_vc.datasets.havasu.parquet import (
+    Positions,
+    file_name,
+    one_batch,
+    read_row_groups,
+)
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
@@ -43,7 +47,7 @@ class FilePiece:
 
     def batches(self, schema: Schema, interval: Interval | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the columns of a schema."""
-        deleted = deleted_positions(Path(self.path).name, self.deletes)
+        deleted = deleted_positions(file_name(self.path), self.deletes)
         groups = self.groups if interval is None else groups_in(self.path, interval)
         yield from read_row_groups(self.path, schema, groups=groups, deleted=deleted)
 

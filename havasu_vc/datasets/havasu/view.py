@@ -227,6 +227,10 @@ class HavasuDataset:
         """Return where a data file is or would be, which work may turn out not to need."""
         return str(self.storage.location(file))
 
+    def place(self, file: str) -> str:
+        """Return where a data file is or would be, which work may turn out not to need."""
+        return str(self.storage.location(file))
+
     def bring(self, entries: Iterable[Entry], *, deletes: bool = True) -> None:
         """Have files fetched that work is about to read, all at once, and what deletes from them.
 
