@@ -79,7 +79,7 @@ def _after_many(scratch: Scratch, variant: Variant, repository: Path) -> Iterato
 
 @case("scan")
 def scan(scratch: Scratch) -> Iterator[Figure]:
-    """Reading all rows after many tiny commits, against the same after `optimize`."""
+    """After many tiny commits: reading all rows, against the same after `optimize`; blame."""
     sizes = scratch.sizes
     variant = Variant("points", sizes.usual)
     folder = scratch.patches(variant, sizes.tiny_commits, 10)
@@ -95,5 +95,11 @@ def scan(scratch: Scratch) -> Iterator[Figure]:
     note += f"{few.report['cpu']:.2f} s; {done['seconds'] / done['commits']:.2f} s a commit"
     name = f"scan after {done['commits']:,} commits of 10 edits, {counted(variant.rows)}"
     yield Figure(f"{name}, against after optimize", seconds / after, "x", 2.0, note)
+    row = str(variant.rows // 2 + 1)
+    run = repeated(
+        lambda _: scratch.havasu("-C", repository, "blame", "table", row), sizes.slow_runs
+    )
+    name = f"blame of one row over {done['commits']:,} commits, {counted(variant.rows)} points"
+    yield Figure(name, run.wall, "s", 2.0, f"{run.cpu:.2f} s CPU, {run.memory:.0f} MB")
     scratch.remove(folded)
     scratch.remove(repository)
