@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.bench import data, edits
+from tests.bench import data, edits, encoding_jobs
 from tests.bench.__main__ import format_figure
 from tests.bench.cases import Figure, all_cases
 from tests.bench.process import CommandFailed, Run, alternated, run
@@ -101,3 +101,20 @@ def test_cases_have_names_of_their_own() -> None:
 
     assert names
     assert len(set(names)) == len(names)
+
+
+def test_encodings_are_measured_beside_shapely() -> None:
+    found = encoding_jobs.geometries("50", "1")
+
+    assert set(found) == {
+        f"{what} {name}"
+        for what in ("decode", "encode")
+        for name in ("wkb", "ewkb", "wkt", "geojson")
+    } | {"bounds wkb", "bounds ewkb"}
+    assert all(set(each) == {"ours", "theirs"} for each in found.values())
+
+
+def test_manifests_are_measured() -> None:
+    found = encoding_jobs.manifests("20", "1")
+
+    assert set(found) == {"write", "read", "bytes"}

@@ -226,7 +226,7 @@ def _array(schema: dict[str, Any], named: dict[str, Decoder], depth: int) -> Dec
             raise Malformed("a map of its schema has no keys and values")
         key, value = (_compile(field.get("type"), named, depth + 2) for field in fields)
         if key is read_long and value in (read_long, read_bytes):
-            return _numbered(value is read_bytes)
+            return _numbered_bytes if value is read_bytes else _numbers
         return _pairs(key, value)
     item = _compile(items, named, depth + 1)
 
@@ -263,40 +263,62 @@ def _pairs(key: Decoder, value: Decoder) -> Decoder:
     return read
 
 
-def _numbered(of_bytes: bool) -> Decoder:
-    """Return what decodes a map of numbers to numbers or bytes, of which a manifest is full.
+# A manifest is full of maps of numbers. In the next two, numbers of up to three bytes are
+# read in place, as `read_long` reads them: it makes manifests more than twice as fast.
 
-    What `read_long` does for numbers of one byte is done in place: it makes manifests twice
-    as fast to read.
-    """
 
-    def read(data: bytes, place: int) -> tuple[dict[int, Any], int]:
-        pairs: dict[int, Any] = {}
-        while True:
+def _numbers(data: bytes, place: int) -> tuple[dict[int, int], int]:
+    """Return a map of numbers to numbers."""
+    pairs: dict[int, int] = {}
+    while byte := data[place]:
+        count, place = read_count(data, place)
+        for _ in range(count):
             byte = data[place]
-            if byte == 0:
-                return pairs, place + 1
-            count, place = read_count(data, place)
-            for _ in range(count):
-                byte = data[place]
-                if byte < 128:
-                    place += 1
-                    name = (byte >> 1) ^ -(byte & 1)
-                else:
-                    name, place = read_long(data, place)
-                byte = data[place]
-                if byte < 128:
-                    place += 1
-                    value = (byte >> 1) ^ -(byte & 1)
-                else:
-                    value, place = read_long(data, place)
-                if not of_bytes:
-                    pairs[name] = value
-                    continue
-                end = place + value
-                if value < 0 or end > len(data):
-                    raise Malformed("a size is negative or too large")
-                pairs[name] = data[place:end]
-                place = end
+            if byte < 128:
+                place += 1
+                name = (byte >> 1) ^ -(byte & 1)
+            else:
+                name, place = read_long(data, place)
+            byte = data[place]
+            if byte < 128:
+                place += 1
+                pairs[name] = (byte >> 1) ^ -(byte & 1)
+            elif (second := data[place + 1]) < 128:
+                place += 2
+                pairs[name] = (byte & 127 | second << 7) >> 1 ^ -(byte & 1)
+            elif (third := data[place + 2]) < 128:
+                place += 3
+                value = byte & 127 | (second & 127) << 7 | third << 14
+                pairs[name] = value >> 1 ^ -(byte & 1)
+            else:
+                pairs[name], place = read_long(data, place)
+    return pairs, place + 1
 
-    return read
+
+def _numbered_bytes(data: bytes, place: int) -> tuple[dict[int, bytes], int]:
+    """Return a map of numbers to bytes."""
+    pairs: dict[int, bytes] = {}
+    most = len(data)
+    while byte := data[place]:
+        count, place = read_count(data, place)
+        for _ in range(count):
+            byte = data[place]
+            if byte < 128:
+                place += 1
+                name = (byte >> 1) ^ -(byte & 1)
+            else:
+                name, place = read_long(data, place)
+            size = data[place]
+            if size < 128 and not size & 1:
+                place += 1
+                end = place + (size >> 1)
+            else:
+                length, place = read_long(data, place)
+                if length < 0:
+                    raise Malformed("a size is negative")
+                end = place + length
+            if end > most:
+                raise Malformed("it ends in the middle of a value")
+            pairs[name] = data[place:end]
+            place = end
+    return pairs, place + 1
