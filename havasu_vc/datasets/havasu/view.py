@@ -227,10 +227,6 @@ class HavasuDataset:
         """Return where a data file is or would be, which work may turn out not to need."""
         return str(self.storage.location(file))
 
-    def place(self, file: str) -> str:
-        """Return where a data file is or would be, which work may turn out not to need."""
-        return str(self.storage.location(file))
-
     def bring(self, entries: Iterable[Entry], *, deletes: bool = True) -> None:
         """Have files fetched that work is about to read, all at once, and what deletes from them.
 
@@ -244,7 +240,7 @@ class HavasuDataset:
         self.storage.bring((entry.file, entry.size) for entry in wanted if entry.location is None)
 
     def is_outside(self, entry: Entry, box: tuple[float, float, float, float]) -> bool:
-        """Whether no geometry of a data file can lie in a box."""
+        """Whether no geometry of a data file can lie in a box, nor a raster in one of degrees."""
         return _outside(entry, box, self.schema)
 
     def delete_paths(self, entry: Entry) -> tuple[str, ...]:
@@ -316,7 +312,13 @@ def _schema(data: bytes, where: str) -> Schema:
 
 
 def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schema) -> bool:
-    for column in schema.geometries:
+    places = [column for column in schema.fields if column.geometry or column.raster]
+    for column in places:
+        if column.raster is not None:
+            area = entry.areas.get(column.id)
+            if area is None or any(part.intersects(Bounds(*box)) for part in area.parts):
+                return False
+            continue
         bounds = entry.bounds.get(column.id)
         if bounds is None:
             return False
@@ -327,4 +329,4 @@ def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schem
             or bounds.ymin > box[3]
         ):
             return False
-    return bool(schema.geometries)
+    return bool(places)
