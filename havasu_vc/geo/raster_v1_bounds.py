@@ -5,6 +5,9 @@ has bounds only if every raster in it does: one without a CRS that can be used c
 be anywhere, and bounds that leave it out would lose it in queries.
 """
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 import numpy as np
 
 from havasu_vc.errors import CrsError
@@ -16,7 +19,13 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.geographic_bounds import GeographicBounds
 
-__all__ = ["bounds_of_rasters", "raster_row_bounds"]
+__all__ = [
+    "Places",
+    "bounds_of_rasters",
+    "places_of_rasters",
+    "raster_row_bounds",
+    "united_places",
+]
 
 
 def bounds_of_rasters(column: Column) -> GeographicBounds | None:
@@ -24,12 +33,33 @@ def bounds_of_rasters(column: Column) -> GeographicBounds | None:
 
     None if there is no raster with cells, or one whose place on the globe is not known.
     """
-    headers = raster_headers(column)
+    return united_places([places_of_rasters(raster_headers(column))])
+
+
+Places: TypeAlias = tuple[GeographicBounds, ...] | None
+"""What holds some rasters: nothing where there is none with cells, None where one is unknown."""
+
+
+def united_places(parts: Iterable[Places]) -> GeographicBounds | None:
+    """Return the bounds that hold all rasters; None if there are none, or one is unknown."""
+    known: list[GeographicBounds] = []
+    for part in parts:
+        if part is None:
+            return None
+        known += part
+    return GeographicBounds.of(known)
+
+
+def places_of_rasters(headers: RasterHeaders) -> Places:
+    """Return the bounds that hold the rasters of a column, at most one rectangle."""
     rows = raster_row_bounds(headers)
     cells = headers.there & (headers.width > 0) & (headers.height > 0)
     found = [rows[row] for row in np.flatnonzero(cells).tolist()]
-    known = [one for one in found if one is not None]
-    return GeographicBounds.of(known) if len(known) == len(found) else None
+    known = {one for one in found if one is not None}
+    if any(one is None for one in found):
+        return None
+    area = GeographicBounds.of(known)
+    return () if area is None else (area,)
 
 
 def raster_row_bounds(headers: RasterHeaders) -> list[GeographicBounds | None]:

@@ -2,7 +2,8 @@
 
 A column that the base has is told apart by its id. A column that only the sides have
 may have got one id twice (two columns, a *collision*) or two ids (one column that both
-sides added, *twins*). The ids inside a raster are a block, which stays or goes as one. After `renumbered`, an id means one column on all three sides.
+sides added, *twins*). The ids inside a raster are a block, which stays or goes as one.
+After `renumbered`, an id means one column on all three sides.
 """
 
 from __future__ import annotations

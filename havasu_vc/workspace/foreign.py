@@ -23,16 +23,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import Digests, HashedRows
+from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.statistics import column_statistics
-from havasu_vc.datasets.havasu.writing import measure_rows, split_offsets, united_bounds
+from havasu_vc.datasets.havasu.writing import (
+    Measures,
+    measure_rows,
+    split_offsets,
+    united_areas,
+    united_bounds,
+)
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.snapshot import Digest
-from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
 from havasu_vc.store.files import DataFileStore
@@ -42,6 +47,7 @@ from havasu_vc.workspace.file_schemas import FileSchema
 __all__ = ["Measured", "hash_file", "measure", "parse_measured", "recall", "stage_file"]
 
 _FIRST_ROW = "the geometry in row 0 cannot be used: "
+_FIRST_RASTER = "the raster in row 0 cannot be used: "
 _FIELDS = pa.schema([("entry", pa.binary()), ("digests", pa.string())])
 
 
@@ -91,14 +97,14 @@ def measure(
             _check_required(file, layout.schema, metadata.num_rows, where)
     nans: dict[int, int] = {}
     digests = Digests()
-    for hashed, _, counted in parts:
-        digests.add(hashed.digests)
-        for number, count in counted.items():
+    for part in parts:
+        digests.add(part.hashed.digests)
+        for number, count in part.nans.items():
             nans[number] = nans.get(number, 0) + count
     nothing = np.empty(0, np.uint64)
     cache = build_key_cache(
-        np.concatenate([nothing, *(hashed.keys for hashed, _, _ in parts)]),
-        np.concatenate([nothing, *(hashed.rows for hashed, _, _ in parts)]),
+        np.concatenate([nothing, *(part.hashed.keys for part in parts)]),
+        np.concatenate([nothing, *(part.hashed.rows for part in parts)]),
     )
     with suppress(OSError):  # it only spares work next time
         write_key_cache(key_cache_path(Path(keys), name, schema), cache)
@@ -113,8 +119,9 @@ def measure(
         layout.sort_hash,
         Origin.FOREIGN,
         statistics={n: known for n, known in statistics.items() if n in file.known},
-        bounds=united_bounds([bounds for _, bounds, _ in parts]),
+        bounds=united_bounds(parts),
         splits=split_offsets(metadata),
+        areas=united_areas(parts),
     )
     document = format_entry(entry)
     sums = {str(number): list(lanes) for number, lanes in digests.sums.items()}
@@ -140,13 +147,10 @@ def parse_measured(batch: pa.RecordBatch) -> Measured:
     return Measured(entry, {int(n): (a, b) for n, (a, b) in value["digests"].items()})
 
 
-_Part = tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]
-
-
-def _measured_rows(path: str, schema: Schema, where: str) -> list[_Part]:
+def _measured_rows(path: str, schema: Schema, where: str) -> list[Measures]:
     """Measure the rows of a file batch by batch, two batches at a time."""
-    parts: list[_Part] = []
-    waiting: deque[tuple[pa.RecordBatch, Future[_Part]]] = deque()
+    parts: list[Measures] = []
+    waiting: deque[tuple[pa.RecordBatch, Future[Measures]]] = deque()
 
     def take() -> None:
         rows, future = waiting.popleft()
@@ -208,9 +212,10 @@ def _bad_geometry(
         measure_rows(rows.slice(low, 1), schema)
     except GeometryError as found:
         error = found
+    kind = "raster" if error.message.startswith(_FIRST_RASTER) else "geometry"
+    reason = error.message.removeprefix(_FIRST_ROW).removeprefix(_FIRST_RASTER)
     return GeometryError(
-        f"{where}: the geometry of row {key} cannot be read: "
-        f"{error.message.removeprefix(_FIRST_ROW)}",
+        f"{where}: the {kind} of row {key} cannot be read: {reason}",
         hints=("UPDATE or DELETE the row in the table",),
     )
 

@@ -1,6 +1,6 @@
 """The live files of a dataset that a query must read, told from entries alone.
 
-A file is left out when its statistics or the bounds of its geometries show that no row
+A file is left out when its statistics or the bounds of its geometries or rasters show that no row
 of it can match. Both tests are inclusive: what is not known is read, and a file with one
 matching row always is.
 """
@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Entry
-from havasu_vc.geo.predicates import SpatialPredicate, Window, box_array, geometry_files
+from havasu_vc.geo.predicates import (
+    SpatialPredicate,
+    Window,
+    box_array,
+    geometry_files,
+    raster_files,
+)
 from havasu_vc.model.types import Primitive, Type
 
 if TYPE_CHECKING:
@@ -38,14 +44,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class SpatialTest:
-    """A predicate on a geometry column."""
+    """A predicate on a column of geometries or rasters."""
 
     column: int
     """The field id of the column."""
     predicate: SpatialPredicate
     """What a row must do with the window."""
     window: Window
-    """In the column's coordinates."""
+    """In the coordinates of a geometry column; anywhere on the globe for rasters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +77,10 @@ def live_files(
     """Return the files that may hold rows in all ranges (by field id) that pass all tests."""
     entries = [entry for entry in view.data_entries if _may_hold_all(entry, ranges or {}, view)]
     for test in tests:
-        boxes = box_array(entry.bounds.get(test.column) for entry in entries)
-        planned = geometry_files(test.predicate, test.window, boxes)
+        raster = view.schema.by_id[test.column].raster is not None
+        known = [(e.areas if raster else e.bounds).get(test.column) for e in entries]
+        matching = raster_files if raster else geometry_files
+        planned = matching(test.predicate, test.window, box_array(known))
         entries = [entries[index] for index in np.flatnonzero(planned)]
     view.bring(entries)
     return [_live_file(view, entry) for entry in entries]

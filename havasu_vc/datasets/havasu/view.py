@@ -30,6 +30,7 @@ from havasu_vc.formats.havasu.layout import (
 from havasu_vc.formats.havasu.properties import Properties, parse_properties
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.havasu.snapshot import Guard, Snapshot, parse_snapshot
+from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
@@ -316,17 +317,15 @@ def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schem
     for column in places:
         if column.raster is not None:
             area = entry.areas.get(column.id)
-            if area is None or any(part.intersects(Bounds(*box)) for part in area.parts):
-                return False
-            continue
-        bounds = entry.bounds.get(column.id)
-        if bounds is None:
-            return False
-        if not (
-            bounds.xmax < box[0]
-            or bounds.xmin > box[2]
-            or bounds.ymax < box[1]
-            or bounds.ymin > box[3]
-        ):
+            parts = None if area is None else area.parts
+        else:
+            bounds = entry.bounds.get(column.id)
+            parts = None if bounds is None else (bounds,)
+        if parts is None or not all(_apart(part, box) for part in parts):
             return False
     return bool(places)
+
+
+def _apart(bounds: Bounds, box: tuple[float, float, float, float]) -> bool:
+    beside = bounds.xmax < box[0] or bounds.xmin > box[2]
+    return beside or bounds.ymax < box[1] or bounds.ymin > box[3]

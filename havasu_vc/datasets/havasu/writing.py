@@ -8,7 +8,7 @@ the digests of its columns are summed, while the rows are in memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,17 +30,22 @@ from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.raster_v1_bounds import Places, places_of_rasters, united_places
+from havasu_vc.geo.raster_v1_checks import check_rasters
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
 
 __all__ = [
+    "Measures",
     "WrittenFile",
     "distinct_files",
     "measure_rows",
     "split_offsets",
+    "united_areas",
     "united_bounds",
     "write_data_files",
 ]
@@ -149,9 +154,7 @@ class _FileWriter:
         self._temporary = store.temporary()
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
-        self._hashing: list[
-            Future[tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]]
-        ] = []
+        self._hashing: list[Future[Measures]] = []
         self._plain: list[frozenset[int]] = []
 
     @property
@@ -207,15 +210,15 @@ class _FileWriter:
             ) from error
         metadata = pq.read_metadata(self._temporary)
         putting = self._pool.submit(self._store.put, self._temporary)
-        hashed = [waiting.result() for waiting in self._hashing]
+        parts = [waiting.result() for waiting in self._hashing]
         digests, nans = Digests(), dict[int, int]()
-        for rows, _, counted in hashed:
-            digests.add(rows.digests)
-            for number, count in counted.items():
+        for part in parts:
+            digests.add(part.hashed.digests)
+            for number, count in part.nans.items():
                 nans[number] = nans.get(number, 0) + count
         cache = build_key_cache(
-            np.concatenate([rows.keys for rows, _, _ in hashed]),
-            np.concatenate([rows.rows for rows, _, _ in hashed]),
+            np.concatenate([part.hashed.keys for part in parts]),
+            np.concatenate([part.hashed.rows for part in parts]),
         )
         file, size = putting.result()
         if keys is not None:
@@ -230,8 +233,9 @@ class _FileWriter:
             self._layout.sort_hash,
             origin,
             statistics=column_statistics(metadata, self._layout.schema.fields, nans),
-            bounds=united_bounds([bounds for _, bounds, _ in hashed]),
+            bounds=united_bounds(parts),
             splits=split_offsets(metadata),
+            areas=united_areas(parts),
         )
         return WrittenFile(entry, digests.sums)
 
@@ -247,10 +251,30 @@ class _FileWriter:
         self._temporary.unlink(missing_ok=True)
 
 
-def measure_rows(
-    group: pa.RecordBatch, schema: Schema
-) -> tuple[HashedRows, dict[int, Bounds | None], dict[int, int]]:
-    """Return the hashes of rows, the bounds of geometry columns and how many NaNs there are."""
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What is found out about some rows of a file."""
+
+    hashed: HashedRows
+    """Their hashes."""
+    bounds: Mapping[int, Bounds | None]
+    """Of each geometry column."""
+    areas: Mapping[int, Places]
+    """Of each raster column."""
+    nans: Mapping[int, int]
+    """How many values of each column are not a number."""
+
+
+def measure_rows(group: pa.RecordBatch, schema: Schema) -> Measures:
+    """Return the hashes of rows, where they are and how many NaNs there are.
+
+    Raises `GeometryError` for a geometry or a raster that is not sound.
+    """
+    areas = {
+        column.id: places_of_rasters(check_rasters(group.column(column.name)))
+        for column in schema.fields
+        if column.raster is not None
+    }
     bounds = {
         column.id: bounds_of(group.column(column.name), column.geometry.encoding)
         for column in schema.fields
@@ -261,14 +285,21 @@ def measure_rows(
         for column in schema.fields
         if column.type in (Primitive.FLOAT, Primitive.DOUBLE)
     }
-    return hash_rows(group, schema), bounds, nans
+    return Measures(hash_rows(group, schema), bounds, areas, nans)
 
 
-def united_bounds(parts: list[dict[int, Bounds | None]]) -> dict[int, Bounds]:
+def united_areas(parts: Sequence[Measures]) -> dict[int, GeographicBounds]:
+    """Return where the rasters of each column are over all parts, where that is known."""
+    numbers = parts[0].areas if parts else ()
+    found = {number: united_places(part.areas[number] for part in parts) for number in numbers}
+    return {number: area for number, area in found.items() if area is not None}
+
+
+def united_bounds(parts: Sequence[Measures]) -> dict[int, Bounds]:
     """Return the bounds of each geometry column over all parts, where they can be written."""
     united = {}
-    for number in parts[0] if parts else ():
-        bounds = Bounds.of(part[number] for part in parts)
+    for number in parts[0].bounds if parts else ():
+        bounds = Bounds.of(part.bounds[number] for part in parts)
         if bounds is not None and bounds.finite:
             united[number] = bounds
     return united

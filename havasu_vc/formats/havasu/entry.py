@@ -14,10 +14,13 @@ to 16 characters or bytes, upper ones rounded up, as in Iceberg's manifests.
      "statistics": {
       "1": {"values": 1000000, "nulls": 0, "bytes": 1401, "lower": 1, "upper": 1000000}, …},
      "geometry-bounds": {"2": [xmin, ymin, xmax, ymax]},
+     "raster-bounds": {"3": [west, south, east, north]},
      "split-offsets": [4]}
 
-A delete file has `targets` instead: the data files it deletes from, and how many rows of
-each. A linked file, which stays where its owner keeps it, has `location`.
+Bounds of rasters are degrees of WGS 84 and may cross the antimeridian, `west` above `east`;
+a file without has no `raster-bounds`. A delete file has `targets` instead: the data files it
+deletes from, and how many rows of each. A linked file, which stays where its owner keeps it,
+has `location`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from typing import Any
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.geographic_bounds import GeographicBounds
 
 __all__ = ["ColumnStatistics", "Content", "Entry", "Origin", "format_entry", "parse_entry"]
 
@@ -100,13 +104,15 @@ class Entry:
     statistics: Mapping[int, ColumnStatistics] = field(default_factory=dict)
     """By field id."""
     bounds: Mapping[int, Bounds] = field(default_factory=dict)
-    """Of geometries and rasters, by field id."""
+    """Of geometries, by field id."""
     splits: tuple[int, ...] = ()
     """Where row groups begin."""
     targets: Mapping[str, int] = field(default_factory=dict)
     """For a delete file: rows deleted, by data file."""
     location: str | None = None
     """For a linked file: its URI."""
+    areas: Mapping[int, GeographicBounds] = field(default_factory=dict)
+    """Where its rasters are, by field id; none for a column with one whose place is unknown."""
 
     @property
     def path(self) -> str:
@@ -142,12 +148,20 @@ def format_entry(entry: Entry) -> bytes:
     value["geometry-bounds"] = {
         str(number): _corners(entry.bounds[number]) for number in sorted(entry.bounds)
     }
+    if entry.areas:
+        value["raster-bounds"] = {
+            str(number): _sides(entry.areas[number]) for number in sorted(entry.areas)
+        }
     value["split-offsets"] = list(entry.splits)
     return format_json(value)
 
 
 def _corners(bounds: Bounds) -> list[float]:
     return [bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax]
+
+
+def _sides(area: GeographicBounds) -> list[float]:
+    return [area.west, area.south, area.east, area.north]
 
 
 def _statistics_to_json(statistics: ColumnStatistics) -> dict[str, Any]:
@@ -194,6 +208,7 @@ def parse_entry(data: bytes, file: str, where: str) -> Entry:
             _splits(value["split-offsets"], where),
             _targets(value.get("targets", {}), where),
             expect(value.get("location"), (str, type(None)), "location", where),
+            {int(key): _area(item, where) for key, item in value.get("raster-bounds", {}).items()},
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, CorruptDatasetError):
@@ -221,6 +236,13 @@ def _partition(value: Any, where: str) -> dict[str, Scalar | None]:
 def _bounds(value: Any, where: str) -> Bounds:
     corners = expect(value, list, "geometry-bounds", where)
     return Bounds(*(float(expect(item, (int, float), "a bound", where)) for item in corners))
+
+
+def _area(value: Any, where: str) -> GeographicBounds:
+    sides = expect(value, list, "raster-bounds", where)
+    return GeographicBounds(
+        *(float(expect(item, (int, float), "a bound", where)) for item in sides)
+    )
 
 
 def _splits(value: Any, where: str) -> tuple[int, ...]:
