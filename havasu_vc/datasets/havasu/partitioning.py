@@ -26,7 +26,7 @@ from havasu_vc.datasets.placing import HILBERT, with_hilbert
 from havasu_vc.datasets.sorting import Range, RunReader
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.iceberg.entries import to_scalar
+from havasu_vc.formats.havasu.scalars import to_scalar
 from havasu_vc.formats.iceberg.manifests import partition_types
 from havasu_vc.formats.iceberg.transforms import parse_transform
 from havasu_vc.model.bounds import Bounds

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 from collections.abc import Iterator
-from decimal import Decimal as Number
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Scalar
-from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type, children
+from havasu_vc.formats.havasu.scalars import to_scalar
+from havasu_vc.model.types import Field, List, Map, Struct, Type, children
 
 __all__ = ["column_statistics"]
 
@@ -86,11 +84,7 @@ def _of_column(
 
 def scalar_floor(value: Any, type_: Type) -> Scalar | None:
     """Return a lower bound as a typed JSON value, long ones cut short."""
-    if isinstance(value, str):
-        return value[:_LONGEST]
-    if isinstance(value, bytes):
-        return value[:_LONGEST].hex()
-    return _plain(value, type_)
+    return to_scalar(value[:_LONGEST] if isinstance(value, str | bytes) else value, type_)
 
 
 def scalar_ceiling(value: Any, type_: Type) -> Scalar | None:
@@ -98,11 +92,10 @@ def scalar_ceiling(value: Any, type_: Type) -> Scalar | None:
     if isinstance(value, str) and len(value) > _LONGEST:
         return _next_text(value[:_LONGEST])
     if isinstance(value, bytes):
-        if len(value) <= _LONGEST:
-            return value.hex()
-        raised = value[:_LONGEST].rstrip(b"\xff")
-        return (raised[:-1] + bytes([raised[-1] + 1])).hex() if raised else None
-    return _plain(value, type_)
+        if len(value) > _LONGEST:
+            raised = value[:_LONGEST].rstrip(b"\xff")
+            value = raised[:-1] + bytes([raised[-1] + 1]) if raised else None
+    return to_scalar(value, type_)
 
 
 def _next_text(text: str) -> str | None:
@@ -113,20 +106,3 @@ def _next_text(text: str) -> str | None:
         if code <= 0x10FFFF:
             return text[:index] + chr(code)
     return None
-
-
-def _plain(value: Any, type_: Type) -> Scalar | None:
-    match value:
-        case bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case datetime.datetime():
-            text = value.replace(tzinfo=None).isoformat()
-            return text + "Z" if type_ is Primitive.TIMESTAMPTZ else text
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case Number():
-            return format(value, "f")
-        case _:
-            return None

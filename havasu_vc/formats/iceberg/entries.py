@@ -24,6 +24,7 @@ from uuid import UUID
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Scalar
 from havasu_vc.formats.havasu.layout import PartitionSpec
+from havasu_vc.formats.havasu.scalars import to_scalar
 from havasu_vc.formats.iceberg.manifests import partition_types
 from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, Flavour
@@ -250,28 +251,6 @@ def _scalar(data: bytes | None, type_: Type, *, least: bool) -> Scalar | None:
         return to_scalar(_cut(from_single_value(data, type_), least=least), type_)
     except (ValueError, InvalidOperation):
         return None
-
-
-def to_scalar(value: Any, type_: Type) -> Scalar | None:
-    """Return a Python value as an entry keeps it; None for what is not finite."""
-    match value:
-        case bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case bytes():
-            return value.hex()
-        case UUID():
-            return value.hex
-        case datetime.datetime():
-            text = value.replace(tzinfo=None).isoformat()
-            return text + "Z" if type_ is Primitive.TIMESTAMPTZ else text
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case Number():
-            return format(value, "f")
-        case _:
-            return None
 
 
 def bounds_of(file: DataFile, schema: Schema) -> dict[int, Bounds]:

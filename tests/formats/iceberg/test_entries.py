@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Origin
 from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
+from havasu_vc.formats.havasu.scalars import to_scalar
 from havasu_vc.formats.iceberg.entries import (
     LONGEST,
     bounds_of,
@@ -24,7 +25,6 @@ from havasu_vc.formats.iceberg.entries import (
     partition_of,
     point_of,
     statistics_of,
-    to_scalar,
 )
 from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent, Flavour
