@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from havasu_vc.history.diff import diff_datasets
@@ -36,9 +36,17 @@ def show(
 
 
 def diff_revisions(
-    repo: OpenRepo, old: Revision, new: Revision, filters: Sequence[str] = ()
+    repo: OpenRepo,
+    old: Revision,
+    new: Revision,
+    filters: Sequence[str] = (),
+    *,
+    skipped: Container[str] = (),
 ) -> Iterator[DatasetDiff]:
-    """Yield how each dataset differs between two revisions; equal trees are passed over."""
+    """Yield how each dataset differs between two revisions; equal trees are passed over.
+
+    So are the datasets that are `skipped`.
+    """
     wanted = parse_filters(filters)
     before, after = repo.folders(old), repo.folders(new)
     paths = sorted(before.keys() | after.keys())
@@ -47,7 +55,7 @@ def diff_revisions(
     def differing() -> Iterator[DatasetDiff]:
         for path in paths:
             first, second = before.get(path), after.get(path)
-            if wanted.of(path) is None or _equal(first, second):
+            if wanted.of(path) is None or path in skipped or _equal(first, second):
                 continue
             yield _dataset_diff(repo, path, _view(repo, first, old), _view(repo, second, new))
 

@@ -7,27 +7,28 @@ entries tell, and the rows that could be read before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 
 from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.errors import CrsError, DataFileNotFoundError, MissingProgramError, StorageError
+from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.distances import Measure, measure_of
 from havasu_vc.geo.geographic import geographic_bounds
 from havasu_vc.geo.reproject import transform_bounds
-from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.repo.changed_back import RowsThatChangeBack
 from havasu_vc.repo.differences import diff_revisions
-from havasu_vc.repo.entry_facts import dataset_facts, entry_words
+from havasu_vc.repo.entry_facts import dataset_facts
+from havasu_vc.repo.filters import DatasetFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.policy_checking import PolicyWatch, policy_between
 from havasu_vc.repo.reproject import reprojection
+from havasu_vc.repo.unread import ReadableRows, Unverified, broken_datasets, unread_review
 from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
 from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
@@ -57,48 +58,73 @@ def review(
     `page` takes in rows. Without a `policy` the repository's own counts. Coordinates are told
     in `crs` where it is given and they can be.
     """
-    repo = _frugal(repo)
+    unverified = Unverified(repo.settings.note)
+    repo = _frugal(repo, unverified)
     target, show = (None, None) if crs is None else reprojection(crs)
     ends = resolve_range(repo.git, revisions)
-    versions = _Versions(repo, ends)
-    back = RowsThatChangeBack(repo, ends)
     notes: tuple[str, ...] = ()
     if policy is None:
         policy, notes = policy_between(repo, ends.old, ends.new)
     watch = PolicyWatch(repo, policy or Policy())
-    found = []
-    for diff in diff_revisions(repo, ends.old, ends.new, filters):
-        old, new = versions.of(diff.path)
-        means = Means(
-            dataset_facts(old), dataset_facts(new), _measure, _to_map(diff), samples, show
-        )
-        rows = _Here(diff.changes)
-        diff = replace(diff, changes=iter(rows))
-        seers = [
-            None if page is None else page.dataset(diff, means.reproject),
-            watch(diff, old, new),
-            suspects := back.watch(diff.path),
-        ]
-        each = summarise(diff, means, [seer for seer in seers if seer is not None])
-        each = _placed(each, diff, target)
-        if rows.missing is not None:
-            watch.unread.append(diff.path)
-            each = replace(each, unread=_unread(rows.missing, each, old, new))
-        elif suspects is not None and suspects.labels:
-            each = replace(each, flags=(*each.flags, _back_flag(suspects.labels)))
-        found.append(each)
+    broken = broken_datasets(repo, ends)
+    wanted = parse_filters(filters)
+    found = [each for path, each in broken.items() if wanted.of(path) is not None]
+    watch.unread += [each.path for each in found]
+    one = _Reviewer(
+        _Versions(repo, ends), RowsThatChangeBack(repo, ends), watch, page, samples, target, show
+    )
+    for diff in diff_revisions(repo, ends.old, ends.new, filters, skipped=broken):
+        each = one.review(diff, whole=wanted.of(diff.path) == DatasetFilter(diff.path))
+        found.append(replace(each, flags=(*unverified.flags(diff.path), *each.flags)))
+    found.sort(key=lambda each: each.path)
     review = _named(repo, revisions, ends, tuple(found))
     return replace(review, notes=(*review.notes, *notes), findings=watch.findings())
 
 
-def _frugal(repo: OpenRepo) -> OpenRepo:
-    """Return the repository, read not far ahead of what looks at it."""
+@dataclass(frozen=True, slots=True)
+class _Reviewer:
+    """Reviews one dataset after the other."""
+
+    versions: _Versions
+    back: RowsThatChangeBack
+    watch: PolicyWatch
+    page: Page | None
+    samples: int
+    target: Crs | None
+    show: Reproject | None
+
+    def review(self, diff: DatasetDiff, *, whole: bool) -> DatasetReview:
+        """Return what happened to a dataset, of which rows may be filtered out."""
+        old, new = self.versions.of(diff.path)
+        facts = [dataset_facts(view) for view in (old, new)]
+        means = Means(facts[0], facts[1], _measure, _to_map(diff), self.samples, self.show)
+        rows = ReadableRows(diff.changes)
+        diff = replace(diff, changes=iter(rows))
+        # Rows that a filter leaves out would seem to have changed back.
+        suspects = self.back.watch(diff.path) if whole else None
+        seers = [
+            None if self.page is None else self.page.dataset(diff, means.reproject),
+            self.watch(diff, old, new),
+            suspects,
+        ]
+        each = summarise(diff, means, [seer for seer in seers if seer is not None])
+        each = _placed(each, diff, self.target)
+        if rows.missing is not None:
+            self.watch.unread.append(diff.path)
+            return unread_review(each, rows.missing, old, new)
+        if suspects is not None and suspects.labels:
+            return replace(each, flags=(*each.flags, _back_flag(suspects.labels)))
+        return each
+
+
+def _frugal(repo: OpenRepo, note: Callable[[str], None]) -> OpenRepo:
+    """Return the repository, read not far ahead of what looks at it, with another ear for notes."""
     from havasu_vc.engine.choose import EngineSettings
 
     chosen = repo.settings.engine_settings or EngineSettings()
     chosen = replace(chosen, budget=min(chosen.budget, AHEAD))
     found = copy(repo)
-    found.settings = replace(repo.settings, engine_settings=chosen)
+    found.settings = replace(repo.settings, engine_settings=chosen, note=note)
     return found
 
 
@@ -148,39 +174,12 @@ class _Versions:
         return None if folder is None else self.repo.view(folder, name)
 
 
-class _Here:
-    """Yields changes until a data file is not here, and keeps what was missing."""
-
-    def __init__(self, changes: Iterator[ChangeBatch]) -> None:
-        self._changes = changes
-        self.missing: str | None = None
-
-    def __iter__(self) -> Iterator[ChangeBatch]:
-        try:
-            yield from self._changes
-        except DataFileNotFoundError as error:
-            self.missing = f"data file `{error.file[:16]}` is not here"
-        except (StorageError, MissingProgramError) as error:
-            reason = str(error).replace("`", "'").splitlines()[0]
-            self.missing = f"data files cannot be brought (`{reason[:200]}`)"
-
-
-def _unread(
-    missing: str,
-    each: DatasetReview,
-    old: AnyDataset | None,
-    new: AnyDataset | None,
-) -> str:
-    some = f", and only {each.counts.total:,} changes could be read" if each.counts.total else ""
-    return f"{missing}{some}; {entry_words(old, new)}"
-
-
 def _back_flag(labels: set[str]) -> Flag:
     count = len(labels)
     rows = f"{count:,} row" + ("" if count == 1 else "s")
     return Flag(
         FlagKind.CHANGED_BACK,
-        f"{rows} changed and changed back on the way, which this comparison does not show",
+        f"{rows} changed on the way and stand as they stood, which no comparison of the ends shows",
         count,
         tuple(sorted(labels))[:5],
     )

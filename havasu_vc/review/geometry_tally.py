@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.errors import GeometryError
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.distances import Measure
 from havasu_vc.geo.sketching import invalid_rows
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field
+from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import FlagKind
 from havasu_vc.writers.values import canonical_wkb
 
@@ -101,10 +101,11 @@ class GeometryTally:
         rows = np.flatnonzero(wanted)
         if len(rows) < len(side):
             column = column.take(pa.array(rows))
-        try:
-            found[rows] = row_bounds(column, field.geometry.encoding.value)
-        except GeometryError:
-            return found  # said by `_invalid`
+        encoding = field.geometry.encoding
+        # A row that cannot be read keeps NaN, and `_invalid` says so.
+        for some, corners in readable_rows(column, lambda part: row_bounds(part, encoding)):
+            if corners is not None:
+                found[rows[some]] = corners
         return found
 
     def _invalid(self, side: pa.StructArray, changed: _Bools) -> _Bools:
@@ -114,12 +115,8 @@ class GeometryTally:
         if field is None or field.geometry is None or not len(rows):
             return flags
         column = side.flatten()[side.type.get_field_index(field.name)].take(pa.array(rows))
-        try:
-            wkb = canonical_wkb(column, field)
-        except GeometryError:
-            flags[rows] = True
-            return flags
-        flags[rows] = invalid_rows(wkb)
+        for some, wkb in readable_rows(column, lambda part: canonical_wkb(part, field)):
+            flags[rows[some]] = True if wkb is None else invalid_rows(wkb)
         return flags
 
     def _far(self, new: _Floats) -> _Bools:

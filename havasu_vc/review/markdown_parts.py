@@ -50,11 +50,18 @@ def overview_row(each: DatasetReview) -> str:
     return table_row(
         (
             code_span(each.path) + state,
-            f"{each.rows_before:,}",
+            _rows(each, each.rows_before),
             *counts,
-            f"{each.rows_after:,}",
+            _rows(each, each.rows_after),
             odd,
         )
+    )
+
+
+def _rows(each: DatasetReview, count: int) -> str:
+    """Return how many rows a version has; of one that cannot be read that may not be known."""
+    return (
+        "?" if each.unread is not None and each.state == "changed" and not count else f"{count:,}"
     )
 
 
@@ -79,8 +86,6 @@ def summary_lines(each: DatasetReview) -> Iterator[str]:
     """Yield what is said of a dataset, the gravest first."""
     for flag in each.flags:
         yield f"- ⚠️ **{sentence(flag.message)}**{_keys(flag.rows)}"
-    if each.unread is not None:
-        yield f"- ⚠️ **rows are not shown**: {sentence(each.unread)}"
     for words in each.words:
         yield f"- {sentence(words)}"
     if each.state != "changed":

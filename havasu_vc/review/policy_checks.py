@@ -8,12 +8,12 @@ all changes have gone by, and only if some change touched them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.errors import GeometryError
 from havasu_vc.exchange.duckdb import RowExpressions
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
@@ -21,6 +21,7 @@ from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.policy import Rules
+from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import Finding, FlagKind
 from havasu_vc.review.summarising import Seen
 from havasu_vc.review.words import column_words, quoted
@@ -120,14 +121,16 @@ class DatasetCheck:
         for field in self._schema.geometries:
             if field.geometry is None:
                 continue
-            try:
-                found = row_bounds(rows.column(field.name), field.geometry.encoding.value)
-            except GeometryError:
-                outside |= rows.column(field.name).is_valid().to_numpy(zero_copy_only=False)
-                continue
-            with np.errstate(invalid="ignore"):
-                outside |= (found[:, :2] < wanted[:2]).any(axis=1)
-                outside |= (found[:, 2:] > wanted[2:]).any(axis=1)
+            encoding = field.geometry.encoding
+            column = rows.column(field.name)
+            read = partial(row_bounds, encoding=encoding)
+            for some, found in readable_rows(column, read):
+                if found is None:
+                    outside[some] = True
+                    continue
+                with np.errstate(invalid="ignore"):
+                    outside[some] |= (found[:, :2] < wanted[:2]).any(axis=1)
+                    outside[some] |= (found[:, 2:] > wanted[2:]).any(axis=1)
         corners = " ".join(f"{number:.10g}" for number in wanted)
         self._add("bounds", f"outside of {corners}", outside, labels)
 

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,10 +132,72 @@ def test_data_that_is_not_here(tmp_path: Path) -> None:
 
     assert dataset.unread is not None
     assert "is not here" in dataset.unread
+    assert [flag.kind for flag in dataset.flags] == [FlagKind.UNVERIFIED]
+    assert dataset.unread in dataset.flags[0].message
     assert "`name`" in dataset.unread
     assert (dataset.rows_before, dataset.rows_after) == (5000, 5001)
     assert "`title` is now `A title`" in page
     assert "| `points` | 5,000 | ? | ? | ? | 5,001 |" in page
+
+
+def test_a_damaged_data_file(tmp_path: Path) -> None:
+    repo = small.make(tmp_path / "repo", {n: (f"r{n}", n) for n in range(50)})
+    small.write(repo, {n: (f"r{n}", n + 1) for n in range(50)})
+    for path in stored(repo):
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:-9])
+
+    (dataset,) = repo.review("HEAD^..HEAD").datasets
+
+    assert dataset.unread is not None
+    assert "cannot be read" in dataset.unread
+    assert [flag.kind for flag in dataset.flags] == [FlagKind.UNVERIFIED]
+
+
+def test_a_dataset_that_git_merged_as_text(tmp_path: Path) -> None:
+    repo = small.make(tmp_path / "repo", {1: ("a", 1)})
+    small.add(repo, tmp_path, {1: ("a", 1)}, "other")
+    small.write(repo, {1: ("b", 2)})
+    name = next(
+        name
+        for name in run_git("ls-tree", "-r", "--name-only", "HEAD", cwd=repo.path).split()
+        if name.startswith("other/") and name.endswith("/snapshot.json")
+    )
+    blob = run_git("rev-parse", f"HEAD:{name}", cwd=repo.path).strip()
+    text = run_git("cat-file", "blob", blob, cwd=repo.path)
+    guard = json.loads(text)["guard"]["files"]
+    text = text.replace(guard, "0" * len(guard)) + "\n"
+    found = run_git("hash-object", "-w", "--stdin", cwd=repo.path, stdin=text)
+    run_git("update-index", "--cacheinfo", f"100644,{found.strip()},{name}", cwd=repo.path)
+    run_git("commit", "-q", "-m", "Merged as text", cwd=repo.path)
+
+    review = Repo.open(repo.path).review("HEAD~2..HEAD")
+    other, points = review.datasets
+    text = format_markdown(review)
+
+    assert (other.path, other.rows_before, other.rows_after) == ("other", 1, 1)
+    assert [flag.kind for flag in other.flags] == [FlagKind.UNVERIFIED]
+    assert "the version after cannot be read" in other.flags[0].message
+    assert (points.counts.updates, points.flags) == (1, ())
+    assert "| `other` | 1 | ? | ? | ? | 1 | ⚠️ 1 |" in text
+    assert Repo.open(repo.path).review("HEAD~2..HEAD", ["points"]).datasets == (points,)
+
+
+def test_rows_whose_old_values_cannot_be_compared_are_unverified(tmp_path: Path) -> None:
+    # Large enough that a delete file is written and not the whole table anew.
+    start = {n: (hashlib.sha256(bytes([n % 251, n // 251])).hexdigest(), n) for n in range(9000)}
+    repo = small.make(tmp_path / "repo", start)
+    before = set(stored(repo))
+    repo.write("points", small.table({5: ("x", 5)}).select(["id"]), mode="delete")
+    # As in a clone that brought what the difference needs.
+    for file in (*before, *(repo.git.data_folder / "keys").rglob("*-verified")):
+        file.unlink()
+
+    (dataset,) = repo.review("HEAD^..HEAD").datasets
+
+    assert dataset.counts == ChangeCounts(0, 0, 1)
+    assert [flag.kind for flag in dataset.flags] == [FlagKind.UNVERIFIED]
+    assert dataset.flags[0].message.startswith("deleted rows are shown unverified")
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,7 @@ def harmless() -> Review:
         ChangeCounts(0, 0, 5),
         flags=(Flag(FlagKind.DATASET_REMOVED, "the dataset is removed with 5 rows"),),
     )
+    missing = "data file `0123` is not here; its entries tell of 2 rows that come"
     absent = DatasetReview(
         "far/away",
         None,
@@ -174,7 +175,8 @@ def harmless() -> Review:
         3,
         4,
         ChangeCounts(),
-        unread="data file `0123` is not here; its entries tell of 2 rows that come",
+        flags=(Flag(FlagKind.UNVERIFIED, f"rows are not shown: {missing}"),),
+        unread=missing,
     )
     return Review(
         "main",

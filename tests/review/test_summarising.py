@@ -253,3 +253,18 @@ def test_counts_are_those_of_the_diff(data: st.DataObject, evolve: bool) -> None
     for column in review.columns:
         assert 0 < column.changed <= expected.updates
         assert column.filled + column.emptied <= column.changed
+
+
+def test_only_the_row_that_cannot_be_read_is_invalid() -> None:
+    changes: list[tuple[Any, Any]] = [(None, row(n, 1 + n / 100, 2)) for n in range(100)]
+    changes[37] = (None, row(37, shape=b"junk"))
+    changes[90] = (None, row(90, 21, 1))
+    changes[91] = (row(91, shape=b"old junk"), row(91, shape=BOW_TIE))
+    review = reviewed(*changes)
+
+    rows = {flag.kind: (flag.count, flag.rows) for flag in review.flags}
+    assert rows[FlagKind.INVALID_GEOMETRY] == (2, ("37", "91"))
+    assert rows[FlagKind.FAR_FROM_THE_REST] == (1, ("90",))
+    assert review.area is not None
+    assert review.area.touched is not None
+    assert review.area.touched.xmax == 21

@@ -8,7 +8,6 @@ around the place where old and new begin to differ, and say so.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import GeometryError
 from havasu_vc.geo.outlines import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
+from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.writers.cells import spelled
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb
@@ -50,15 +49,11 @@ def sound_wkb(
     column: pa.Array, field: Field, change: Callable[[pa.Array], pa.Array] = lambda part: part
 ) -> pa.Array:
     """Return a column, changed in some way, as canonical WKB; null what cannot be read."""
-    try:
-        return canonical_wkb(change(column), field)
-    except GeometryError:
-        pass
-    found: list[bytes | None] = [None] * len(column)
-    for row in range(len(column)):
-        with suppress(GeometryError):
-            found[row] = canonical_wkb(change(column.slice(row, 1)), field)[0].as_py()
-    return pa.array(found, pa.binary())
+    parts = [
+        pa.nulls(1, pa.binary()) if found is None else found.cast(pa.binary())
+        for _, found in readable_rows(column, lambda part: canonical_wkb(change(part), field))
+    ]
+    return pa.concat_arrays(parts) if parts else pa.nulls(0, pa.binary())
 
 
 class _Side:
