@@ -8,19 +8,22 @@ file is found by its georeference, whatever order rasters come in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
-from havasu_vc.errors import InvalidArgumentError, InvalidFileError
+from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.geotiff import use_rasterio
 from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster
+from havasu_vc.geo.raster_v1_outlines import Outline
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
 
-__all__ = ["Canvas", "CanvasOfTiles", "write_geotiff", "write_tiles"]
+__all__ = ["Canvas", "CanvasOfTiles", "GeoTiffWriter", "write_geotiff"]
 
 _ALIGNED: Final = 1e-3  # of a cell
 _MAX_SIDE: Final = 2**31 - 1
@@ -43,14 +46,16 @@ class Canvas:
 
 
 class CanvasOfTiles:
-    """Finds the canvas of rasters that are given one by one."""
+    """Finds the canvas of rasters whose outlines are given one by one."""
 
     def __init__(self) -> None:
-        self._first: Raster | None = None
+        self._first: Outline | None = None
         self._edges = (0, 0, 0, 0)
         self._corner: tuple[tuple[int, int], GeoReference] | None = None
+        self.cells = 0
+        """How many cells the rasters have."""
 
-    def add(self, raster: Raster) -> None:
+    def add(self, raster: Outline) -> None:
         """Take a raster in; raises if it is no tile of the file that those before make."""
         if self._first is None:
             self._first = raster
@@ -61,7 +66,9 @@ class CanvasOfTiles:
             )
         if raster.crs_wkt != first.crs_wkt:
             raise InvalidArgumentError("its tiles are in different reference systems")
-        column, row = _offset(raster, first.georeference)
+        column, row = _offset(
+            raster.georeference, first.georeference, (raster.width, raster.height)
+        )
         left, top, right, bottom = self._edges
         self._edges = (
             min(left, column),
@@ -69,6 +76,7 @@ class CanvasOfTiles:
             max(right, column + raster.width),
             max(bottom, row + raster.height),
         )
+        self.cells += raster.width * raster.height
         if self._corner is None or (row, column) < self._corner[0]:
             self._corner = (row, column), raster.georeference
 
@@ -91,34 +99,71 @@ class CanvasOfTiles:
 def write_geotiff(raster: Raster, path: Path, *, open_url: OpenUrl | None = None) -> None:
     """Write a raster to a new GeoTIFF."""
     found = CanvasOfTiles()
-    found.add(raster)
-    write_tiles(found.canvas, [raster], path, open_url=open_url)
-
-
-def write_tiles(
-    canvas: Canvas, tiles: Iterable[Raster], path: Path, *, open_url: OpenUrl | None = None
-) -> None:
-    """Write rasters to a new GeoTIFF, which is compressed; cells of no tile are no data."""
+    found.add(Outline.of(raster))
     if path.exists():
         raise InvalidArgumentError(f"{path} is there already")
-    if not (canvas.bands and canvas.width and canvas.height):
-        raise InvalidArgumentError("a raster without cells cannot be written as GeoTIFF")
-    if len(set(canvas.bands)) > 1:
-        raise InvalidArgumentError("the bands of a GeoTIFF share pixel type and no-data value")
-    rasterio = use_rasterio()
-    try:
-        with rasterio.open(path, "w", **_options(canvas, rasterio)) as out:
-            for tile in tiles:
-                column, row = _offset(tile, canvas.georeference)
-                window = ((row, row + tile.height), (column, column + tile.width))
-                arrays = [pixels(tile, band, open_url) for band in range(len(tile.bands))]
-                out.write(np.stack(arrays), window=window)
-    except rasterio.errors.RasterioError as error:
-        path.unlink(missing_ok=True)
-        raise InvalidFileError(str(path), " ".join(str(error).split())[:160]) from error
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    with GeoTiffWriter(path, found.canvas, open_url=open_url) as writer:
+        writer.write(raster)
+
+
+class GeoTiffWriter:
+    """A GeoTIFF that is written tile by tile, and compressed; cells of no tile are no data.
+
+    It may be closed and written to again. A file whose writing failed is removed.
+    """
+
+    def __init__(self, path: Path, canvas: Canvas, *, open_url: OpenUrl | None = None) -> None:
+        if not (canvas.bands and canvas.width and canvas.height):
+            raise InvalidArgumentError("a raster without cells cannot be written as GeoTIFF")
+        if len(set(canvas.bands)) > 1:
+            raise InvalidArgumentError("the bands of a GeoTIFF share pixel type and no-data value")
+        self._path = path
+        self._canvas = canvas
+        self._open_url = open_url
+        self._rasterio = use_rasterio()
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+        if kind is not None:
+            self._path.unlink(missing_ok=True)
+
+    def write(self, tile: Raster) -> None:
+        """Write the cells of a raster where its georeference says."""
+        size = (tile.width, tile.height)
+        column, row = _offset(tile.georeference, self._canvas.georeference, size)
+        window = ((row, row + tile.height), (column, column + tile.width))
+        arrays = [pixels(tile, band, self._open_url) for band in range(len(tile.bands))]
+        with self._translated():
+            if self._file is None:
+                self._file = self._opened()
+            self._file.write(np.stack(arrays), window=window)
+
+    def close(self) -> None:
+        """Put what was written on disk."""
+        file, self._file = self._file, None
+        if file is not None:
+            with self._translated():
+                file.close()
+
+    def _opened(self) -> Any:
+        with warnings.catch_warnings():
+            # An image without a place is meant to have none.
+            warnings.simplefilter("ignore", self._rasterio.errors.NotGeoreferencedWarning)
+            if self._path.exists():
+                return self._rasterio.open(self._path, "r+")
+            return self._rasterio.open(self._path, "w", **_options(self._canvas, self._rasterio))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self._rasterio.errors.RasterioError as error:
+            reason = " ".join(str(error).split())[:160]
+            raise StorageError(f"{self._path} cannot be written: {reason}") from error
 
 
 def _options(canvas: Canvas, rasterio: Any) -> dict[str, Any]:
@@ -142,16 +187,15 @@ def _options(canvas: Canvas, rasterio: Any) -> dict[str, Any]:
     }
 
 
-def _kinds(raster: Raster) -> tuple[tuple[PixelType, bytes | None], ...]:
+def _kinds(raster: Outline) -> tuple[tuple[PixelType, bytes | None], ...]:
     return tuple((band.pixel_type, band.no_data) for band in raster.bands)
 
 
-def _offset(raster: Raster, place: GeoReference) -> tuple[int, int]:
-    """Return the column and row that a raster begins at in a grid."""
-    mine = raster.georeference
+def _offset(mine: GeoReference, place: GeoReference, size: tuple[int, int]) -> tuple[int, int]:
+    """Return the column and row that a raster of a size begins at in a grid."""
     steps = zip(mine.numbers[:4], place.numbers[:4], strict=True)
     cell = max(abs(number) for number in place.numbers[:4])
-    drift = _ALIGNED * cell / max(raster.width, raster.height, 1)
+    drift = _ALIGNED * cell / max(*size, 1)
     if any(abs(one - other) > drift for one, other in steps):
         raise InvalidArgumentError("its tiles have cells of different size or direction")
     if mine == place:

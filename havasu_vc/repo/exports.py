@@ -16,7 +16,7 @@ from havasu_vc.repo.tables import Table
 
 __all__ = ["TABLE_FORMATS", "export", "export_changes"]
 
-TABLE_FORMATS = ("delta", "iceberg")
+TABLE_FORMATS = ("delta", "iceberg", "geotiff")
 """Formats that are folders."""
 
 
@@ -49,6 +49,13 @@ def export(
         raise InvalidArgumentError("tables are written in the system that a dataset has")
     if plain and format != "delta":
         raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))
+    if format == "geotiff":
+        from havasu_vc.repo.rasters import Rasters
+
+        if crs is not None or (columns is not None and len(columns) != 1):
+            raise InvalidArgumentError("a raster column is written as it is, one at a time")
+        column = None if columns is None else columns[0]
+        return Rasters(repo).export(path, file, revision, column=column, overwrite=overwrite)
     if format == "iceberg":
         if columns is not None:
             raise InvalidArgumentError("an Iceberg table has all columns of a dataset")

@@ -12,6 +12,7 @@ from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option
 from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.repo.rasters import Rasters
 
 __all__ = ["command"]
 
@@ -32,7 +33,8 @@ __all__ = ["command"]
     "--to",
     "file_format",
     type=click.Choice(
-        [*(each.value for each in ExportFormat), "delta", "iceberg"], case_sensitive=False
+        [*(each.value for each in ExportFormat), "delta", "iceberg", "geotiff"],
+        case_sensitive=False,
     ),
     help="The format; by default what the file's name ends in.",
 )
@@ -40,6 +42,12 @@ __all__ = ["command"]
 @click.option("--plain", is_flag=True, help="In a Delta table write geometries as binary columns.")
 @click.option("--crs", metavar="CRS", help="Transform geometries to this CRS.")
 @click.option("--columns", metavar="COLUMN,...", multiple=True, help="Write only these columns.")
+@click.option(
+    "--key", "keys", metavar="KEY", multiple=True, help="Of rasters, only the row with this key."
+)
+@click.option(
+    "--tiles-apart", is_flag=True, help="Write each tile of an image as a GeoTIFF of its own."
+)
 @engine_option
 @click.pass_obj
 def command(
@@ -53,20 +61,30 @@ def command(
     plain: bool,
     crs: str | None,
     columns: tuple[str, ...],
+    keys: tuple[str, ...],
+    tiles_apart: bool,
 ) -> None:
     """Write the rows of DATASET at a revision to FILE.
 
     What FILE ends in says the format: .parquet, .gpkg, .shp, .geojson, .geojsonl, .fgb,
     .csv. --to iceberg and --to delta make a table in a folder; one that is there gets
-    another version with --overwrite. With --changes FILE gets the rows that differ
-    between two revisions, each with what happened to it.
+    another version with --overwrite. --to geotiff makes a folder of images of rasters, or
+    one image of all where FILE ends in .tif; tiles of an image become that image again.
+    With --changes FILE gets the rows that differ between two revisions, each with what
+    happened to it.
     """
     path, revision = parse_dataset_at(dataset, ref)
     chosen = None if file_format is None else file_format.lower()
+    if chosen is None and file.suffix.lower() in (".tif", ".tiff"):
+        chosen = "geotiff"
+    if chosen != "geotiff" and (keys or tiles_apart):
+        raise click.UsageError("--key and --tiles-apart are for --to geotiff")
     if changes is not None:
         others = (("--ref", ref), ("--crs", crs), ("--columns", columns), ("--plain", plain))
         if chosen in ("delta", "iceberg"):
             raise click.UsageError("changes are written to files, not to tables")
+        if chosen == "geotiff":
+            raise click.UsageError("changes of rasters are not written as images")
         for option, given in others:
             if given:
                 raise click.UsageError(f"{option} cannot be given with --changes")
@@ -76,6 +94,22 @@ def command(
     if changes is not None:
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
         what = "changed row"
+    elif chosen == "geotiff":
+        if crs is not None or plain:
+            raise click.UsageError("rasters are written as they are, without --crs and --plain")
+        named = parse_names(columns)
+        if len(named) > 1:
+            raise click.UsageError("--columns names one raster column")
+        result = Rasters(repo.opened).export(
+            path,
+            file,
+            revision,
+            keys=keys,
+            column=named[0] if named else None,
+            apart=tiles_apart,
+            overwrite=overwrite,
+        )
+        what = "raster"
     else:
         result = repo.export(
             path,

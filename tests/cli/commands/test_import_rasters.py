@@ -90,3 +90,21 @@ def test_without_rasterio_it_says_what_to_install(
 
     assert result.exit_code != 0
     assert "pip install 'havasu-vc[raster]'" in result.stderr
+
+
+def test_images_go_out_again(run: Run, tmp_path: Path) -> None:
+    folder = ortho_folder(tmp_path / "in")
+    succeed(run("import", folder, "orthos", "--tile", "32"))
+
+    result = succeed(run("export", "orthos", tmp_path / "out", "--to", "geotiff"))
+    assert result.stderr.startswith("Wrote 18 rasters of orthos to ")
+    assert len(list((tmp_path / "out" / "sheets").glob("*.tif"))) == 3
+    result = succeed(
+        run("export", "orthos@HEAD", tmp_path / "one.tif", "--key", "sheets/sheet_0.tif,0,0")
+    )
+    assert result.stderr.startswith("Wrote 1 raster of orthos to ")
+    succeed(run("export", "orthos", tmp_path / "apart", "--to", "geotiff", "--tiles-apart"))
+    assert len(list((tmp_path / "apart" / "sheets").glob("*.tif"))) == 18
+    assert run("export", "orthos", tmp_path / "a.csv", "--tiles-apart").exit_code == 2
+    refused = run("export", "points", tmp_path / "points.tif")
+    assert "points has no raster column" in refused.stderr
