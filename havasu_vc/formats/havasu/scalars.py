@@ -2,8 +2,8 @@
 
 >>> to_scalar(datetime.date(2024, 2, 29), Primitive.DATE)
 '2024-02-29'
->>> to_scalar(b"\\x00\\xff", Primitive.BINARY)
-'00ff'
+>>> to_scalar(b"Havasu", Primitive.BINARY)
+'486176617375'
 """
 
 from __future__ import annotations
