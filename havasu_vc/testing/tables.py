@@ -11,7 +11,7 @@ import datetime
 import decimal
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.rasters import raster_field
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,
@@ -43,6 +44,7 @@ __all__ = [
     "fields",
     "key_of",
     "key_order",
+    "rasters",
     "rows_of",
     "schemas",
     "values",
@@ -119,8 +121,59 @@ _GEOMETRIES: dict[Encoding, st.SearchStrategy[Any]] = {
 
 def values(field: Field) -> st.SearchStrategy[Any]:
     """Values of a column, None among them unless it is required."""
-    found = _GEOMETRIES[field.geometry.encoding] if field.geometry else _of_type(field.type)
+    if field.raster is not None:
+        found = rasters()
+    else:
+        found = _GEOMETRIES[field.geometry.encoding] if field.geometry else _of_type(field.type)
     return found if field.required else st.one_of(found, found, st.none())
+
+
+_PIXELS = {4: 1, 5: 2, 10: 4, 11: 8}
+_WGS84 = (
+    'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
+    'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]'
+)
+
+
+@st.composite
+def rasters(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a raster as Python values: of any number of bands, without cells, of other files."""
+    width, height, count = draw(
+        st.sampled_from([(2, 1, 1), (1, 3, 2), (2, 2, 6), (0, 0, 1), (3, 0, 0), (1, 1, 4)])
+    )
+    kind = draw(st.sampled_from(sorted(_PIXELS)))
+    band = st.fixed_dictionaries(
+        {
+            "pixel_type": st.just(kind),
+            "no_data": st.sampled_from([None, b"\xff" * _PIXELS[kind]]),
+            "data": st.sampled_from([b"\x00", b"\x01", b"\xff"]).map(
+                lambda byte: byte * (width * height * _PIXELS[kind])
+            ),
+            "out_db_band_no": st.none(),
+            "out_db_url": st.none(),
+        }
+    )
+    elsewhere = band.map(
+        lambda one: {**one, "data": None, "out_db_band_no": 1, "out_db_url": "tiles/a.tif"}
+    )
+    bands = [draw(st.one_of(band, band, elsewhere)) for _ in range(count)]
+    named = {f"band_{n + 1}": bands[n] if n < count else None for n in range(4)}
+    return {
+        "width": width,
+        "height": height,
+        "num_bands": count,
+        "crs_wkt": draw(st.sampled_from([None, _WGS84])),
+        "geo_reference": {
+            "scale_x": 0.5,
+            "scale_y": -0.5,
+            "skew_x": 0.0,
+            "skew_y": 0.0,
+            "upperleft_x": draw(st.sampled_from([0.0, 1.5, 179.75])),
+            "upperleft_y": 45.0,
+        },
+        **named,
+        "bands": bands[4:] or None,
+    }
 
 
 def _of_type(type_: Type) -> st.SearchStrategy[Any]:
@@ -191,6 +244,8 @@ def fields(draw: st.DrawFn, number: int, name: str) -> Field:
         encoding = draw(st.sampled_from(list(Encoding)))
         type_ = Primitive.BINARY if encoding.is_binary else Primitive.STRING
         return Field(number, name, type_, geometry=Geometry(encoding))
+    if draw(st.integers(0, 5)) == 0:
+        return raster_field(number, name, number * 100)
     required = draw(st.integers(0, 4)) == 0
     return Field(number, name, draw(types(number * 100)), required=required)
 
@@ -223,7 +278,7 @@ def evolved(draw: st.DrawFn, schema: Schema, fresh: int) -> Schema:
             if free and len(columns) > 1:
                 del columns[draw(st.sampled_from(free))]
         case "drop inside":
-            columns = [replace(field, type=_shortened(field.type)) for field in columns]
+            columns = [_inside(field, _shortened) for field in columns]
         case "add":
             added = replace(draw(fields(fresh, f"added {fresh}")), required=False)
             columns.insert(draw(st.integers(0, len(columns))), added)
@@ -234,8 +289,13 @@ def evolved(draw: st.DrawFn, schema: Schema, fresh: int) -> Schema:
         case "move":
             columns = draw(st.permutations(columns))
         case "widen":
-            columns = [replace(field, type=_widened(field.type)) for field in columns]
+            columns = [_inside(field, _widened) for field in columns]
     return Schema(tuple(columns), schema.identifier_ids)
+
+
+def _inside(field: Field, change: Callable[[Type], Type]) -> Field:
+    # What is inside a raster is what its encoding says.
+    return field if field.raster is not None else replace(field, type=change(field.type))
 
 
 def _shortened(type_: Type) -> Type:
