@@ -3,8 +3,8 @@
 What an entry says in typed JSON becomes single values under the column's type, exactly:
 text and bytes are cut to 16 characters or bytes, upper bounds rounded up, NaN is never a
 bound, and a zero is -0.0 below and 0.0 above. Columns that repeat (in lists and maps) and
-geometries have no ordinary bounds. Geometry bounds become two points, as little-endian
-WKB without SRID.
+geometries have no ordinary bounds. Bounds of geometries and rasters become two points, as
+little-endian WKB without SRID; the lower one of rasters may lie east of the upper one.
 
 Back, what another writer recorded becomes typed JSON. A bound that cannot be read, or that
 Python has no value for, is no bound: nothing is lost but speed.
@@ -16,6 +16,7 @@ import datetime
 import math
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal as Number
 from decimal import InvalidOperation
 from typing import Any
@@ -29,10 +30,19 @@ from havasu_vc.formats.iceberg.manifests import partition_types
 from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, Flavour
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Type, children
 
-__all__ = ["bounds_of", "corner", "data_file_of", "partition_of", "point_of", "statistics_of"]
+__all__ = [
+    "areas_of",
+    "bounds_of",
+    "corner",
+    "data_file_of",
+    "partition_of",
+    "point_of",
+    "statistics_of",
+]
 
 LONGEST = 16
 """Bounds of text and bytes are cut to so many characters or bytes."""
@@ -72,7 +82,7 @@ def data_file_of(
             lower[leaf.id] = least
         if (most := _bound(statistics.upper, leaf.type, entry, least=False)) is not None:
             upper[leaf.id] = most
-    corners = {} if flavour is Flavour.ICEBERG else _finite(entry, schema)
+    corners = {} if flavour is Flavour.ICEBERG else _corners(entry, schema)
     return DataFile(
         path,
         entry.rows,
@@ -86,29 +96,30 @@ def data_file_of(
         upper_bounds=upper,
         split_offsets=entry.splits or None,
         sort_order_id=sort_order_id,
-        geometry_lower={i: corner(b.xmin, b.ymin) for i, b in corners.items()} or None,
-        geometry_upper={i: corner(b.xmax, b.ymax) for i, b in corners.items()} or None,
+        geometry_lower={i: corner(west, south) for i, (west, south, _, _) in corners.items()}
+        or None,
+        geometry_upper={i: corner(east, north) for i, (_, _, east, north) in corners.items()}
+        or None,
     )
 
 
-def _finite(entry: Entry, schema: Schema) -> dict[int, Bounds]:
-    spatial = {
-        field.id
-        for field in schema.fields
-        if field.geometry is not None or field.raster is not None
-    }
-    return {
-        number: bounds
-        for number, bounds in sorted(entry.bounds.items())
-        if number in spatial and bounds.finite
-    }
+def _corners(entry: Entry, schema: Schema) -> dict[int, tuple[float, float, float, float]]:
+    """Return the sides of what holds the geometries or rasters of each column."""
+    found: dict[int, tuple[float, float, float, float]] = {}
+    for field in sorted(schema.fields, key=lambda each: each.id):
+        bounds, area = entry.bounds.get(field.id), entry.areas.get(field.id)
+        if field.geometry is not None and bounds is not None and bounds.finite:
+            found[field.id] = (bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax)
+        elif field.raster is not None and area is not None:
+            found[field.id] = (area.west, area.south, area.east, area.north)
+    return found
 
 
 def _leaves(fields: tuple[Field, ...], repeated: bool) -> Iterator[tuple[Field, bool]]:
     """Yield the fields that hold values, and whether they are in a list or map."""
     for field in fields:
         inside = children(field.type)
-        if inside:
+        if inside and field.raster is None:
             yield from _leaves(inside, repeated or isinstance(field.type, List | Map))
         elif field.raster is None:
             yield field, repeated
@@ -256,20 +267,32 @@ def _scalar(data: bytes | None, type_: Type, *, least: bool) -> Scalar | None:
 def bounds_of(file: DataFile, schema: Schema) -> dict[int, Bounds]:
     """Return the geometry bounds of a data file that can be read, by field id."""
     found: dict[int, Bounds] = {}
-    lower, upper = file.geometry_lower or {}, file.geometry_upper or {}
     for field in schema.fields:
-        if field.geometry is None and field.raster is None:
+        if field.geometry is None:
             continue
-        least = point_of(lower.get(field.id, b""))
-        most = point_of(upper.get(field.id, b""))
-        if least is None or most is None or least[1] > most[1]:
-            continue
-        if least[0] <= most[0]:
-            found[field.id] = Bounds(*least, *most)
-        elif field.raster is not None:
-            # Bounds of rasters may cross the antimeridian; ours do not, so they span it all.
-            found[field.id] = Bounds(-180.0, least[1], 180.0, most[1])
+        points = _points(file, field.id)
+        if points is not None and points[0] <= points[2]:
+            found[field.id] = Bounds(*points)
     return found
+
+
+def areas_of(file: DataFile, schema: Schema) -> dict[int, GeographicBounds]:
+    """Return the bounds of rasters of a data file that can be read, by field id."""
+    found: dict[int, GeographicBounds] = {}
+    for field in schema.fields:
+        points = _points(file, field.id) if field.raster is not None else None
+        if points is not None:
+            with suppress(ValueError):  # not on the globe
+                found[field.id] = GeographicBounds(*points)
+    return found
+
+
+def _points(file: DataFile, number: int) -> tuple[float, float, float, float] | None:
+    least = point_of((file.geometry_lower or {}).get(number, b""))
+    most = point_of((file.geometry_upper or {}).get(number, b""))
+    if least is None or most is None or least[1] > most[1]:
+        return None
+    return (*least, *most)
 
 
 def partition_of(file: DataFile, spec: PartitionSpec, schema: Schema) -> dict[str, Scalar | None]:

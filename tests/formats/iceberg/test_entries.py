@@ -19,6 +19,7 @@ from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
 from havasu_vc.formats.havasu.scalars import to_scalar
 from havasu_vc.formats.iceberg.entries import (
     LONGEST,
+    areas_of,
     bounds_of,
     corner,
     data_file_of,
@@ -29,6 +30,7 @@ from havasu_vc.formats.iceberg.entries import (
 from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent, Flavour
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
+from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,
@@ -338,9 +340,23 @@ def test_hav_62_what_is_no_point_is_no_bound(wrong: bytes) -> None:
 @pytest.mark.rule("HAV-70", "HAV-70a")
 def test_hav_70_bounds_of_rasters_may_cross_and_70a_those_of_geometries_not() -> None:
     crossing = spatial(corner(170, 10), corner(-170, 20))
-    assert bounds_of(crossing, RASTER) == {1: Bounds(-180, 10, 180, 20)}
+    assert areas_of(crossing, RASTER) == {1: GeographicBounds(170, 10, -170, 20)}
+    assert areas_of(crossing, GEOMETRY) == bounds_of(crossing, RASTER) == {}
     assert bounds_of(crossing, GEOMETRY) == {}
-    assert bounds_of(spatial(corner(0, 5), corner(1, 4)), RASTER) == {}
+    assert areas_of(spatial(corner(0, 5), corner(1, 4)), RASTER) == {}
+    assert areas_of(spatial(corner(0, 0), corner(500, 4)), RASTER) == {}
+
+
+@pytest.mark.rule("HAV-70")
+def test_bounds_of_rasters_stand_in_manifests_as_they_are() -> None:
+    entry = entry_of(areas={1: GeographicBounds(170, 10, -170, 20)})
+    file = data_file_of(entry, PATH, schema=RASTER)
+    assert file.geometry_lower == {1: corner(170, 10)}
+    assert file.geometry_upper == {1: corner(-170, 20)}
+    assert areas_of(file, RASTER) == entry.areas
+    plain = data_file_of(entry, PATH, schema=RASTER, flavour=Flavour.ICEBERG)
+    assert plain.geometry_lower is None
+    assert data_file_of(entry, PATH, schema=GEOMETRY).geometry_lower is None
 
 
 def test_flavour_iceberg_has_no_geometry_bounds() -> None:
