@@ -23,7 +23,7 @@ from havasu_vc.exchange.csv_writer import write_csv
 from havasu_vc.exchange.export_columns import ExportFormat, Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
 from havasu_vc.exchange.gdal_writer import GdalLayer, write_gdal
-from havasu_vc.exchange.parquet_writer import write_parquet
+from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.diffs import DatasetHeader
 
@@ -77,17 +77,20 @@ def write_file(
     format: ExportFormat | None = None,
     overwrite: bool = False,
     crs: str | None = None,
+    parquet: ParquetForm | None = None,
 ) -> Written:
     """Write the rows of a dataset, which come in stored types, to a file.
 
     `crs` names the coordinate reference system to write in; without one GeoJSON is
-    written in OGC:CRS84, as its standard says, and all else as the dataset is.
+    written in OGC:CRS84, as its standard says, and all else as the dataset is. `parquet`
+    says how GeoParquet is written.
     """
     chosen = format or format_of(path)
     notes = Notes()
+    form = _parquet_form(parquet, chosen)
     geometries = _geometries(header, chosen, crs, notes)
     with replacing(path, overwrite=overwrite) as temporary:
-        rows = _write(temporary, header, geometries, batches, format=chosen, notes=notes)
+        rows = _write(temporary, header, geometries, batches, format=chosen, notes=notes, form=form)
     return Written(rows, tuple(notes.lines))
 
 
@@ -99,13 +102,11 @@ def _write(
     *,
     format: ExportFormat,
     notes: Notes,
+    form: ParquetForm,
 ) -> int:
     match format:
         case ExportFormat.GEOPARQUET | ExportFormat.PARQUET:
-            with_geo = format is ExportFormat.GEOPARQUET
-            return write_parquet(
-                path, header.schema, geometries, batches, notes=notes, with_geo=with_geo
-            )
+            return write_parquet(path, header.schema, geometries, batches, notes=notes, form=form)
         case ExportFormat.CSV:
             return write_csv(path, header.schema, geometries, batches, notes=notes)
         case _:
@@ -113,6 +114,17 @@ def _write(
                 path.stem, header.schema, geometries, layer_metadata(header, path.stem)
             )
             return write_gdal(path, layer, batches, format=format, notes=notes)
+
+
+def _parquet_form(wanted: ParquetForm | None, format: ExportFormat) -> ParquetForm:
+    if wanted is not None and format is not ExportFormat.GEOPARQUET:
+        raise InvalidArgumentError(
+            f"only GeoParquet has a version and columns of bounding boxes, not {format.value}",
+            hints=("write a file that ends in .parquet, without another format",),
+        )
+    form = wanted or ParquetForm(with_geo=format is ExportFormat.GEOPARQUET)
+    form.check()
+    return form
 
 
 def layer_metadata(header: DatasetHeader, name: str) -> dict[str, str]:

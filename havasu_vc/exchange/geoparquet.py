@@ -11,15 +11,24 @@ read leniently, since files with `-dev` versions are common, and written strictl
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
 
-__all__ = ["GeoColumn", "format_geo", "parse_geo", "shape_of"]
+__all__ = ["VERSIONS", "GeoColumn", "WrittenColumn", "format_geo", "parse_geo", "shape_of"]
 
 DEFAULT_CRS = "OGC:CRS84"
+VERSIONS = ("1.0", "1.1")
+"""The versions that are written; the last is what is written when none is asked for."""
+ORIENTATION = "counterclockwise"
+"""The one winding of rings that a document can promise."""
+COVERING = "covering"
+"""The property of a geometry column whose boxes came in a column of their own, and its name."""
+COVERING_AXES = ("xmin", "ymin", "xmax", "ymax")
+"""What a column of bounding boxes holds, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,20 @@ class GeoColumn:
     """`spherical`, else None."""
     covering: str | None = None
     """The top-level column that holds the bounding box of each row."""
+    epoch: float | None = None
+    """When coordinates were measured, in years, for systems that move."""
+    orientation: str | None = None
+    """`counterclockwise` where outer rings are promised to run so."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What is kept of the column beside system, type and edges, as text."""
+        said = {
+            "epoch": None if self.epoch is None else repr(self.epoch),
+            "orientation": self.orientation,
+            COVERING: self.covering,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
 def parse_geo(text: bytes) -> dict[str, GeoColumn]:
@@ -74,7 +97,16 @@ def _parse_column(name: str, column: Any) -> GeoColumn:
         tuple(each for each in types if each != "Unknown"),
         "spherical" if column.get("edges") == "spherical" else None,
         _covering_column(column.get("covering")),
+        _epoch(column.get("epoch")),
+        ORIENTATION if column.get("orientation") == ORIENTATION else None,
     )
+
+
+def _epoch(said: Any) -> float | None:
+    """Return a year; anything else is passed over, as it changes no coordinate."""
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        return None
+    return float(said) if abs(said) < 1e6 and math.isfinite(said) else None
 
 
 def _covering_column(covering: Any) -> str | None:
@@ -108,10 +140,18 @@ class WrittenColumn:
     """Four numbers, or six with Z; None without a vertex."""
     edges: str | None = None
     """`spherical`, else None."""
+    covering: str | None = None
+    """The column that holds the bounding box of each row; version 1.1 alone knows it."""
+    epoch: float | None = None
+    """When coordinates were measured, in years."""
+    orientation: str | None = None
+    """`counterclockwise`, else None."""
 
 
-def format_geo(columns: Mapping[str, WrittenColumn], primary: str) -> bytes:
-    """Return the document, version 1.1.0."""
+def format_geo(
+    columns: Mapping[str, WrittenColumn], primary: str, *, version: str = VERSIONS[-1]
+) -> bytes:
+    """Return the document in one of `VERSIONS`."""
     described: dict[str, Any] = {}
     for name, column in columns.items():
         entry: dict[str, Any] = {
@@ -121,8 +161,15 @@ def format_geo(columns: Mapping[str, WrittenColumn], primary: str) -> bytes:
         }
         if column.edges:
             entry["edges"] = column.edges
+        if column.orientation:
+            entry["orientation"] = column.orientation
+        if column.epoch is not None:
+            entry["epoch"] = column.epoch
+        if column.covering is not None and version != "1.0":
+            paths = {axis: [column.covering, axis] for axis in COVERING_AXES}
+            entry["covering"] = {"bbox": paths}
         if column.bbox is not None:
             entry["bbox"] = list(column.bbox)
         described[name] = entry
-    document = {"version": "1.1.0", "primary_column": primary, "columns": described}
+    document = {"version": f"{version}.0", "primary_column": primary, "columns": described}
     return json.dumps(document, separators=(",", ":")).encode()

@@ -36,6 +36,8 @@ class GeometryColumn:
     """The geometry type that it announces; None for any."""
     edges: str | None = None
     """How points are joined, where the file says so: `spherical` for a geography."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """What else the file says of it and gets back when it is exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def _geometry_field(field: Field, given: GeometryColumn, encoding: Encoding) -> 
         field,
         type=Primitive.BINARY if encoding.is_binary else Primitive.STRING,
         geometry=Geometry(encoding, given.crs, given.shape),
-        extra=(("edges", given.edges),) if given.edges else (),
+        extra=((("edges", given.edges),) if given.edges else ()) + given.properties,
     )
 
 

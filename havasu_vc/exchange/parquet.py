@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from havasu_vc.errors import InvalidFileError, StorageError, UnsupportedTypeError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS, to_wkb
+from havasu_vc.exchange.geoparquet import COVERING
 from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, listed, stored_batches
 from havasu_vc.exchange.parquet_geometry import FoundGeometry, find_geometries
 from havasu_vc.exchange.source import (
@@ -128,7 +129,9 @@ def open_parquet(
     arrow = first.schema
     for column, type_ in types.items():
         arrow = arrow.append(pa.field(column, type_))
-    covering = first.covering - set(options.columns or ())
+    # A column of boxes that is asked for by name is a column like any other.
+    asked_for = set(options.columns or ()) & first.covering
+    covering = first.covering - asked_for
     arrow = pa.schema([field for field in arrow if field.name not in covering])
     crs = CrsNames(options.crs)
     geometries = {
@@ -137,6 +140,7 @@ def open_parquet(
             crs.name(found.crs, first.path),
             _common_shape([file.found[column].shape for file in files]),
             found.edges,
+            tuple((n, v) for n, v in found.properties if n != COVERING or v not in asked_for),
         )
         for column, found in first.found.items()
     }

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
-from havasu_vc.exchange.geoparquet import DEFAULT_CRS, parse_geo, shape_of
+from havasu_vc.exchange.geoparquet import COVERING, DEFAULT_CRS, parse_geo, shape_of
 from havasu_vc.formats.iceberg.native_geometry import EDGES
 from havasu_vc.model.types import Encoding
 
@@ -37,6 +37,8 @@ class FoundGeometry:
     """The one geometry type of all values, in capitals; None for any."""
     edges: str | None = None
     """How edges run on the globe, one of `EDGES`; None for straight lines of a plane."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """What else is said of it and kept: `epoch`, `orientation`, `covering`."""
 
     @property
     def stored_encoding(self) -> Encoding:
@@ -69,11 +71,18 @@ def find_geometries(
                 raise InvalidFileError(
                     path, f"its geo metadata names a column {name!r}, which is not there"
                 )
-            found[name] = FoundGeometry(
-                column.encoding, column.crs, shape_of(column.geometry_types), column.edges
-            )
+            properties = column.properties
             if column.covering in arrow.names:
                 covering.add(column.covering)
+            else:
+                properties.pop(COVERING, None)
+            found[name] = FoundGeometry(
+                column.encoding,
+                column.crs,
+                shape_of(column.geometry_types),
+                column.edges,
+                tuple(properties.items()),
+            )
     for name, geometry in found.items():
         if geometry.encoding == "WKB" and not _is_binary(arrow.field(name).type):
             raise InvalidFileError(

@@ -1,7 +1,9 @@
 """GeoParquet and Parquet files out.
 
 Columns get the types back that they first came as. GeoParquet describes geometries
-in its `geo` document, plain Parquet by the GEOMETRY and GEOGRAPHY logical types.
+in its `geo` document, plain Parquet by the GEOMETRY and GEOGRAPHY logical types. What
+a file said of a geometry column when it was imported (edges, epoch, orientation, boxes
+of its rows) is said again.
 """
 
 from __future__ import annotations
@@ -9,29 +11,55 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.exchange.covering import BOX, boxes_of, covering_columns
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes, type_name
-from havasu_vc.exchange.geoparquet import WrittenColumn, format_geo
+from havasu_vc.exchange.geoparquet import VERSIONS, WrittenColumn, format_geo
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.crs import projection
+from havasu_vc.geo.extent import extents
+from havasu_vc.geo.layout import scan
 from havasu_vc.model.arrow import source_type, to_source
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 
-__all__ = ["logical_type", "projjson", "row_groups_of", "write_parquet"]
+__all__ = ["ParquetForm", "logical_type", "projjson", "row_groups_of", "write_parquet"]
 
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetForm:
+    """How a file describes its geometries."""
+
+    with_geo: bool = True
+    """By the `geo` document of GeoParquet; else by Parquet's own types."""
+    version: str = VERSIONS[-1]
+    """The version of GeoParquet."""
+    covering: bool | None = None
+    """Whether rows get boxes in a column of their own; None as the dataset came."""
+
+    def check(self) -> None:
+        """Refuse what contradicts itself."""
+        if self.covering and (not self.with_geo or self.version == VERSIONS[0]):
+            raise InvalidArgumentError(
+                "columns of bounding boxes are described by GeoParquet 1.1 alone",
+                hints=("write --to geoparquet, without --geoparquet-version 1.0",),
+            )
 
 
 class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
@@ -52,16 +80,43 @@ class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
 class _Seen:
     """What was seen of one geometry column while it was written."""
 
-    def __init__(self, geometry: OutgoingGeometry) -> None:
+    def __init__(self, geometry: OutgoingGeometry, covering: str | None) -> None:
         self.geometry = geometry
+        self.covering = covering
         self.codes: set[int] = set()
         self.bounds: Bounds | None = None
+        self.heights: tuple[float, float] | None = None
 
     def look(self, wkb: pa.Array) -> None:
-        self.codes |= geometry_codes(wkb)
+        codes = geometry_codes(wkb)
+        self.codes |= codes
+        if any(code // 1000 in (1, 3) for code in codes):
+            self._look_at_heights(wkb)
         found = bounds_of(wkb, "wkb")
         if found is not None:
             self.bounds = found if self.bounds is None else self.bounds.union(found)
+
+    def _look_at_heights(self, wkb: pa.Array) -> None:
+        z = extents(scan(byte_column(wkb))).envelopes[:, 4:]
+        z = z[~np.isnan(z).any(axis=1)]
+        if len(z):
+            low, high = self.heights or (np.inf, -np.inf)
+            self.heights = min(low, float(z[:, 0].min())), max(high, float(z[:, 1].max()))
+
+    def _box(self) -> tuple[float, ...] | None:
+        if self.bounds is None:
+            return None
+        low, high = self.heights or (None, None)
+        corners = (
+            self.bounds.xmin,
+            self.bounds.ymin,
+            low,
+            self.bounds.xmax,
+            self.bounds.ymax,
+            high,
+        )
+        box = tuple(each for each in corners if each is not None)
+        return box if all(map(math.isfinite, box)) else None
 
     def written(self, notes: Notes) -> WrittenColumn:
         names = tuple(type_name(code) for code in self.codes)
@@ -70,11 +125,18 @@ class _Seen:
                 f"column {self.geometry.field.name!r} has M values, which GeoParquet does not know"
             )
             names = ()
-        box = None
-        if self.bounds is not None and not any(code >= 1000 for code in self.codes):
-            box = (self.bounds.xmin, self.bounds.ymin, self.bounds.xmax, self.bounds.ymax)
-            box = box if all(map(math.isfinite, box)) else None
-        return WrittenColumn(names, projjson(self.geometry.target), box, _edges(self.geometry))
+        said = dict(self.geometry.field.extra)
+        moved = self.geometry.source != self.geometry.target
+        return WrittenColumn(
+            names,
+            projjson(self.geometry.target),
+            self._box(),
+            _edges(self.geometry),
+            self.covering,
+            # Coordinates of another system are of no epoch that is known.
+            None if moved else _number(said.get("epoch")),
+            said.get("orientation"),
+        )
 
 
 def write_parquet(
@@ -84,13 +146,17 @@ def write_parquet(
     batches: Iterator[pa.RecordBatch],
     *,
     notes: Notes,
-    with_geo: bool,
+    form: ParquetForm,
 ) -> int:
     """Write a file and return the number of rows."""
-    arrow = pa.schema([_field(field, geometries, with_geo=with_geo) for field in schema.fields])
+    form.check()
+    fields = [_field(field, geometries, with_geo=form.with_geo) for field in schema.fields]
+    boxes = _boxes(schema, geometries, form)
+    fields += [pa.field(name, BOX) for name in boxes.values()]
+    arrow = pa.schema(fields)
     for name, geometry in geometries.items():
         _note_edges(name, geometry, notes)
-    seen = {name: _Seen(geometry) for name, geometry in geometries.items()}
+    seen = {name: _Seen(geometry, boxes.get(name)) for name, geometry in geometries.items()}
     rows = 0
     try:
         with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=True) as writer:
@@ -98,9 +164,10 @@ def write_parquet(
                 table = [_converted(batch, schema, arrow, seen) for batch in group]
                 writer.write_table(pa.Table.from_batches(table, arrow), _GROUP_ROWS)
                 rows += sum(batch.num_rows for batch in group)
-            if with_geo and seen:
+            if form.with_geo and seen:
                 written = {name: column.written(notes) for name, column in seen.items()}
-                writer.add_key_value_metadata({"geo": format_geo(written, next(iter(seen)))})
+                geo = format_geo(written, next(iter(seen)), version=form.version)
+                writer.add_key_value_metadata({"geo": geo})
     except OSError as error:
         raise StorageError(f"{path.name} cannot be written: {error.strerror or error}") from error
     return rows
@@ -126,14 +193,35 @@ def _converted(
 ) -> pa.RecordBatch:
     originals = to_source(batch, schema)
     columns = []
-    for wanted, column in zip(arrow, originals.columns, strict=True):
+    boxes: list[pa.Array] = []
+    for wanted, column in zip(arrow, originals.columns, strict=False):
         if wanted.name in seen:
             column = seen[wanted.name].geometry.canonical(batch.column(wanted.name))
             seen[wanted.name].look(column)
+            if seen[wanted.name].covering is not None:
+                boxes.append(boxes_of(column))
         if isinstance(wanted.type, pa.BaseExtensionType):
             column = pa.ExtensionArray.from_storage(wanted.type, column)
         columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=arrow)
+    return pa.RecordBatch.from_arrays([*columns, *boxes], schema=arrow)
+
+
+def _boxes(
+    schema: Schema, geometries: Mapping[str, OutgoingGeometry], form: ParquetForm
+) -> Mapping[str, str]:
+    """Return which geometry columns get a column of boxes, in the schema's order."""
+    if not form.with_geo or form.version == VERSIONS[0]:
+        return {}
+    written = [field for field in schema.fields if field.name in geometries]
+    return covering_columns(written, schema.names, form.covering)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = None if text is None else float(text)
+    except ValueError:
+        return None
+    return number if number is None or math.isfinite(number) else None
 
 
 def _field(field: Field, geometries: Mapping[str, OutgoingGeometry], *, with_geo: bool) -> pa.Field:

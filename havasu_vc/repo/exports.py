@@ -9,6 +9,7 @@ from pathlib import Path
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export import write_file
 from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.repo.differences import diff
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
@@ -43,8 +44,14 @@ def export(
     crs: str | None = None,
     columns: Sequence[str] | None = None,
     plain: bool = False,
+    parquet: ParquetForm | None = None,
 ) -> ExportResult:
-    """Write the rows of a dataset to a file, or to a folder as a table."""
+    """Write the rows of a dataset to a file, or to a folder as a table.
+
+    `parquet` says how GeoParquet is written.
+    """
+    if parquet is not None and format in TABLE_FORMATS:
+        raise InvalidArgumentError("only GeoParquet has a version and columns of bounding boxes")
     if format in TABLE_FORMATS and crs is not None:
         raise InvalidArgumentError("tables are written in the system that a dataset has")
     if plain and format != "delta":
@@ -81,6 +88,7 @@ def export(
         format=_format(format),
         overwrite=overwrite,
         crs=crs,
+        parquet=parquet,
     )
     return ExportResult(str(file), written.rows, written.notes)
 

@@ -12,6 +12,8 @@ from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option
 from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.exchange.geoparquet import VERSIONS
+from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.repo.rasters import Rasters
 
 __all__ = ["command"]
@@ -48,6 +50,16 @@ __all__ = ["command"]
 @click.option(
     "--tiles-apart", is_flag=True, help="Write each tile of an image as a GeoTIFF of its own."
 )
+@click.option(
+    "--covering/--no-covering",
+    default=None,
+    help="In GeoParquet write the box of each row to a column `bbox`, by which readers skip rows.",
+)
+@click.option(
+    "--geoparquet-version",
+    type=click.Choice(VERSIONS),
+    help="The version of GeoParquet; by default the newest.",
+)
 @engine_option
 @click.pass_obj
 def command(
@@ -63,6 +75,8 @@ def command(
     columns: tuple[str, ...],
     keys: tuple[str, ...],
     tiles_apart: bool,
+    covering: bool | None,
+    geoparquet_version: str | None,
 ) -> None:
     """Write the rows of DATASET at a revision to FILE.
 
@@ -71,7 +85,8 @@ def command(
     another version with --overwrite. --to geotiff makes a folder of images of rasters, or
     one image of all where FILE ends in .tif; tiles of an image become that image again.
     With --changes FILE gets the rows that differ between two revisions, each with what
-    happened to it.
+    happened to it. A column of boxes that GeoParquet came with is written again, unless
+    --no-covering is said.
     """
     path, revision = parse_dataset_at(dataset, ref)
     chosen = None if file_format is None else file_format.lower()
@@ -79,8 +94,19 @@ def command(
         chosen = "geotiff"
     if chosen != "geotiff" and (keys or tiles_apart):
         raise click.UsageError("--key and --tiles-apart are for --to geotiff")
+    parquet = None
+    if covering is not None or geoparquet_version is not None:
+        parquet = ParquetForm(version=geoparquet_version or VERSIONS[-1], covering=covering)
+    if parquet is not None and chosen == "geotiff":
+        raise click.UsageError("--covering and --geoparquet-version are for GeoParquet")
     if changes is not None:
-        others = (("--ref", ref), ("--crs", crs), ("--columns", columns), ("--plain", plain))
+        others = (
+            ("--ref", ref),
+            ("--crs", crs),
+            ("--columns", columns),
+            ("--plain", plain),
+            ("--covering or --geoparquet-version", parquet),
+        )
         if chosen in ("delta", "iceberg"):
             raise click.UsageError("changes are written to files, not to tables")
         if chosen == "geotiff":
@@ -120,6 +146,7 @@ def command(
             crs=crs,
             columns=parse_names(columns) or None,
             plain=plain,
+            parquet=parquet,
         )
         what = "row"
     invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
