@@ -16,8 +16,9 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart.edit import layout_documents
 from havasu_vc.datasets.kart.kernels import batches
 from havasu_vc.datasets.kart.reading import StoredFolder
-from havasu_vc.datasets.kart.trees import FeatureChanges, leaves
+from havasu_vc.datasets.kart.trees import leaves
 from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.errors import StateError, UnsupportedVersionError
 from havasu_vc.formats.kart.columns import format_columns
 from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of

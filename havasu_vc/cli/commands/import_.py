@@ -13,6 +13,7 @@ from havasu_vc.cli.arguments import join_message, parse_names, parse_tile
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, message_options
+from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.model.types import Encoding
 from havasu_vc.repo import ImportResult, Repo
@@ -210,6 +211,7 @@ def command(
         raise click.UsageError("--history and --snapshot contradict each other")
     message = join_message(messages, message_file.read() if message_file else None)
     options = _Reading(**reading).options()
+    leave_frames_out()
     repo = invocation.open_repo()
     begin = time.monotonic()
     result = repo.import_(

@@ -1,5 +1,5 @@
 """Kart's datasets: one git blob per row, read and written in batches.
 
-`view` is the dataset; `trees` walks and changes the folders that features stand in,
-`reading` gets at very many blobs, `kernels` are what tasks run.
+`view` is the dataset; `trees` walks the folders that features stand in and `writing` changes
+them, `reading` gets at very many blobs, `kernels` are what tasks run.
 """

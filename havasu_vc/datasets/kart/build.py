@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.kart.edit import layout_documents
 from havasu_vc.datasets.kart.rows import kart_rows
-from havasu_vc.datasets.kart.trees import FeatureChanges
+from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.kart.columns import kart_schema
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["NewKartDataset", "rekeyed_kart"]
 
 AUTO_KEY = "auto_pk"
+AT_ONCE = 1 << 12
+"""Rows that are objects of Python at once, which takes more room than their bytes do."""
 
 
 class NewKartDataset:
@@ -72,8 +74,8 @@ class NewKartDataset:
         """Take rows in."""
         structure = self._structure or path_structure_of(self.schema)
         for batch in batches:
-            for start in range(0, batch.num_rows, 1 << 14):
-                self._write(batch.slice(start, 1 << 14), structure)
+            for start in range(0, batch.num_rows, AT_ONCE):
+                self._write(batch.slice(start, AT_ONCE), structure)
 
     def _write(self, batch: pa.RecordBatch, structure: PathStructure) -> None:
         if self._generated:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from havasu_vc.datasets.comparing import equal_columns, equal_rows
 from havasu_vc.datasets.conforming import check_order, describe_key
 from havasu_vc.datasets.kart.rows import kart_rows
-from havasu_vc.datasets.kart.trees import FeatureChanges
+from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError, PatchError
 from havasu_vc.formats.kart.columns import (

@@ -1,9 +1,7 @@
-"""The folders that features stand in: walking them, and changing very many at once.
+"""The folders that features stand in, and walks of them: of one version, or of two at once.
 
-A walk reads trees a level at a time and many together. Changes are collected as arrays,
-sorted by path and written bottom up in one pass, so that each folder that changes is
-written once, however many rows do, and what is kept in memory per row is its path, its
-name and its id.
+A walk reads trees a level at a time and many together; where two versions have the same
+tree, neither is read.
 """
 
 from __future__ import annotations
@@ -11,24 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from havasu_vc.datasets.kart.reading import Objects
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.edits import ObjectSink
-from havasu_vc.store.trees import (
-    BLOB,
-    TREE,
-    entry_pairs,
-    format_tree,
-    parse_tree,
-    read_entries,
-)
+from havasu_vc.store.trees import TREE, entry_pairs, parse_tree
 
 __all__ = [
     "ChangedFiles",
-    "FeatureChanges",
     "Leaf",
     "Subtree",
     "changed_files",
@@ -40,7 +26,6 @@ __all__ = [
 Subtree = tuple[bytes, bytes]
 """A folder's path below `feature/`, with a slash after it where it is not empty; its tree's id."""
 
-_NONE = bytes(20)
 _CHUNK = 256
 _DEEPEST = 40
 # Folders in the order of the numbers that they spell, not of their letters.
@@ -180,113 +165,6 @@ def _read_some(objects: Objects, ids: Sequence[bytes | None]) -> list[bytes]:
     """Return the bytes of each object, none of what is not there."""
     data = iter(objects.read([identity for identity in ids if identity is not None]))
     return [b"" if identity is None else next(data) for identity in ids]
-
-
-class FeatureChanges:
-    """Features that come and go, until the trees that hold them are written."""
-
-    def __init__(self) -> None:
-        self._folders: list[npt.NDArray[np.bytes_]] = []
-        self._names: list[bytes] = []  # of a batch, joined by line feeds, which none holds
-        self._ids: list[bytes] = []
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(
-        self, folders: Sequence[bytes], names: Sequence[bytes], ids: Sequence[bytes | None]
-    ) -> None:
-        """Put features at paths, or remove them where the id is None."""
-        if not names:
-            return
-        self._folders.append(np.array(folders))
-        self._names.append(b"\n".join(names))
-        self._ids.append(b"".join([identity or _NONE for identity in ids]))
-        self._count += len(names)
-
-    def write(self, sink: ObjectSink, tree: str) -> str:
-        """Write the folders that change, and return the tree of all; empty if nothing is left.
-
-        ValueError, with the name as its argument, if one comes twice.
-        """
-        if not self._count:
-            return tree
-        paths = np.concatenate(self._folders)
-        order = np.argsort(paths, kind="stable")
-        cuts = np.flatnonzero(np.append(True, paths[order][1:] != paths[order][:-1])).tolist()
-        names = [name for piece in self._names for name in piece.split(b"\n")]
-        ids = b"".join(self._ids)
-        root = _Folder(sink, bytes.fromhex(tree) if tree else None)
-        stack: list[tuple[bytes, _Folder]] = [(b"", root)]
-        for start, stop in zip(cuts, [*cuts[1:], self._count], strict=True):
-            stack = _moved(sink, stack, bytes(paths[order[start]]))
-            folder, seen = stack[-1][1], set()
-            for index in order[start:stop].tolist():
-                name, identity = names[index], ids[20 * index : 20 * index + 20]
-                if name in seen:
-                    raise ValueError(name)
-                seen.add(name)
-                folder.put(name, BLOB, None if identity == _NONE else identity)
-        while len(stack) > 1:
-            _close(sink, stack)
-        written = root.write(sink)
-        return "" if written is None else written.hex()
-
-    def paths(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the path of each change below `feature/`, and its id, empty where it goes."""
-        for folders, joined, ids in zip(self._folders, self._names, self._ids, strict=True):
-            names = joined.split(b"\n")
-            for at, (folder, name) in enumerate(zip(folders.tolist(), names, strict=True)):
-                identity = ids[20 * at : 20 * at + 20]
-                yield (folder + b"/" + name).decode(), b"" if identity == _NONE else identity
-
-
-class _Folder:
-    """One folder while what is in it changes."""
-
-    __slots__ = ("_before", "_items")
-
-    def __init__(self, sink: ObjectSink, tree: bytes | None) -> None:
-        self._before = tree
-        self._items: dict[bytes, tuple[bytes, bytes]] = {}
-        if tree is not None:
-            self._items = {n: (m, i) for m, n, i in read_entries(sink, tree.hex())}
-
-    def put(self, name: bytes, mode: bytes, identity: bytes | None) -> None:
-        if identity:
-            self._items[name] = (mode, identity)
-        else:
-            self._items.pop(name, None)
-
-    def tree(self, name: bytes) -> bytes | None:
-        found = self._items.get(name)
-        return found[1] if found is not None and found[0] == TREE else None
-
-    def write(self, sink: ObjectSink) -> bytes | None:
-        if not self._items:
-            return None
-        return bytes.fromhex(sink.write("tree", format_tree(self._items)))
-
-
-def _moved(
-    sink: ObjectSink, stack: list[tuple[bytes, _Folder]], path: bytes
-) -> list[tuple[bytes, _Folder]]:
-    """Close folders that are done with and open those on the way to a path."""
-    parts = path.split(b"/")
-    common = 0
-    while common < len(parts) and common + 1 < len(stack) and stack[common + 1][0] == parts[common]:
-        common += 1
-    while len(stack) > common + 1:
-        _close(sink, stack)
-    for part in parts[common:]:
-        stack.append((part, _Folder(sink, stack[-1][1].tree(part))))
-    return stack
-
-
-def _close(sink: ObjectSink, stack: list[tuple[bytes, _Folder]]) -> None:
-    name, folder = stack.pop()
-    stack[-1][1].put(name, TREE, folder.write(sink))
 
 
 def _text(path: bytes) -> str:

@@ -1,0 +1,304 @@
+"""Features that come and go, until the folders that hold them are written.
+
+Changes are collected as arrays: of a row its folder, its name and its id. What is more
+than a run is sorted by folder and waits in a file. In the end the runs are gathered
+range by range, and folders are written bottom up in one pass: each that changes is
+written once, however many rows do, and memory holds a range, however many rows there are.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from havasu_vc.model.heap import release_free_memory
+from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.edits import ObjectSink
+from havasu_vc.store.trees import BLOB, TREE, format_tree, read_entries
+
+__all__ = ["FeatureChanges"]
+
+RUN = 1 << 15
+"""Changes that are sorted together; more are sorted in runs on disk."""
+_SAMPLE = 256
+"""Of so many folders of a run one is kept in memory."""
+_NONE = bytes(20)
+
+_Folders = npt.NDArray[np.bytes_]
+
+
+class FeatureChanges:
+    """Features that come and go, until the trees that hold them are written."""
+
+    def __init__(self) -> None:
+        self._pending: list[_Rows] = []
+        self._waiting = 0
+        self._runs: list[_Run] = []
+        self._spill: _Spill | None = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(
+        self, folders: Sequence[bytes], names: Sequence[bytes], ids: Sequence[bytes | None]
+    ) -> None:
+        """Put features at paths, or remove them where the id is None."""
+        if not names:
+            return
+        joined = b"".join([identity or _NONE for identity in ids])
+        self._pending.append(_Rows.of(np.array(folders), names, joined))
+        self._waiting += len(names)
+        self._count += len(names)
+        if self._waiting >= RUN:
+            self._spill = self._spill or _Spill()
+            self._runs.append(_Run(self._spill, _joined(self._pending).by_folder()))
+            self._pending, self._waiting = [], 0
+            release_free_memory()
+
+    def write(self, sink: ObjectSink, tree: str) -> str:
+        """Write the folders that change, and return the tree of all; empty if nothing is left.
+
+        ValueError, with the name as its argument, if one comes twice.
+        """
+        if not self._count:
+            return tree
+        root = _Folder(sink, bytes.fromhex(tree) if tree else None)
+        stack: list[tuple[bytes, _Folder]] = [(b"", root)]
+        for rows in self._ranges():
+            stack = _put(sink, stack, rows)
+            if self._runs:
+                release_free_memory()
+        while len(stack) > 1:
+            _close(sink, stack)
+        written = root.write(sink)
+        return "" if written is None else written.hex()
+
+    def paths(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the path of each change below `feature/`, and its id, empty where it goes."""
+        for rows in self._ranges():
+            for at, folder in enumerate(rows.folders.tolist()):
+                identity = rows.id(at)
+                yield (
+                    (folder + b"/" + rows.name(at)).decode(),
+                    b"" if identity == _NONE else (identity),
+                )
+
+    def _ranges(self) -> Iterator[_Rows]:
+        """Yield all changes by folder; those of one folder come together."""
+        rest = _joined(self._pending).by_folder() if self._pending else None
+        if not self._runs:
+            if rest is not None:
+                yield rest
+            return
+        starts = [0] * len(self._runs)
+        for cut in [*_cuts(self._runs), None]:
+            stops = [run.after(cut) for run in self._runs]
+            pieces = [
+                run.read(start, stop)
+                for run, start, stop in zip(self._runs, starts, stops, strict=True)
+                if stop > start
+            ]
+            if rest is not None:
+                side = len(rest) if cut is None else rest.after(cut)
+                pieces.append(rest.slice(0, side))
+                rest = rest.slice(side, len(rest))
+            starts = stops
+            if any(map(len, pieces)):
+                yield _joined(pieces).by_folder()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Changes as arrays."""
+
+    folders: _Folders
+    ends: npt.NDArray[np.int64]
+    """Where each name begins and, one more, where the last ends."""
+    names: bytes
+    ids: bytes
+
+    @classmethod
+    def of(cls, folders: _Folders, names: Sequence[bytes], ids: bytes) -> _Rows:
+        ends = np.zeros(len(names) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, names), np.int64, len(names)), out=ends[1:])
+        return cls(folders, ends, b"".join(names), ids)
+
+    def __len__(self) -> int:
+        return len(self.folders)
+
+    def name(self, at: int) -> bytes:
+        return self.names[self.ends[at] : self.ends[at + 1]]
+
+    def id(self, at: int) -> bytes:
+        return self.ids[20 * at : 20 * at + 20]
+
+    def slice(self, start: int, stop: int) -> _Rows:
+        names = self.names[self.ends[start] : self.ends[stop]]
+        ends = self.ends[start : stop + 1] - self.ends[start]
+        return _Rows(self.folders[start:stop], ends, names, self.ids[20 * start : 20 * stop])
+
+    def after(self, cut: bytes) -> int:
+        """Return how many stand in folders up to one, in rows by folder."""
+        return int(np.searchsorted(self.folders, np.array(cut), "right"))
+
+    def by_folder(self) -> _Rows:
+        """Return them in the order of their folders."""
+        if (self.folders[1:] >= self.folders[:-1]).all():
+            return self
+        order = np.argsort(self.folders, kind="stable")
+        names, ends = self.names, self.ends.tolist()
+        chosen = [names[ends[at] : ends[at + 1]] for at in order.tolist()]
+        ids = np.frombuffer(self.ids, np.uint8).reshape(-1, 20)[order].tobytes()
+        return _Rows.of(self.folders[order], chosen, ids)
+
+
+def _joined(pieces: Sequence[_Rows]) -> _Rows:
+    if len(pieces) == 1:
+        return pieces[0]
+    sizes = np.concatenate([np.diff(piece.ends) for piece in pieces])
+    ends = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    return _Rows(
+        np.concatenate([piece.folders for piece in pieces]),
+        ends,
+        b"".join(piece.names for piece in pieces),
+        b"".join(piece.ids for piece in pieces),
+    )
+
+
+class _Spill:
+    """A file without a name, for what does not stay in memory."""
+
+    def __init__(self) -> None:
+        self._place = Path(tempfile.gettempdir())
+        with reporting_storage_errors(self._place):
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="havasu-features-")
+        weakref.finalize(self, self._file.close)
+        self._size = 0
+
+    def append(self, data: bytes) -> int:
+        """Write bytes, and return where they stand."""
+        with reporting_storage_errors(self._place):
+            self._file.write(data)
+            self._file.flush()
+        self._size += len(data)
+        return self._size - len(data)
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return bytes that were written."""
+        with reporting_storage_errors(self._place):
+            return os.pread(self._file.fileno(), size, start)
+
+
+class _Run:
+    """Changes by folder, in a file."""
+
+    def __init__(self, spill: _Spill, rows: _Rows) -> None:
+        self._spill = spill
+        self._count = len(rows)
+        self._type = rows.folders.dtype
+        self.sample: _Folders = rows.folders[::_SAMPLE].copy()
+        parts = (rows.folders.tobytes(), rows.ends.tobytes(), rows.ids, rows.names)
+        self._starts = [spill.append(part) for part in parts]
+
+    def after(self, cut: bytes | None) -> int:
+        """Return how many stand in folders up to one; None for all."""
+        if cut is None:
+            return self._count
+        block = max(int(np.searchsorted(self.sample, np.array(cut), "right")) - 1, 0) * _SAMPLE
+        near = self._folders(block, min(block + _SAMPLE, self._count))
+        return block + int(np.searchsorted(near, np.array(cut), "right"))
+
+    def read(self, start: int, stop: int) -> _Rows:
+        """Return some of the changes."""
+        ends = np.frombuffer(self._part(1, 8 * start, 8 * (stop + 1)), np.int64)
+        ids = self._part(2, 20 * start, 20 * stop)
+        names = self._part(3, int(ends[0]), int(ends[-1]))
+        return _Rows(self._folders(start, stop), ends - ends[0], names, ids)
+
+    def _folders(self, start: int, stop: int) -> _Folders:
+        size = self._type.itemsize
+        return np.frombuffer(self._part(0, size * start, size * stop), self._type)
+
+    def _part(self, number: int, start: int, stop: int) -> bytes:
+        return self._spill.read(self._starts[number] + start, stop - start)
+
+
+def _cuts(runs: Iterable[_Run]) -> list[bytes]:
+    """Return folders between which about as many changes lie as a run holds."""
+    sample = np.sort(np.concatenate([run.sample for run in runs]))
+    cuts: list[bytes] = np.unique(sample[:: RUN // _SAMPLE][1:]).tolist()
+    return cuts
+
+
+class _Folder:
+    """One folder while what is in it changes."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, sink: ObjectSink, tree: bytes | None) -> None:
+        self._items: dict[bytes, tuple[bytes, bytes]] = {}
+        if tree is not None:
+            self._items = {n: (m, i) for m, n, i in read_entries(sink, tree.hex())}
+
+    def put(self, name: bytes, mode: bytes, identity: bytes | None) -> None:
+        if identity:
+            self._items[name] = (mode, identity)
+        else:
+            self._items.pop(name, None)
+
+    def tree(self, name: bytes) -> bytes | None:
+        found = self._items.get(name)
+        return found[1] if found is not None and found[0] == TREE else None
+
+    def write(self, sink: ObjectSink) -> bytes | None:
+        if not self._items:
+            return None
+        return bytes.fromhex(sink.write("tree", format_tree(self._items)))
+
+
+_Stack = list[tuple[bytes, _Folder]]
+"""The folders that are open, from the outermost in, by name."""
+
+
+def _put(sink: ObjectSink, stack: _Stack, rows: _Rows) -> _Stack:
+    """Put changes by folder into their folders."""
+    folders, ends, names, ids = rows.folders, rows.ends.tolist(), rows.names, rows.ids
+    cuts = (np.flatnonzero(folders[1:] != folders[:-1]) + 1).tolist()
+    for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+        stack = _moved(sink, stack, bytes(folders[start]))
+        folder, seen = stack[-1][1], set()
+        for at in range(start, stop):
+            name, identity = names[ends[at] : ends[at + 1]], ids[20 * at : 20 * at + 20]
+            if name in seen:
+                raise ValueError(name)
+            seen.add(name)
+            folder.put(name, BLOB, None if identity == _NONE else identity)
+    return stack
+
+
+def _moved(sink: ObjectSink, stack: _Stack, path: bytes) -> _Stack:
+    """Close folders that are done with and open those on the way to a path."""
+    parts = path.split(b"/")
+    common = 0
+    while common < len(parts) and common + 1 < len(stack) and stack[common + 1][0] == parts[common]:
+        common += 1
+    while len(stack) > common + 1:
+        _close(sink, stack)
+    for part in parts[common:]:
+        stack.append((part, _Folder(sink, stack[-1][1].tree(part))))
+    return stack
+
+
+def _close(sink: ObjectSink, stack: _Stack) -> None:
+    name, folder = stack.pop()
+    stack[-1][1].put(name, TREE, folder.write(sink))
