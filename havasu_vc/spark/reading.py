@@ -2,28 +2,23 @@
 
 The driver plans from entries: files that cannot hold a matching row are left out, the
 others are grouped by how their columns are read, each group is one scan of Spark's own
-Parquet reader, and their union is the dataset. Files with deleted rows are scanned apart
-from the others, and a broadcast join on size and position leaves these rows out.
+Parquet reader that leaves deleted rows out, and their union is the dataset.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from havasu_vc.datasets.havasu.blocks import block_names
-from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -35,6 +30,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
 from havasu_vc.repo import Repo
+from havasu_vc.spark.deleted import apart, live_rows
 from havasu_vc.spark.far import far_frame, in_place
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
@@ -43,15 +39,6 @@ from havasu_vc.spark.spatial import blocks_that_match, exact_filter, spatial_tes
 from havasu_vc.store.object_systems import is_url
 
 __all__ = ["read", "register", "view_name"]
-
-_POSITION_BITS = 33
-"""Rows of a file number less than 2^33, so a file's size fits beside a position."""
-_SIZES = 1 << 30
-_DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_MOST_HERE = 100_000
-"""Deleted rows up to which the driver looks them up itself."""
-_MOST_BROADCAST = 4_000_000
-"""Deleted rows up to which they are sent to every executor."""
 
 
 def read(
@@ -197,10 +184,10 @@ def _union(
     scans = [
         (
             columns,
-            _scan(spark, columns, [files[n] for n in numbers], deletes=deletes, blocks=blocks),
+            _scan(spark, columns, [files[n] for n in members], blocks),
         )
         for columns, numbers in grouped(_file_columns(view, each, schema) for each in files)
-        for deletes, numbers in _apart(files, numbers)
+        for members in apart(files, numbers)
     ]
     parts = [scan.select(*columns.columns(schema.fields)) for columns, scan in scans]
     if not parts:
@@ -232,23 +219,6 @@ def _scanned(spark: SparkSession, view: Dataset, schema: Schema) -> DataFrame:
     return frame_of(spark, view.scan(schema.names), rows_of, spark_schema(schema))
 
 
-def _apart(files: Sequence[LiveFile], numbers: Sequence[int]) -> Iterator[tuple[bool, list[int]]]:
-    """Yield files without deletes, then those with, so that sizes tell the latter apart."""
-    clean = [number for number in numbers if not files[number].deletes]
-    if clean:
-        yield False, clean
-    rounds: list[dict[int, int]] = []
-    for number in numbers:
-        if files[number].deletes:
-            size = files[number].entry.size % _SIZES
-            free = next((each for each in rounds if size not in each), None)
-            if free is None:
-                rounds.append(free := {})
-            free[size] = number
-    for each in rounds:
-        yield True, list(each.values())
-
-
 def _file_columns(view: HavasuDataset, file: LiveFile, schema: Schema) -> FileColumns:
     entry = file.entry
     if entry.origin is Origin.FOREIGN:
@@ -263,74 +233,16 @@ def _scan(
     spark: SparkSession,
     columns: FileColumns,
     files: Sequence[LiveFile],
-    *,
-    deletes: bool,
     blocks: Sequence[SpatialTest],
 ) -> DataFrame:
     """Return the live rows of files, in their own columns."""
     wanted = columns.read_schema
     for name in sorted({name for test in blocks for name in block_names(test.column)}):
         wanted = wanted.add(name, "double")
-    frame = _parquet(spark, wanted, [file.path for file in files])
+    frame = live_rows(spark, wanted, files)
     for test in blocks:
         frame = blocks_that_match(frame, test)
-    if not deletes:
-        return frame
-    meta = frame.metadataColumn("_metadata")
-    place = F.shiftleft(meta.getField("file_size") % _SIZES, _POSITION_BITS)
-    key = place.bitwiseOR(meta.getField("row_index"))
-    name = "_havasu_place"
-    return frame.withColumn(name, key).join(_deleted(spark, files, name), name, "left_anti")
-
-
-def _deleted(spark: SparkSession, files: Sequence[LiveFile], name: str) -> DataFrame:
-    """Return where deleted rows are, one number each.
-
-    A few are read here, which spares a query two jobs. More are read by Spark, from our
-    delete files, and many of these are not broadcast.
-    """
-    count = sum(file.deleted for file in files)
-    if count <= _MOST_HERE:
-        return F.broadcast(spark.createDataFrame(pa.table({name: _places(files)})))
-    paths = sorted({path for file in files for path in file.deletes})
-    names = [file.entry.file for file in files]
-    sizes = [file.entry.size % _SIZES for file in files]
-    size = spark.createDataFrame(pa.table({"file": names, "size": sizes}))
-    positions = _parquet(spark, "file string, pos long", paths).join(F.broadcast(size), "file")
-    found = positions.select(
-        F.shiftleft("size", _POSITION_BITS).bitwiseOR(F.col("pos")).alias(name)
-    )
-    return F.broadcast(found) if count <= _MOST_BROADCAST else found
-
-
-def _places(files: Sequence[LiveFile]) -> npt.NDArray[np.int64]:
-    places = [np.empty(0, np.int64)]
-    for file in files:
-        positions = deleted_positions(file.entry.file, file.deletes)
-        if positions is not None:
-            places.append((file.entry.size % _SIZES << _POSITION_BITS) | positions)
-    return np.concatenate(places)
-
-
-def _parquet(spark: SparkSession, schema: Any, paths: Sequence[str]) -> DataFrame:
-    # The driver looks at the files: a Spark job to do so takes ten times as long.
-    with setting(spark, _DISCOVERY, str(max(len(paths), 32))):
-        reader = spark.read.schema(schema).option("__globPaths__", "false")
-        return reader.parquet(*(Path(path).as_uri() for path in paths))
-
-
-@contextmanager
-def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Have a session work with a setting for a while."""
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)
+    return frame
 
 
 def _range(value: Any) -> Range:

@@ -34,8 +34,9 @@ from havasu_vc.repo import CommitResult, Repo
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.imports import replacement
 from havasu_vc.repo.writing import MODES, changes_of, whole_rows
+from havasu_vc.spark.deleted import setting
 from havasu_vc.spark.pieces import havasu_view
-from havasu_vc.spark.reading import opened, quoted, setting
+from havasu_vc.spark.reading import opened, quoted
 
 __all__ = ["write"]
 

@@ -20,7 +20,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.spark import reading
+from havasu_vc.spark import deleted
 from havasu_vc.spark.changing import difference
 from havasu_vc.spark.reading import read_view
 from havasu_vc.spark.rows import shown_rows, shown_schema
@@ -28,6 +28,7 @@ from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, run_all
 from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds
+from tests.repo.points import make
 from tests.spark.versions import Past
 
 if TYPE_CHECKING:
@@ -151,16 +152,23 @@ def test_files_that_sparks_reader_cannot_read(
     assert sorted(few) == [(5,), (6,)]
 
 
-@pytest.mark.parametrize(("here", "broadcast"), [(100, 100), (0, 100), (0, 0)])
+@pytest.mark.parametrize(
+    ("table", "here", "broadcast", "scans"),
+    [(9999, 9, 9, 4), (9999, 9, 9, 0), (0, 9, 9, 4), (0, 0, 9, 4), (0, 0, 0, 4)],
+)
 def test_deletes_few_and_many(
     spark: "SparkSession",
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
+    table: int,
     here: int,
     broadcast: int,
+    scans: int,
 ) -> None:
-    monkeypatch.setattr(reading, "_MOST_HERE", here)
-    monkeypatch.setattr(reading, "_MOST_BROADCAST", broadcast)
+    monkeypatch.setattr(deleted, "_MOST_TABLE", table)
+    monkeypatch.setattr(deleted, "_MOST_HERE", here)
+    monkeypatch.setattr(deleted, "_MOST_BROADCAST", broadcast)
+    monkeypatch.setattr(deleted, "_MOST_SCANS", scans)
     rows: list[Row] = [{1: number, 2: "x"} for number in range(9)]
     with tiny_thresholds(small_table=0, most_deltas=9):
         datasets = MemoryDatasets(folder)
@@ -172,6 +180,61 @@ def test_deletes_few_and_many(
     assert len(view.entries) == 3
 
     assert sorted(row.id for row in read_view(spark, view).collect()) == [0, 1, 3, 4, 5, 6, 8]
+    assert ("Join" in plan_of(read_view(spark, view))) == (table == 0)
+
+
+@pytest.mark.parametrize("vectorised", ["true", "false"])
+def test_one_scan_reads_files_with_deletes_and_those_without(
+    spark: "SparkSession", tmp_path: Path, vectorised: str
+) -> None:
+    repo = make(tmp_path / "repo", {number: (f"n{number}", number) for number in range(3000)})
+    with tiny_thresholds(small_table=0, group_rows=500):
+        repo.write("points", pa.table({"id": [5, 640, 2999], "name": ["a", "b", "c"]}))
+        repo.write("points", pa.table({"id": [6, 641]}), mode="delete")
+    view = repo.dataset("points")
+    assert isinstance(view, HavasuDataset)
+    assert len(view.data_entries) == 2
+    with deleted.setting(spark, "spark.sql.parquet.enableVectorizedReader", vectorised):
+        frame = read_view(spark, view)
+
+        assert rows_of_frame(frame) == rows_of_scan(view)
+        assert frame.where("id < 700 AND id > 630").count() == 68
+        plan = plan_of(frame.where("id < 9"))
+    assert plan.count("FileScan") == 1
+    assert "Join" not in plan
+    assert "LessThan(id,9)" in plan
+
+
+def test_an_unknown_spark_is_read_by_joins(
+    spark: "SparkSession", folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Row] = [{1: number, 2: "x"} for number in range(9)]
+    with tiny_thresholds(small_table=0, most_deltas=9):
+        datasets = MemoryDatasets(folder)
+        view = datasets.new(BEFORE, rows)
+        changes = changes_between(rows, rows[1:], BEFORE)
+        view = datasets.apply(view, stream_of(changes, BEFORE))
+    for name in ("PartitionPath", "InMemoryFileIndex", "NoopCache$"):
+        with monkeypatch.context() as patch:
+            jvm = spark.sparkContext._jvm
+            patch.setattr(spark.sparkContext, "_jvm", _Without(jvm, name))
+
+            assert sorted(row.id for row in read_view(spark, view).collect()) == [*range(1, 9)]
+            assert "Join" in plan_of(read_view(spark, view))
+
+
+class _Without:
+    """A JVM that has no class of some name, as if a later Spark had moved it."""
+
+    def __init__(self, there: Any, name: str) -> None:
+        self.there = there
+        self.name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.name:
+            raise AttributeError(name)
+        found = getattr(self.there, name)
+        return _Without(found, self.name) if type(found).__name__ == "JavaPackage" else found
 
 
 def test_filters_reach_the_reader(spark: "SparkSession", folder: Path) -> None:
