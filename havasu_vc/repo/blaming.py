@@ -11,16 +11,15 @@ import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.blame import Blamed, Walked, blame
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.blames import Blame
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
-from havasu_vc.model.schema import Schema
 from havasu_vc.repo.commit_values import info_of
-from havasu_vc.repo.filters import parse_key
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rows import keys_batch, require_rows
 from havasu_vc.repo.tables import Table
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.log import commits
@@ -30,7 +29,7 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
 
-__all__ = ["DatasetVersions", "blame_dataset", "column_id", "keys_batch", "read_row"]
+__all__ = ["DatasetVersions", "blame_dataset", "column_id"]
 
 REMEMBERED = 64
 MOST_SORTED = 1 << 20
@@ -64,7 +63,7 @@ def blame_dataset(
     with repo.settings.open_engine(0) as engine:
         chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
         if chosen is not None and wanted is not None:
-            _require_rows(view, chosen, wanted)
+            require_rows(view, chosen, wanted)
         versions = DatasetVersions(repo, view.path, uuid_of(view))
         found = blame(versions.walk(start), versions.at, start, engine, chosen=chosen, columns=ids)
     every = list(dict.fromkeys(commit for blamed in found for commit in blamed.commits))
@@ -72,41 +71,6 @@ def blame_dataset(
     place = {commit: at for at, commit in enumerate(every)}
     batches = _batches(repo, view, wanted, names, [(b, _renumbered(b, place)) for b in found])
     return Blame(view.path, start, view.key.names, names, infos, batches)
-
-
-def keys_batch(keys: Sequence[Any], schema: Schema) -> pa.RecordBatch:
-    """Return keys as a batch of the key's columns, each once, in the order given."""
-    names = schema.key.names
-    rows: dict[tuple[Any, ...], None] = {}
-    for key in keys:
-        if isinstance(key, str):
-            rows[parse_key(key, schema)] = None
-            continue
-        values = key if isinstance(key, tuple) else (key,)
-        if len(values) != len(names):
-            raise InvalidArgumentError(f"a key has {len(names)} values, {key!r} has {len(values)}")
-        rows[values] = None
-    target = arrow_schema(schema.select(names))
-    try:
-        columns = [
-            pa.array([row[index] for row in rows], field.type) for index, field in enumerate(target)
-        ]
-    except (pa.ArrowException, OverflowError) as error:
-        raise InvalidArgumentError(f"a value cannot be a key: {error}") from error
-    return pa.RecordBatch.from_arrays(columns, schema=target)
-
-
-def read_row(repo: OpenRepo, path: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
-    """Return the row that has a key at a revision."""
-    view = repo.dataset(path, revision)
-    if not view.key:
-        raise InvalidArgumentError(f"{view.path} has no key to name a row by")
-    wanted = keys_batch([key], view.schema)
-    with repo.settings.open_engine(0) as engine:
-        chosen = ChosenRows(wanted, view.schema, engine)
-    _require_rows(view, chosen, wanted)
-    row: dict[str, Any] = chosen.rows(view).to_pylist()[0]
-    return row
 
 
 def column_id(view: AnyDataset, name: str) -> int:
@@ -118,14 +82,6 @@ def column_id(view: AnyDataset, name: str) -> int:
         f"{view.path} has no column {name!r}",
         hints=(f"its columns are {', '.join(view.schema.names)}",),
     )
-
-
-def _require_rows(view: AnyDataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
-    there = hash_keys(chosen.rows(view), view.schema)
-    for row, number in zip(wanted.to_pylist(), hash_keys(wanted, view.schema), strict=True):
-        if number not in there:
-            label = ",".join(str(value) for value in row.values())
-            raise RowNotFoundError(f"{view.path} has no row {label} at {view.revision}")
 
 
 def _renumbered(blamed: Blamed, place: Mapping[str, int]) -> pa.Array:

@@ -245,9 +245,9 @@ class Repo:
 
     def row(self, dataset: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
         """Return a row at a revision, by its key: a value, a tuple, or text as in a filter."""
-        from havasu_vc.repo.blaming import read_row
+        from havasu_vc.repo.rows import read_rows
 
-        return read_row(self.opened, dataset, key, revision)
+        return dict(read_rows(self.opened, dataset, [key], revision)[1].to_pylist()[0])
 
     # Taking in and giving out
 

@@ -29,13 +29,13 @@ from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
-from havasu_vc.repo.blaming import keys_batch
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.metadata import edit_meta, meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.retrying import on_newest_head
+from havasu_vc.repo.rows import keys_batch
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.revisions import Revision
 

@@ -19,8 +19,9 @@ from havasu_vc.history.blame import changed_cells
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.names import HAVASU_MARKER
-from havasu_vc.repo.blaming import DatasetVersions, column_id, keys_batch
+from havasu_vc.repo.blaming import DatasetVersions, column_id
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rows import keys_batch
 from havasu_vc.store.commits import Commit
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import find_entry

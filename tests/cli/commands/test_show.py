@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.cli.conftest import Run, succeed
 
 
@@ -35,3 +37,30 @@ def test_without_changes_the_commit_alone(run: Run) -> None:
 
 def test_no_such_commit(run: Run) -> None:
     assert run("show", "nope", "--").exit_code == 47
+
+
+def test_a_row_as_it_was(run: Run) -> None:
+    now = succeed(run("show", "HEAD:points:feature:2")).stdout.splitlines()
+    before = json.loads(succeed(run("show", "HEAD^:points:feature:2", "-o", "json")).stdout)
+
+    assert now[0] == "points:feature:2"
+    assert f"{'name':>42} = TWO" in now
+    assert before["name"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("HEAD:points:feature:99", 40),
+        ("HEAD:roads:feature:1", 49),
+        ("nope:points:feature:1", 47),
+    ],
+)
+def test_a_row_that_was_not_there(run: Run, name: str, code: int) -> None:
+    result = run("show", name)
+
+    assert (result.exit_code, result.stdout) == (code, "")
+
+
+def test_a_row_has_no_geojson(run: Run) -> None:
+    assert run("show", "HEAD:points:feature:2", "-o", "geojson").exit_code == 2
