@@ -49,6 +49,7 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 
 __all__ = ["write_delta"]
@@ -252,7 +253,7 @@ class _Seen:
                 values = pa.ExtensionArray.from_storage(wanted.type, values)
             elif values.type != wanted.type:
                 values = values.cast(wanted.type)
-            columns.append(values)
+            columns.append(without_gaps(values, wanted))
         return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
     def _geometry(self, name: str, values: pa.Array) -> pa.Array:

@@ -33,6 +33,7 @@ from havasu_vc.geo.layout import scan
 from havasu_vc.model.arrow import source_type, to_source
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
+from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 
@@ -202,7 +203,7 @@ def _converted(
                 boxes.append(boxes_of(column))
         if isinstance(wanted.type, pa.BaseExtensionType):
             column = pa.ExtensionArray.from_storage(wanted.type, column)
-        columns.append(column)
+        columns.append(without_gaps(column, wanted))
     return pa.RecordBatch.from_arrays([*columns, *boxes], schema=arrow)
 
 

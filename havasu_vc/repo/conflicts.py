@@ -320,4 +320,6 @@ def _put(column: pa.ChunkedArray, places: npt.NDArray[np.int64], values: pa.Arra
     before = column.combine_chunks()
     index = np.arange(len(before))
     index[places] = len(before) + np.arange(len(places))
-    return pa.concat_arrays([before, values.cast(before.type)]).take(pa.array(index))
+    # A cast to its own type refuses nulls around what is required inside them.
+    given = values if values.type == before.type else values.cast(before.type)
+    return pa.concat_arrays([before, given]).take(pa.array(index))

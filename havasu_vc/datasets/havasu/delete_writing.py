@@ -6,7 +6,6 @@ the data file that holds them stays as long as its rows may be shown.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -15,19 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.deletes import Deletion
+from havasu_vc.datasets.havasu.large_values import are_large, can_be_large, large_digest
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_offsets
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema
+from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["write_delete_file"]
-
-LARGE = 64 * 1024
-"""Values beyond this are carried as digests."""
 
 _FILE = pa.field("file", pa.string(), nullable=False, metadata={FIELD_ID: b"2147483546"})
 _POS = pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID: b"2147483545"})
@@ -104,11 +101,13 @@ def _delete_batches(
         count = len(deletion.positions)
         targets[deletion.file] = targets.get(deletion.file, 0) + count
         rows, large = _set_large_aside(deletion.rows, schema)
+        fields = list(target.field("row").type)
+        columns = [without_gaps(*each) for each in zip(rows.columns, fields, strict=True)]
         yield pa.RecordBatch.from_arrays(
             [
                 pa.repeat(deletion.file, count),
                 pa.array(deletion.positions),
-                pa.StructArray.from_arrays(rows.columns, fields=list(target.field("row").type)),
+                pa.StructArray.from_arrays(columns, fields=fields),
                 large,
             ],
             schema=target,
@@ -135,18 +134,16 @@ def _set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBat
     columns = list(rows.columns)
     keys = set(schema.identifier_ids)
     for index, field in enumerate(schema.fields):
-        if field.type not in (Primitive.STRING, Primitive.BINARY) or field.id in keys:
+        if not can_be_large(field) or field.id in keys:
             continue
         column = columns[index]
-        big = pc.fill_null(pc.greater(pc.binary_length(column), LARGE), False)
-        if not pc.any(big).as_py():
+        big = are_large(column, field)
+        if not big.any():
             continue
-        for row in np.flatnonzero(big.to_numpy(zero_copy_only=False)):
-            value = column[int(row)].as_py()
-            data = value.encode() if isinstance(value, str) else value
-            digest = hashlib.sha256(data).digest()
+        for row in np.flatnonzero(big):
+            digest = large_digest(column[int(row)].as_py())
             found.setdefault(int(row), []).append({"field": field.id, "sha256": digest})
-        columns[index] = pc.if_else(big, pa.scalar(None, column.type), column)
+        columns[index] = pc.if_else(pa.array(big), pa.scalar(None, column.type), column)
     if not found:
         return rows, pa.nulls(rows.num_rows, _LARGE.type)
     large = pa.array([found.get(row) for row in range(rows.num_rows)], _LARGE.type)

@@ -11,15 +11,17 @@ reads nothing else; only a large value is fetched from the data file itself.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.havasu.large_values import large_digest
 from havasu_vc.datasets.havasu.parquet import (
     BATCH_ROWS,
     Positions,
@@ -42,6 +44,9 @@ __all__ = [
     "read_deleted_rows",
     "read_positions",
 ]
+
+SHARE_BYTES = 32 << 20
+"""Bytes of large values that are put back at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +154,26 @@ def _wanted_rows(
         chosen = np.flatnonzero((codes == code) & among(where, positions))
         if not len(chosen):
             continue
-        part = batch.take(arrow_array(chosen))
-        rows = project(pa.RecordBatch.from_struct_array(part.column("row")))
-        rows = _with_large(rows, part.column("large"), where[chosen], data.get(name), schema)
-        yield Deletion(name, where[chosen], rows)
+        for some in _shares(chosen, batch.column("large"), data.get(name)):
+            part = batch.take(arrow_array(some))
+            rows = project(pa.RecordBatch.from_struct_array(part.column("row")))
+            rows = _with_large(rows, part.column("large"), where[some], data.get(name), schema)
+            yield Deletion(name, where[some], rows)
+
+
+def _shares(
+    chosen: npt.NDArray[np.int64], large: pa.ListArray, path: str | None
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Cut rows into shares that fit in memory once their large values are put back."""
+    if large.null_count == len(large) or path is None:
+        yield chosen
+        return
+    with open_parquet(path) as file:
+        groups = range(file.num_row_groups)
+        size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+        most = max(SHARE_BYTES * max(file.metadata.num_rows, 1) // max(size, 1), 1)
+    for start in range(0, len(chosen), most):
+        yield chosen[start : start + most]
 
 
 def _with_large(
@@ -181,16 +202,14 @@ def _with_large(
             _check_large(originals.column(index)[number].as_py(), digests[number], field.id, path)
         mask = np.zeros(rows.num_rows, bool)
         mask[there[chosen]] = True
-        columns[index] = pc.replace_with_mask(
-            columns[index], pa.array(mask), originals.column(index).take(pa.array(chosen))
-        )
+        given = np.zeros(rows.num_rows, np.int64)
+        given[there[chosen]] = chosen
+        values = originals.column(index).take(arrow_array(given, absent=~mask))
+        columns[index] = pc.if_else(pa.array(mask), values, columns[index])
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def _check_large(
-    value: str | bytes | None, digests: list[dict[str, object]], field_id: int, path: str
-) -> None:
-    data = value.encode() if isinstance(value, str) else (value or b"")
+def _check_large(value: Any, digests: list[dict[str, object]], field_id: int, path: str) -> None:
     wanted = next(item["sha256"] for item in digests if item["field"] == field_id)
-    if hashlib.sha256(data).digest() != wanted:
+    if large_digest(value) != wanted:
         raise CorruptDataFileError(file_name(path), "a deleted value is not the one recorded")

@@ -35,6 +35,7 @@ from havasu_vc.geo.raster_v1_checks import check_rasters
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.store.files import DataFileStore
@@ -193,6 +194,7 @@ class _FileWriter:
         columns = list(group.columns)
         if self._blocks is not None:
             columns += block_columns(group, self._layout.schema, self._blocks)
+        columns = [without_gaps(*each) for each in zip(columns, self._physical, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
     def finish(self, keys: Path | None, origin: Origin) -> WrittenFile:
