@@ -24,10 +24,12 @@ from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS, to_wkb
 from havasu_vc.exchange.geoparquet import COVERING
 from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, listed, stored_batches
 from havasu_vc.exchange.parquet_geometry import FoundGeometry, find_geometries
+from havasu_vc.exchange.row_group_boxes import group_boxes, may_meet
 from havasu_vc.exchange.source import (
     MOST_BATCH_BYTES,
     MOST_BATCH_ROWS,
     TASK_BYTES,
+    Box,
     SourceOptions,
 )
 from havasu_vc.model.schema import Schema
@@ -53,6 +55,8 @@ class _File:
     """Rows and uncompressed bytes of each row group."""
     partition: tuple[tuple[str, str | None], ...]
     """Columns that the folders' names give, with their values."""
+    boxes: Mapping[str, tuple[Box | None, ...]]
+    """Where the rows of each row group lie by each geometry column, where that is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def open_parquet(
     paths: Sequence[Path], name: str, options: SourceOptions, *, root: Path | None = None
 ) -> ParquetSource:
     """Open files as one table; `root` is the folder below which names may be partitions."""
-    files = [_read_footer(path, root) for path in paths]
+    files = [_read_footer(path, root, boxes=options.bbox is not None) for path in paths]
     first = files[0]
     for file in files[1:]:
         _require_same(first, file)
@@ -146,6 +150,9 @@ def open_parquet(
     }
     layout = lay_out(arrow, geometries, options)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
+    if options.bbox is not None and layout.schema.geometries:
+        column = layout.schema.geometries[0].name
+        files = [_within(file, column, options.bbox) for file in files]
     return ParquetSource(
         name=name,
         schema=layout.schema,
@@ -160,6 +167,16 @@ def open_parquet(
             for column in sorted(covering)
         ),
     )
+
+
+def _within(file: _File, column: str, box: Box) -> _File:
+    """Return a file without the row groups that cannot have rows in a box."""
+    boxes = file.boxes.get(column, (None,) * len(file.groups))
+    groups = tuple(
+        (rows if may_meet(box, there) else 0, size)
+        for (rows, size), there in zip(file.groups, boxes, strict=True)
+    )
+    return replace(file, groups=groups)
 
 
 @kernel
@@ -201,7 +218,7 @@ def _completed(batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in names], list(names))
 
 
-def _read_footer(path: Path, root: Path | None) -> _File:
+def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
     try:
         with pq.ParquetFile(path) as file:
             arrow, metadata = file.schema_arrow, file.metadata
@@ -213,11 +230,16 @@ def _read_footer(path: Path, root: Path | None) -> _File:
                 (metadata.row_group(index).num_rows, metadata.row_group(index).total_byte_size)
                 for index in range(metadata.num_row_groups)
             )
+            places = {
+                name: tuple(group_boxes(metadata, name, dict(each.properties).get(COVERING)))
+                for name, each in found.items()
+                if boxes
+            }
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedTypeError("?", str(error).splitlines()[0]) from error
     except (pa.ArrowException, OSError) as error:
         raise _invalid(str(path), error) from error
-    return _File(str(path), arrow, found, covering, groups, _partition_of(path, root))
+    return _File(str(path), arrow, found, covering, groups, _partition_of(path, root), places)
 
 
 def _invalid(path: str, error: Exception) -> InvalidFileError | StorageError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
@@ -21,6 +21,7 @@ __all__ = [
     "MOST_BATCH_BYTES",
     "MOST_BATCH_ROWS",
     "TASK_BYTES",
+    "Box",
     "RasterReading",
     "Source",
     "SourceOptions",
@@ -32,6 +33,9 @@ MOST_BATCH_BYTES = 32 * 1024 * 1024
 """Batches of a source are cut at about this size."""
 TASK_BYTES = 64 * 1024 * 1024
 """A task reads about this much, uncompressed, where the format lets a file be cut."""
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""West, south, east and north in some system; with west beyond east around the globe."""
 
 
 class Source(Protocol):
@@ -113,6 +117,8 @@ class SourceOptions:
     """Columns to leave out."""
     snapshot: int | None = None
     """The snapshot of an Iceberg table, or version of a Delta table; None for the newest."""
+    bbox: Box | None = None
+    """Where rows are taken, in the coordinates of the source; None for everywhere."""
     csv_wkt: str | None = None
     """The CSV column that holds geometries as WKT; None to find it by name."""
     csv_lon: str | None = None

@@ -25,6 +25,7 @@ from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import EXTENSIONS, VectorFile, find_vector_files
 from havasu_vc.exchange.parquet import open_parquet
 from havasu_vc.exchange.source import RasterReading, Source, SourceOptions
+from havasu_vc.exchange.windowed import windowed
 
 __all__ = [
     "IMPORT_EXTENSIONS",
@@ -63,6 +64,13 @@ def open_sources(
     is wrong with a file as `InvalidFileError`, before a row is handed out.
     """
     options = options or SourceOptions()
+    sources = _open(location, layers, options)
+    if options.bbox is None:
+        return sources
+    return [windowed(source, options.bbox) for source in sources]
+
+
+def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[Source]:
     table = parse_table_location(location)
     if table is not None:
         source = _open_table(*table, options)

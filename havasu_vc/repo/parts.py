@@ -39,8 +39,8 @@ class Part:
     """Files that cannot have a geometry in it are left; None for all."""
 
 
-def parse_box(text: str) -> Box:
-    """Return a box as people write it.
+def parse_box(text: str, *, around: bool = False) -> Box:
+    """Return a box as people write it; with `around` it may cross the anti-meridian.
 
     >>> parse_box("174, -42, 175, -41")
     (174.0, -42.0, 175.0, -41.0)
@@ -52,7 +52,7 @@ def parse_box(text: str) -> Box:
             f"{text!r} is not a box", hints=("write WEST,SOUTH,EAST,NORTH",)
         ) from error
     # Also false for NaN.
-    if not (west <= east and south <= north):
+    if not (south <= north and (west <= east or (around and west > east))):
         raise InvalidArgumentError(f"{text!r} is a box that holds nothing")
     return west, south, east, north
 

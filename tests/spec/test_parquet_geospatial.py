@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +241,23 @@ def test_a_system_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(CrsError, match="unknown") as caught:
         open_one(tmp_path / "a.parquet")
     assert caught.value.hints
+
+
+@pytest.mark.rule("PQ-27")
+@pytest.mark.parametrize("text", ["POINT (1 2)", "POINT (181 91)", "LINESTRING (0 60, 90 60)"])
+def test_the_box_of_a_geography_stays_on_the_globe(text: str, tmp_path: Path) -> None:
+    # Edges leave the box of their ends, so none is written rather than one that is too small.
+    header, rows = stored(
+        pa.table({"geom": iso(text)}), geometries={"geom": Geometry(Encoding.EWKB, "OGC:CRS84")}
+    )
+    fields = tuple(replace(f, extra=(("edges", "spherical"),)) for f in header.schema.fields)
+    header = replace(header, schema=replace(header.schema, fields=fields))
+    path = tmp_path / "a.parquet"
+    write_file(path, header, batches_of(rows), format=ExportFormat.PARQUET)
+
+    file = pq.ParquetFile(path)
+    said = file.metadata.row_group(0).column(0).geo_statistics
+
+    assert file.schema.column(0).logical_type.type == "GEOGRAPHY"
+    if said is not None and said.xmin is not None:
+        assert -180 <= said.xmin <= said.xmax <= 180 and -90 <= said.ymin <= said.ymax <= 90

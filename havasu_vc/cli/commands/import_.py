@@ -17,6 +17,7 @@ from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.model.types import Encoding
 from havasu_vc.repo import ImportResult, Repo
+from havasu_vc.repo.parts import parse_box
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command", "tell_import"]
@@ -31,6 +32,7 @@ class _Reading:
     crs: str | None
     geometry_encoding: str
     snapshot: int | None
+    bbox: str | None
     columns: tuple[str, ...]
     leave_out: tuple[str, ...]
     csv_wkt: str | None
@@ -55,6 +57,7 @@ class _Reading:
             crs=self.crs,
             geometry_encoding=Encoding(self.geometry_encoding),
             snapshot=self.snapshot,
+            bbox=None if self.bbox is None else parse_box(self.bbox, around=True),
             columns=parse_names(self.columns) or None,
             leave_out=parse_names(self.leave_out),
             csv_wkt=self.csv_wkt,
@@ -139,6 +142,11 @@ def _delimiter(text: str | None) -> str | None:
     is_flag=True,
     help="Leave the data files of an Iceberg table where they are, and name them.",
 )
+@click.option(
+    "--bbox",
+    metavar="WEST,SOUTH,EAST,NORTH",
+    help="Take only the rows whose geometry's box meets this one, in the source's coordinates.",
+)
 @click.option("--columns", metavar="COLUMN,...", multiple=True, help="Take only these columns.")
 @click.option("--leave-out", metavar="COLUMN,...", multiple=True, help="Leave these columns out.")
 @click.option("--csv-wkt", metavar="COLUMN", help="The CSV column with geometries as WKT.")
@@ -209,6 +217,8 @@ def command(
         raise click.UsageError("--layer and --all-layers contradict each other")
     if history and reading["snapshot"] is not None:
         raise click.UsageError("--history and --snapshot contradict each other")
+    if link and reading["bbox"] is not None:
+        raise click.UsageError("--link takes files as they are, so --bbox cannot be given with it")
     message = join_message(messages, message_file.read() if message_file else None)
     options = _Reading(**reading).options()
     leave_frames_out()

@@ -62,3 +62,17 @@ def test_bad_input(run: Run, tmp_path: Path, arguments: tuple[str, ...], code: i
 
     assert result.exit_code == code, result.output
     assert not (tmp_path / file).exists()
+
+
+def test_geoparquet_with_boxes_and_older(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    succeed(run("export", "points", path, "--covering"))
+    assert b'"covering"' in path.read_bytes()
+    succeed(run("export", "points", path, "--overwrite", "--geoparquet-version", "1.0"))
+    assert b'"version":"1.0.0"' in path.read_bytes()
+
+    result = run("export", "points", tmp_path / "out.csv", "--covering")
+    assert result.exit_code != 0
+    assert "only GeoParquet has" in result.stderr
+    result = run("export", "points", path, "--covering", "--geoparquet-version", "1.0")
+    assert "GeoParquet 1.1 alone" in result.stderr

@@ -107,3 +107,16 @@ def test_bad_names(run: Run, csv_file: Path, name: str) -> None:
 
 def test_no_such_file(run: Run, tmp_path: Path) -> None:
     assert run("import", tmp_path / "nope.parquet").exit_code == 48
+
+
+def test_rows_in_a_box(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("id,lon,lat\n1,10,10\n2,20,20\n3,-179,20\n")
+
+    result = succeed(run("import", path, "some", "--primary-key", "id", "--bbox", "15,15,25,25"))
+    assert result.stderr.startswith("Imported 1 row into some")
+    result = succeed(run("import", path, "more", "--primary-key", "id", "--bbox", "19,0,-170,90"))
+    assert result.stderr.startswith("Imported 2 rows into more")
+    for box in ("1,2,3", "0,5,1,4"):
+        assert run("import", path, "no", "--bbox", box).exit_code != 0
+    assert "--link" in run("import", f"iceberg:{tmp_path}", "--link", "--bbox", "0,0,1,1").stderr
