@@ -116,27 +116,50 @@ def geometry_labels(wkb: pa.Array[Any]) -> pa.Array[Any]:
     totals = np.bincount(layout.value, layout.count, minlength=len(layout.column.starts))
     totals = totals.astype(np.int64)[layout.value[tops]]
     kinds, rows = layout.kind[tops], layout.column.rows[layout.value[tops]]
+    heights = _heights(layout)
     for kind in np.unique(kinds).tolist():
         these = kinds == kind
         if kind == 1:
-            labels[rows[these]] = _point_labels(layout, tops[these])
+            labels[rows[these]] = _point_labels(layout, tops[these], heights)
             continue
         name = KINDS.get(kind, "GEOMETRY")
+        values = layout.value[tops[these]].tolist()
         labels[rows[these]] = [
-            f"{name} of {count:,} vertices" if count else f"{name} EMPTY"
-            for count in totals[these].tolist()
+            f"{name} of {count:,} vertices{heights.get(value, '')}" if count else f"{name} EMPTY"
+            for count, value in zip(totals[these].tolist(), values, strict=True)
         ]
     return pc.if_else(wkb.is_valid(), pa.array(labels, pa.string()), None)
 
 
-def _point_labels(layout: Layout, items: Ints) -> list[str]:
+def _point_labels(layout: Layout, items: Ints, heights: dict[int, str]) -> list[str]:
     positions = vertex_positions(layout, items)
     big = layout.big[items] if layout.big.any() else None
     x, y = (vertex_numbers(layout, positions + offset, big) for offset in (0, 8))
+    values = layout.value[items].tolist()
     return [
-        "POINT EMPTY" if a != a and b != b else f"POINT ({_number(a)} {_number(b)})"
-        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+        "POINT EMPTY"
+        if a != a and b != b
+        else f"POINT ({_number(a)} {_number(b)}){heights.get(value, '')}"
+        for a, b, value in zip(x.tolist(), y.tolist(), values, strict=True)
     ]
+
+
+def _heights(layout: Layout) -> dict[int, str]:
+    """Return in words between which heights a value lies, of those that have some."""
+    items = np.flatnonzero((layout.dimensions & 1).astype(bool) & (layout.count > 0))
+    if not len(items):
+        return {}
+    owners = np.repeat(layout.value[items], layout.count[items])
+    big = np.repeat(layout.big[items], layout.count[items]) if layout.big.any() else None
+    z = vertex_numbers(layout, vertex_positions(layout, items) + 16, big)
+    least, most = np.full(owners.max() + 1, np.nan), np.full(owners.max() + 1, np.nan)
+    np.fmin.at(least, owners, z)
+    np.fmax.at(most, owners, z)
+    return {
+        value: f", height {low:.7g}" + (f" to {high:.7g}" if high != low else "")
+        for value, low, high in zip(range(len(least)), least.tolist(), most.tolist(), strict=True)
+        if low == low
+    }
 
 
 def _number(value: float) -> str:

@@ -6,6 +6,7 @@ For the handful of rows that are shown; whole columns go through the modules bes
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ _POINTS = (1, 4)
 
 
 def geometry_words(wkb: bytes) -> str:
-    """Return a geometry in few words: a point's coordinates, how many vertices of others.
+    """Return a geometry in few words: a point's coordinates; of others their size and place.
 
     >>> geometry_words(bytes.fromhex("0101000000000000000000f03f0000000000000040"))
     'POINT (1 2)'
@@ -36,7 +37,17 @@ def geometry_words(wkb: bytes) -> str:
     if shape.geom_type == "Point":
         return str(shapely.to_wkt(shape, rounding_precision=7, trim=True))
     count = int(shapely.get_num_coordinates(shape))
-    return f"{shape.geom_type.upper()} of {count:,} vertices"
+    west, south, east, north = shape.bounds
+    words = f"{shape.geom_type.upper()} of {count:,} vertices"
+    if math.isfinite(west + east + south + north):
+        words += f" around {(west + east) / 2:.10g} {(south + north) / 2:.10g}"
+    if shape.has_z:
+        heights = shapely.get_coordinates(shape, include_z=True)[:, 2]
+        heights = heights[np.isfinite(heights)]
+        if len(heights):
+            low, high = float(heights.min()), float(heights.max())
+            words += f", height {low:.7g}" + (f" to {high:.7g}" if high != low else "")
+    return words
 
 
 def sketch(wkb: bytes, *, tolerance: float = 0.0, digits: int = 6) -> dict[str, Any] | None:

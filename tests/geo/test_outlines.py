@@ -93,10 +93,30 @@ def test_rows_that_cannot_be_read_have_no_path() -> None:
         ("LINESTRING (0 0, 1 1)", "LINESTRING of 2 vertices"),
         ("MULTIPOLYGON EMPTY", "MULTIPOLYGON EMPTY"),
         ("POLYGON ((0 0, 4 0, 4 4, 0 0))", "POLYGON of 4 vertices"),
+        ("LINESTRING Z (0 0 7, 1 1 -2.5)", "LINESTRING of 2 vertices, height -2.5 to 7"),
+        ("MULTIPOINT Z ((0 0 7), (1 1 7))", "MULTIPOINT of 2 vertices, height 7"),
+        ("POINT Z (1 2 3)", "POINT (1 2), height 3"),
+        ("POINT Z EMPTY", "POINT EMPTY"),
     ],
 )
 def test_labels(text: str, label: str) -> None:
     assert geometry_labels(wkb(text)).to_pylist() == [label]
+
+
+def test_heights_of_either_byte_order() -> None:
+    shapes = [shapely.LineString([(0, 0, z), (1, 1, z + 1)]) for z in (1, 2)]
+    column = pa.array(
+        [
+            shapely.to_wkb(shape, byte_order=order, flavor="iso")
+            for order, shape in enumerate(shapes)
+        ],
+        pa.binary(),
+    )
+
+    assert geometry_labels(column).to_pylist() == [
+        "LINESTRING of 2 vertices, height 1 to 2",
+        "LINESTRING of 2 vertices, height 2 to 3",
+    ]
 
 
 def test_nothing() -> None:

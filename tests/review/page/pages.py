@@ -25,6 +25,7 @@ from havasu_vc.review.summarising import Means, summarise
 from tests.writers.cases import header
 
 P = Primitive
+MILLION = DatasetFacts(1_000_000)
 
 
 def written(
@@ -34,6 +35,7 @@ def written(
     names: tuple[str, str] = ("main", "feature"),
     summary: bool = True,
     pictures: Pictures | None = None,
+    facts: DatasetFacts = MILLION,
 ) -> str:
     """Return the page of some diffs."""
     page = Page(limits, pictures=pictures)
@@ -43,7 +45,7 @@ def written(
         known = field.geometry is not None and field.geometry.crs == degrees.identifier
         return measure_of(degrees) if known else Measure()
 
-    means = Means(DatasetFacts(1_000_000), DatasetFacts(1_000_000), measure, to_map)
+    means = Means(facts, facts, measure, to_map)
     found = [summarise(diff, means, [page.dataset(diff, to_map)]) for diff in diffs]
     out = io.StringIO()
     review = Review(*names, tuple(found))

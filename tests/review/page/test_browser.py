@@ -11,9 +11,11 @@ import pytest
 import shapely
 
 from havasu_vc.model.arrow import arrow_field
+from havasu_vc.model.diffs import MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.page import PageLimits, Picture
+from havasu_vc.review.report import DatasetFacts
 from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import many, places, written
 from tests.support.browser import Tab
@@ -340,7 +342,62 @@ def test_a_page_without_summary_or_places(opened: Opened) -> None:
     diff = diff_of(batch(schema, schema, (None, {"fid": 1, "name": "a"})), old=side, new=side)
     tab = opened([diff], summary=False)
     assert tab.run("document.getElementById('summary').hidden")
-    assert tab.text("#map-note") == "These rows have no geometries."
+    assert not tab.run("document.querySelector('.map-pane').checkVisibility()")
+    assert tab.text("#shown") == "1 changed row"
+    tab.key("j")
+    table, detail = tab.run(
+        "['table', 'detail'].map((id) => document.getElementById(id).getBoundingClientRect().x)"
+    )
+    assert detail > table, "they stand side by side where the map would be"
+
+
+def test_a_change_without_rows(opened: Opened) -> None:
+    schema = Schema((FID, NAME), (1,))
+    described = header(schema, title="A title")
+    tab = opened(
+        [diff_of(old=header(schema), new=described, meta=(MetaChange("title", None, "A title"),))]
+    )
+    visible = "[...document.querySelectorAll('.tools, .panes')].filter((e) => e.checkVisibility())"
+    assert tab.run(f"{visible}.length") == 0
+    assert tab.text("#no-changes") == "No row changes."
+    for key in "jkzfmb123/":
+        tab.key(key)
+
+
+def test_places_alone_are_headed(opened: Opened) -> None:
+    tab = opened([many(20), places((point(1, 2), point(1, 2)))])
+    heads = tab.run(
+        "[...document.querySelectorAll('.card section')].filter((e) => e.children.length < 2"
+        " || !e.children[1].textContent.trim()).map((e) => e.textContent)"
+    )
+    assert heads == []
+
+
+def test_many_deletes_lead_to_the_deleted_rows(opened: Opened) -> None:
+    deleted = [(point(n, 2), None) for n in range(12)]
+    tab = opened([places(*deleted, (None, point(1, 1)))], facts=DatasetFacts(100))
+    assert "12 rows are deleted" in tab.text(".callout")
+    tab.click(".callout button")
+    assert shown(tab) == 12
+
+
+def test_what_names_a_row_comes_before_its_shape(opened: Opened) -> None:
+    tab = opened([many(20)])
+    words = tab.run(
+        "[...document.querySelectorAll('#table-body .row')].filter((row) => row.querySelector"
+        "('.sign.deleted')).map((row) => row.querySelector('.name').textContent)"
+    )
+    assert set(words) == {"text 0"}
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+def test_paper_is_light(opened: Opened, tab: Tab, media: str) -> None:
+    opened([many(10)])
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    tab.call("Emulation.setEmulatedMedia", media=media, features=[dark])
+    colour = tab.run("getComputedStyle(document.documentElement).getPropertyValue('--card')")
+    tab.call("Emulation.setEmulatedMedia", media="")
+    assert colour.strip() == ("#181e29" if media == "screen" else "#ffffff")
 
 
 def test_what_is_left_out_is_said(opened: Opened) -> None:

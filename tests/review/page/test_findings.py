@@ -4,8 +4,9 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.review.page import Page, write_page
-from havasu_vc.review.report import Finding, Review
+from havasu_vc.review.report import DatasetReview, Finding, Flag, FlagKind, Review
 from havasu_vc.review.summarising import Means, summarise
 from tests.review.page.pages import many
 from tests.support.browser import Tab
@@ -15,10 +16,16 @@ def test_findings_notes_and_what_is_unread(tab: Tab, tmp_path: Path) -> None:
     page = Page()
     diff = many(40)
     each = summarise(diff, Means(), [page.dataset(diff, None)])
+    flag = Flag(FlagKind.UNVERIFIED, "rows are not shown: `3` files are not here")
+    unread = replace(each, unread="`3` files are not here", flags=(flag, *each.flags))
+    # One that cannot be opened has no rows on the page.
+    broken = DatasetReview(
+        "away", None, "changed", 3, 0, ChangeCounts(), flags=(flag,), unread="damaged"
+    )
     review = Review(
         "main",
         "feature",
-        (replace(each, unread="`3` files are not here"),),
+        (broken, unread),
         ("`a` does not come after `b`",),
         findings=(
             Finding("max-deletes", "`trees` loses <b>too</b> much", True, "trees", 4, ("7",)),
@@ -38,6 +45,11 @@ def test_findings_notes_and_what_is_unread(tab: Tab, tmp_path: Path) -> None:
     assert warns.startswith("Policy warns2 rows lie outside")
     assert note == "a does not come after b"
     assert "3 files are not here" in tab.text("#datasets")
-    assert tab.text(".tile.warn .big").endswith("2")
+    assert tab.text(".tile.warn .big").endswith("4")
+    ids = tab.run("[...document.querySelectorAll('details.card')].map((each) => each.id)")
+    assert ids == ["dataset-0", "dataset-1"]
+    assert tab.text("#dataset-0 h2") == "away"
+    tab.click("tbody tr:nth-child(2) a")
+    assert tab.run("document.getElementById('dataset-1').open")
     tab.click("#notes a")
     assert tab.run("location.hash") == "#trees:7"

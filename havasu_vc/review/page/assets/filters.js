@@ -18,7 +18,9 @@ export const WORDS = {
   "new-nulls": "new nulls",
   "out-of-range": "out of range",
   "duplicates": "duplicate rows",
+  "other-coordinates": "coordinates of another system",
   "unverified": "unverified",
+  "changed-back": "changed back",
 };
 
 export const flagWords = (flag) => WORDS[flag] || flag.replaceAll("-", " ");

@@ -10,7 +10,7 @@ import { Filters } from "./filters.js";
 import { ChangeMap, MODES } from "./map.js";
 import { showSummary, sumOf } from "./summary.js";
 import { changeRow, Table } from "./table.js";
-import { number, plain } from "./text.js";
+import { number, plain, plural } from "./text.js";
 import { unpack } from "./unpacking.js";
 
 const PRINTED = 300;
@@ -31,6 +31,7 @@ const detail = new Detail(changes, { go: (row) => map.fit(row), close: () => { s
 const filters = new Filters(changes, narrow);
 let chosen = -1;
 
+showExplorer();
 showLegend();
 showModes();
 showNotice();
@@ -50,8 +51,19 @@ function fail(reason) {
 function showHead() {
   const { base, head } = manifest.review;
   replace(find("range"), value(base, 60), element("span", { class: "arrow" }, " \u2192 "), value(head, 60));
+  find("range").title = `${plain(base)} \u2192 ${plain(head)}`;
   find("what").textContent = manifest.summary ? "Review" : "Diff";
   replace(find("sums"), sumOf(manifest.review).map((count, kind) => element("span", { class: `chip ${KINDS[kind]}`, "data-sum": KINDS[kind] }, element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]), number(count), element("span", { class: "unseen" }, ` ${KINDS[kind]} `))));
+}
+
+// Without rows there is nothing to explore, and without places there is no map.
+function showExplorer() {
+  const explorer = find("explorer");
+  explorer.classList.toggle("no-rows", !changes.count);
+  explorer.classList.toggle("no-map", !changes.datasets.some((each) => each.count && each.place !== "none"));
+  const unread = manifest.review.datasets.some((each) => each.unread);
+  find("no-changes").hidden = changes.count > 0;
+  find("no-changes").textContent = unread ? "No changed row could be read." : "No row changes.";
 }
 
 function showNotice() {
@@ -100,7 +112,7 @@ function narrow(state) {
   table.show(rows);
   map.show(rows, state.dataset);
   const all = rows.length === changes.count;
-  find("shown").textContent = all ? `${number(rows.length)} changed rows` : `${number(rows.length)} of ${number(changes.count)} changed rows`;
+  find("shown").textContent = all ? plural(rows.length, "changed row") : `${number(rows.length)} of ${plural(changes.count, "changed row")}`;
   if (chosen < 0) return;
   if (table.place(chosen) < 0) select(-1);
   else table.choose(chosen);

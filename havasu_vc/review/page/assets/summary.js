@@ -20,7 +20,7 @@ export function showSummary(manifest, changes, { filter, open }) {
   ]);
   replace(find("datasets"),
     review.datasets.length > 1 ? datasetTable(review) : null,
-    review.datasets.slice(0, MOST).map((each, index) => card(each, index < OPEN && review.datasets.length <= 2 * OPEN, changes, { filter, open })),
+    review.datasets.slice(0, MOST).map((each, index) => card(each, index, index < OPEN && review.datasets.length <= 2 * OPEN, changes, { filter, open })),
     review.datasets.length > MOST ? element("p", { class: "dim" }, `${review.datasets.length - MOST} more datasets are in the filter below.`) : null);
 }
 
@@ -61,12 +61,12 @@ function bar(counts, whole) {
   return made;
 }
 
-function card(each, isOpen, changes, { filter, open }) {
-  const index = changes.datasets.findIndex((dataset) => dataset.path === each.path);
-  const only = (part) => filter({ ...part, dataset: changes.datasets.length > 1 ? index : null });
+function card(each, place, isOpen, changes, { filter, open }) {
+  const rows = changes.datasets.find((dataset) => dataset.path === each.path);
+  const only = (part) => filter({ ...part, dataset: changes.datasets.length > 1 ? rows.number : null });
   const { counts } = each;
   const total = counts.inserts + counts.updates + counts.deletes;
-  return element("details", { class: "card", id: `dataset-${index}`, open: isOpen },
+  return element("details", { class: "card", id: `dataset-${place}`, open: isOpen },
     element("summary", {},
       element("h2", {}, value(each.path)), each.title ? element("span", { class: "dim" }, value(each.title, 120)) : null,
       each.state === "changed" ? null : element("span", { class: "badge" }, each.state),
@@ -74,13 +74,12 @@ function card(each, isOpen, changes, { filter, open }) {
       each.flags.length ? element("span", { class: "flagged" }, `\u26a0 ${each.flags.length}`) : null),
     element("div", { class: "card-body" },
       element("div", {},
-        each.unread ? element("p", { class: "callout" }, sentence(each.unread)) : null,
-        each.flags.map((flag) => flagLine(flag, () => only({ flag: flag.kind }), changes, each, open)),
+        each.flags.map((flag) => flagLine(flag, only, rows, changes, { each, open })),
         each.words.length ? section("Schema and description", element("ul", { class: "words" }, each.words.map((words) => element("li", {}, sentence(words))))) : null,
         section("Rows", element("p", {}, rowWords(each, total))),
-        each.area ? section("Area", area(each.area, changes.datasets[index]?.unit || "")) : null,
+        areaSection(each.area, rows?.unit || ""),
         each.samples.length ? section("Worth a look", samples(each, open)) : null),
-      each.columns.length ? section("Columns changed in updated rows", columns(each, (name) => only({ column: name, kinds: [false, true, false] }))) : null));
+      each.columns.length ? section("Columns changed in updated rows", columns(each, rows, (name) => only({ column: name, kinds: [false, true, false] }))) : null));
 }
 
 const section = (title, ...content) => element("section", {}, element("h3", {}, title), content);
@@ -93,14 +92,16 @@ function findingLine(finding, open) {
       finding.rows.length ? element("div", { class: "keys" }, finding.rows.map((key) => rowLink(finding.dataset, key, open))) : null));
 }
 
-function flagLine(flag, show, changes, each, open) {
-  const dataset = changes.datasets.find((one) => one.path === each.path);
-  const there = dataset && dataset.hasFlag(changes.flags.indexOf(flag.kind));
+// Something odd, with what shows its rows where they are on the page.
+function flagLine(flag, only, rows, changes, { each, open }) {
+  let part = null;
+  if (rows?.hasFlag(changes.flags.indexOf(flag.kind))) part = { flag: flag.kind };
+  else if (rows && flag.kind === "mass-delete") part = { kinds: [false, false, true] };
   return element("div", { class: "callout warn" },
     element("span", { "aria-hidden": "true" }, "\u26a0"),
     element("div", {}, sentence(flag.message),
       flag.rows.length ? element("div", { class: "keys" }, flag.rows.map((key) => rowLink(each.path, key, open))) : null),
-    there ? element("button", { type: "button", onclick: show, "aria-label": `Show rows: ${flagWords(flag.kind)}` }, "Show rows") : null);
+    part ? element("button", { type: "button", onclick: () => only(part), "aria-label": `Show rows: ${flagWords(flag.kind)}` }, "Show rows") : null);
 }
 
 function rowLink(path, key, open) {
@@ -113,18 +114,20 @@ function rowWords(each, total) {
   if (!total) return `No row of ${number(each.rows_before)} changes.`;
   const touched = each.counts.updates + each.counts.deletes;
   const share = each.rows_before ? (100 * touched) / each.rows_before : 0;
-  const percent = share >= 0.1 ? ` ${share.toFixed(1)}% of what was there is updated or deleted.` : "";
+  const part = share >= 100 ? "All" : `${share.toFixed(share >= 99.95 ? 2 : 1)}%`;
+  const percent = share >= 0.1 ? ` ${part} of what was there is updated or deleted.` : "";
   return `${number(each.rows_before)} before, ${number(each.rows_after)} after.${percent}`;
 }
 
 const corners = (bounds) => `${short(bounds.xmin)}, ${short(bounds.ymin)} to ${short(bounds.xmax)}, ${short(bounds.ymax)}`;
 
-function area(found, unit) {
+function areaSection(found, unit) {
   const lines = [];
+  if (!found) return null;
   if (found.touched) lines.push([`Changes lie in ${corners(found.touched)}`, found.crs ? [" (", element("code", {}, plain(found.crs, 60)), ")"] : null]);
   if (found.moved && found.farthest > 0) lines.push(`${plural(found.moved, "geometry", "geometries")} changed; the farthest moved ${distance(found.farthest, unit)}.`);
   if (found.before && found.after && corners(found.before) !== corners(found.after)) lines.push(`The extent was ${corners(found.before)} and is ${corners(found.after)}.`);
-  return element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)));
+  return lines.length ? section("Area", element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)))) : null;
 }
 
 // A few rows of each reason; a distance at its end is not part of a reason.
@@ -144,7 +147,7 @@ function samples(each, open) {
   }));
 }
 
-function columns(each, show) {
+function columns(each, rows, show) {
   const widest = Math.max(...each.columns.map((column) => column.changed), 1);
   return element("table", { class: "plain columns" },
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Column"), element("th", { scope: "col", class: "number" }, "Rows"), element("th", { scope: "col" }, "What happened"))),
@@ -154,13 +157,15 @@ function columns(each, show) {
       return element("tr", {},
         element("th", { scope: "row" }, element("button", { type: "button", class: "linklike", onclick: () => show(column.name) }, value(column.name, 80)), element("span", { class: "bar", "aria-hidden": "true" }, share)),
         element("td", { class: "number" }, number(column.changed)),
-        element("td", {}, whatHappened(column)));
+        element("td", {}, whatHappened(column, each.area, rows)));
     })),
     each.columns.length > 60 ? element("tfoot", {}, element("tr", {}, element("td", { colspan: 3 }, `${each.columns.length - 60} more columns`))) : null);
 }
 
-function whatHappened(column) {
+function whatHappened(column, place, rows) {
   const lines = [];
+  const isShape = rows?.columns.some((one) => one.name === column.name && one.kind === "geometry");
+  if (isShape && place?.farthest > 0) lines.push(`the farthest moved ${distance(place.farthest, rows.unit)}`);
   const { numbers } = column;
   if (numbers && numbers.old_mean !== null && numbers.new_mean !== null) {
     lines.push(`mean ${short(numbers.old_mean)} \u2192 ${short(numbers.new_mean)}` + (numbers.least === null ? "" : `, now ${short(numbers.least)} to ${short(numbers.greatest)}`));

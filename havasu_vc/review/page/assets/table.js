@@ -161,7 +161,12 @@ function brief(dataset, at) {
   const kind = dataset.kinds[at];
   const keys = dataset.keys.at(at);
   let cells = dataset.cells(at, SHOWN + 3);
-  if (kind !== UPDATE) cells = cells.filter((cell) => (cell.now ?? cell.old).text !== keys);
+  if (kind !== UPDATE) {
+    // The map shows where; what a row is called comes first, and its key is there already.
+    const isShape = (cell) => cell.column.kind === "geometry";
+    cells = cells.filter((cell) => (cell.now ?? cell.old).text !== keys);
+    cells = [...cells.filter((cell) => !isShape(cell)), ...cells.filter(isShape)];
+  }
   const more = cells.length > SHOWN;
   return [
     cells.slice(0, SHOWN).map((cell) => element("span", { class: "cell" }, element("span", { class: "name" }, value(cell.column.name, 40)), " ", shapeWords(dataset, at, cell) || transition(cell, kind))),
