@@ -72,6 +72,7 @@ LATE: dict[str, str] = {
     "workspace/snapshots.py": "most checkouts write no delete file, and that needs Parquet",
     "history/diff.py": "datasets of other kinds bring formats that most repositories lack",
     "datasets/editing.py": "most edits are of Havasu datasets",
+    "writers/rasters.py": "most tables hold no rasters, and what reads them is half a dozen modules",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
     "store/objects.py": "most runs write no pack, and packs need numpy",
 }

@@ -2,7 +2,8 @@
 
 A feature's id says what it is: `<dataset>:feature:<key>:` and `I` inserted, `D`
 deleted, `U-` and `U+` before and after an update. The first geometry column is the
-geometry, others are properties. Meta items have no place here. GeoJSON is JSON to
+geometry, others are properties; without one it is the footprint of the first raster, in
+longitude and latitude. Meta items have no place here. GeoJSON is JSON to
 the letter, so NaN and infinity are null.
 """
 
@@ -29,6 +30,7 @@ from havasu_vc.writers.protocol import (
     WriterOptions,
     meta_counts,
 )
+from havasu_vc.writers.rasters import footprint_tokens
 from havasu_vc.writers.rows import joined, nonempty, side_of
 from havasu_vc.writers.values import json_strings, json_tokens, key_labels, side_columns, slices
 
@@ -182,6 +184,10 @@ def side_features(
         if field is shape:
             geometry = values
         properties.append((field.name, values))
+    if shape is None:
+        raster = next((column for field, column in columns if field.raster is not None), None)
+        if raster is not None:
+            geometry = footprint_tokens(raster, layout, COLLECTION_DEPTH + 1)
     start, *between, end = layout.object_pieces(
         ("type", "geometry", "properties", "id"), COLLECTION_DEPTH
     )

@@ -40,6 +40,8 @@ class Layout:
     """Whether NaN and infinity, which JSON lacks, become null."""
     srids: bool = False
     """Whether geometries that have an SRID keep it, as EWKB; without, all are ISO WKB."""
+    pixels: bool = False
+    """Whether rasters are written whole, for a reader that takes them in again."""
 
     def dumps(self, value: Any, depth: int = 0) -> str:
         """Return a value as JSON that continues a line at some depth."""
@@ -110,7 +112,7 @@ STRICT_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
 """The same for readers that take JSON at its word, as those of GeoJSON do."""
 
 PATCH_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
-    {style: replace(layout, srids=True) for style, layout in LAYOUTS.items()}
+    {style: replace(layout, srids=True, pixels=True) for style, layout in LAYOUTS.items()}
 )
 """The same for patches, which must give back what was committed."""
 

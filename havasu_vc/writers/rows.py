@@ -6,19 +6,31 @@ labels that tell kinds apart); they differ in layout and in what stands around i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.datasets.comparing import equal_columns
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.writers.json_style import Layout
 from havasu_vc.writers.protocol import Reproject
+from havasu_vc.writers.rasters import differences, raster_tokens
 from havasu_vc.writers.values import json_tokens, side_columns
 
+if TYPE_CHECKING:
+    from havasu_vc.geo.raster_v1_differences import RasterDifference
+
 __all__ = ["ChangeForm", "change_objects", "joined", "nonempty", "side_of"]
+
+
+RasterChanges: TypeAlias = "Mapping[int, Sequence[RasterDifference | None]]"
+"""What changed in the rasters of each column, by its id."""
+_NONE: RasterChanges = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +70,37 @@ def change_objects(batch: ChangeBatch, diff: DatasetDiff, form: ChangeForm) -> p
     show_old = pc.and_not(has_old, both) if form.new_half_only else has_old
     start, end = "{" + layout.line(depth + 1), layout.line(depth) + "}"
     between = pc.if_else(pc.and_(show_old, has_new), layout.between(depth + 1), "")
+    changes = {} if layout.pixels else _raster_changes(batch, diff, both)
     return pc.binary_join_element_wise(
         start,
         _half(batch.old, side_of(diff, new=False), ("-", "--"), show_old, both, form),
         between,
-        _half(batch.new, side_of(diff, new=True), ("+", "++"), has_new, both, form),
+        _half(batch.new, side_of(diff, new=True), ("+", "++"), has_new, both, form, changes),
         end,
         "",
         null_handling="replace",
         null_replacement="",
     )
+
+
+def _raster_changes(batch: ChangeBatch, diff: DatasetDiff, both: pa.BooleanArray) -> RasterChanges:
+    """Return what changed in rasters of rows that are on both sides, by column id."""
+    sides = []
+    for new, side in ((False, batch.old), (True, batch.new)):
+        schema = side_of(diff, new=new).schema
+        if not any(field.raster is not None for field in schema.fields):
+            return {}
+        columns = side_columns(side, schema)
+        sides.append({field.id: (field, column) for field, column in columns if field.raster})
+    old, new_side = sides
+    found: dict[int, list[RasterDifference | None]] = {}
+    for number, (field, column) in new_side.items():
+        if number in old and both.true_count:
+            before, values = old[number]
+            same = pa.array(equal_columns(values, column, before, field))
+            changed = pc.and_not(both, same).to_pylist()
+            found[number] = differences(values, column, changed)
+    return found
 
 
 def _half(
@@ -77,6 +110,7 @@ def _half(
     shown: pa.BooleanArray,
     both: pa.BooleanArray,
     form: ChangeForm,
+    changes: RasterChanges = _NONE,
 ) -> pa.StringArray:
     """Return one half of each change, key and all; null where it is not shown."""
     if not shown.true_count:
@@ -86,23 +120,32 @@ def _half(
         alone = in_update
     keys = pc.if_else(both, form.layout.key(in_update), form.layout.key(alone))
     if form.only is None or form.only.issuperset(labels):
-        rows = row_objects(side, header, form)
+        rows = row_objects(side, header, form, changes)
     elif form.only.isdisjoint(labels):
         rows = pa.repeat("null", len(side))
     else:
         wanted = both if in_update in form.only else pc.invert(both)
-        rows = pc.if_else(wanted, row_objects(side, header, form), "null")
+        rows = pc.if_else(wanted, row_objects(side, header, form, changes), "null")
     return pc.if_else(shown, pc.binary_join_element_wise(keys, rows, ""), None)
 
 
-def row_objects(side: pa.StructArray, header: DatasetHeader, form: ChangeForm) -> pa.StringArray:
-    """Return each row of one side as a JSON object."""
+def row_objects(
+    side: pa.StructArray,
+    header: DatasetHeader,
+    form: ChangeForm,
+    changes: RasterChanges = _NONE,
+) -> pa.StringArray:
+    """Return each row of one side as a JSON object; rasters with what changed in them."""
     depth = form.depth + 1
     columns = []
     for field, column in side_columns(side, header.schema):
         if form.reproject is not None and field.geometry is not None:
             column = form.reproject(column, field, header)
-        columns.append((field, json_tokens(column, field, form.layout, depth + 1)))
+        if field.id in changes:
+            tokens = raster_tokens(column, form.layout, depth + 1, changes[field.id])
+        else:
+            tokens = json_tokens(column, field, form.layout, depth + 1)
+        columns.append((field, tokens))
     pieces = form.layout.object_pieces([field.name for field, _ in columns], depth)
     if len(pieces) == 1:
         return pa.repeat(pieces[0], len(side))

@@ -6,8 +6,9 @@
     +                                     name = New Road
 
 Updates show only the columns that changed, inserts and deletes all of them; a
-geometry shows its type alone. Changes of a schema show the columns side by side,
-other meta items their whole text. Nothing from the data can control the terminal.
+geometry shows its type alone, and lines that begin with `~` say what changed in a
+raster. Changes of a schema show the columns side by side, other meta items their
+whole text. Nothing from the data can control the terminal.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from havasu_vc.writers.protocol import (
     WriterOptions,
     meta_counts,
 )
+from havasu_vc.writers.rasters import difference_lines, differences, words_of_rasters
 from havasu_vc.writers.rows import joined, nonempty, side_of
 from havasu_vc.writers.terminal import codes, printable
 from havasu_vc.writers.values import (
@@ -100,9 +102,35 @@ def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOption
                 start += f"{sign} {printable(name):>40} = "
                 lines = pc.binary_join_element_wise(start, values, end + "\n", "")
                 parts.append(pc.if_else(shown, lines, None))
+        if same is not None and old[name][0].raster is not None:
+            changed = pc.and_not(both, same)
+            parts.append(_raster_lines(old[name], new[name], changed, options))
     return joined(
         pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")
     )
+
+
+def _raster_lines(
+    old: tuple[Field, pa.Array],
+    new: tuple[Field, pa.Array],
+    changed: pa.BooleanArray,
+    options: WriterOptions,
+) -> pa.StringArray:
+    """Return what changed in each raster that did, a line for its grid and for each band."""
+    start, end = codes("cyan", options.color)
+    start += f"~ {printable(new[0].name):>40} : "
+    found = differences(old[1], new[1], changed.to_pylist())
+    widths, heights = (new[1].field(name).to_pylist() for name in ("width", "height"))
+    texts = [
+        None
+        if difference is None
+        else "".join(
+            f"{start}{printable(line)}{end}\n"
+            for line in difference_lines(difference, width * height)
+        )
+        for difference, width, height in zip(found, widths, heights, strict=True)
+    ]
+    return pa.array(texts, pa.string())
 
 
 def _columns(batch: ChangeBatch, diff: DatasetDiff, *, new: bool) -> list[tuple[Field, pa.Array]]:
@@ -130,7 +158,7 @@ def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
     if field.geometry is not None:
         return short_text(canonical_wkb(column, field))
     if field.raster is not None:
-        return pc.if_else(column.is_valid(), "RASTER(...)", None)
+        return printable_column(words_of_rasters(column))
     match field.type:
         case Primitive.BOOLEAN:
             return pc.if_else(column, "True", "False")

@@ -29,6 +29,7 @@ from havasu_vc.model.hashing import hash_values
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 from havasu_vc.writers.json_style import Layout
+from havasu_vc.writers.rasters import raster_tokens
 
 __all__ = [
     "canonical_wkb",
@@ -103,6 +104,8 @@ def json_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) -> p
     """Return each value as JSON; null stays null, for the caller to spell."""
     if field.geometry is not None:
         return _quote(hex_wkb(canonical_wkb(column, field, srids=layout.srids)))
+    if field.raster is not None and not layout.pixels:
+        return raster_tokens(column, layout, depth)
     match field.type:
         case Primitive.BOOLEAN | Primitive.INT | Primitive.LONG:
             return column.cast(pa.string())
