@@ -2,7 +2,8 @@
 
 A copy is compared by key with the commit that it is of. Rows that are missing were
 deleted, columns that differ were changed. When HEAD's dataset is no longer that of the
-copy's commit, taking it back would be a merge.
+copy's commit, what was edited is merged with it row by row; cells that both changed are
+for the person to decide, so then nothing is committed.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
+    ConflictError,
     InvalidArgumentError,
     InvalidFileError,
     NoChangesError,
     NotFoundError,
-    NotYetSupportedError,
     RevisionNotFoundError,
     SourceNotFoundError,
     StorageError,
@@ -42,6 +43,7 @@ from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import EditMaker, commit_edits
 from havasu_vc.repo.imports import renamed, replacement
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.tables import Table
 from havasu_vc.store.commits import read_commit
@@ -110,16 +112,20 @@ def _move_copy(
     (parent, *_) = read_commit(repo.git.objects, commit).parents
     before = repo.folders(repo.resolve(parent))
     schemas = {}
+    merged = []
     for layer in layers:
         then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
         now = before.get(layer.dataset)
         if then is not None and now is not None and then.internals == now.internals:
             schemas[layer.dataset] = repo.dataset(layer.dataset, commit).schema
+        else:
+            merged.append(layer.dataset)
+    notes = [f"{path} has changes of others too; make a new copy to see them" for path in merged]
     try:
         move_state(file, commit, schemas)
     except StorageError as error:
-        return (f"make a new copy before you edit on: {error.message}",)
-    return ()
+        notes.append(f"make a new copy before you edit on: {error.message}")
+    return tuple(notes)
 
 
 def _layers(repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]) -> list[EditedLayer]:
@@ -139,27 +145,40 @@ def _layers(repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]) -
 
 
 def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
+    path = layer.dataset
     try:
-        then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
+        then = repo.folders(repo.resolve(layer.commit)).get(path)
     except RevisionNotFoundError as error:
         raise InvalidFileError(
             str(file), f"it was made from commit {layer.commit}, which is not in this repository"
         ) from error
 
+    if then is None:
+        raise InvalidFileError(
+            str(file), f"the commit {layer.commit[:10]}, which it was made from, has no {path}"
+        )
+
     def make(view: AnyDataset, engine: Engine) -> TreeEdit:
-        now = view.folder
-        if then is None or not isinstance(now, TreeFolder) or then.internals != now.tree:
-            short = layer.commit[:10]
-            raise NotYetSupportedError(
-                f"{layer.dataset} has changed since {file.name} was made from {short}",
-                hints=(
-                    f"`havasu-vc switch -c edits {short}`, then commit there and merge the branch",
-                ),
-            )
-        schema = _with_fresh_ids(layer, view)
-        check_evolution(view.schema, schema)
+        base = replace(repo.view(then, layer.commit[:10]), storage=view.storage)
+        schema = _with_fresh_ids(layer, base)
+        check_evolution(base.schema, schema)
         tasks = [task_of(renamed, task, schema) for task in layer.tasks()]
-        return replacement(view, tasks, schema, {}, engine, layer.input_bytes)
+        edit = replacement(base, tasks, schema, {}, engine, layer.input_bytes)
+        now = view.folder
+        if not edit.blobs or (isinstance(now, TreeFolder) and then.internals == now.tree):
+            return edit
+        try:
+            return rebase_edit(repo, view.storage, edit, base, view)
+        except ConflictError as error:
+            short = layer.commit[:10]
+            raise ConflictError(
+                f"{path}: {file.name} was made from {short}, and HEAD has changed the same cells "
+                "since; nothing is committed",
+                hints=(
+                    f"`havasu-vc switch -c edits {short}`, commit there, then switch back and "
+                    "`havasu-vc merge edits`, which lets you decide",
+                ),
+            ) from error
 
     return make
 

@@ -23,7 +23,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import Revision
 
-__all__ = ["after_edit", "rebase_edits"]
+__all__ = ["after_edit", "rebase_edit", "rebase_edits"]
 
 
 def rebase_edits(
@@ -45,11 +45,25 @@ def rebase_edits(
                 hints=("look at `havasu-vc log`, then try again",),
             )
         else:
-            base = repo.view(first, old.name)
-            theirs = after_edit(base, edit, storage)
-            versions = Versions(base, repo.view(second, new.name), theirs)
-            rebased.append(_merged(repo, storage, edit, versions))
+            base, now = repo.view(first, old.name), repo.view(second, new.name)
+            rebased.append(rebase_edit(repo, storage, edit, base, now))
     return rebased
+
+
+def rebase_edit(
+    repo: OpenRepo, storage: Storage, edit: TreeEdit, base: AnyDataset, now: AnyDataset
+) -> TreeEdit:
+    """Return the edit of a dataset as it is now that does what `edit` does to its base."""
+    versions = Versions(base, now, after_edit(base, edit, storage))
+    merger = DatasetMerger(edit.path, versions, storage, repo.settings, MergePolicy(), None)
+    merged = merger.merged(None)
+    if merged.conflicts is not None:
+        raise ConflictError(
+            f"{edit.path}: another process changed the same cells meanwhile "
+            f"({merged.conflicts.total:,} conflicts); nothing is changed",
+            hints=("look at `havasu-vc show`, then make the edit again",),
+        )
+    return merged.edit if merged.edit is not None else TreeEdit(edit.path, {})
 
 
 def after_edit(base: AnyDataset, edit: TreeEdit, storage: Storage) -> AnyDataset:
@@ -61,15 +75,3 @@ def after_edit(base: AnyDataset, edit: TreeEdit, storage: Storage) -> AnyDataset
     tree = edit_tree(storage.sink, base.folder.tree, edit.blobs)
     folder = TreeFolder(storage.sink, tree)
     return KartDataset(edit.path, folder, storage, "your edit", edit.marker)
-
-
-def _merged(repo: OpenRepo, storage: Storage, edit: TreeEdit, versions: Versions) -> TreeEdit:
-    merger = DatasetMerger(edit.path, versions, storage, repo.settings, MergePolicy(), None)
-    merged = merger.merged(None)
-    if merged.conflicts is not None:
-        raise ConflictError(
-            f"{edit.path}: another process changed the same cells meanwhile "
-            f"({merged.conflicts.total:,} conflicts); nothing is changed",
-            hints=("look at `havasu-vc show`, then make the edit again",),
-        )
-    return merged.edit if merged.edit is not None else TreeEdit(edit.path, {})

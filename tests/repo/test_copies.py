@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.errors import (
+    ConflictError,
     HavasuError,
     InvalidArgumentError,
     KeyViolationError,
     NoChangesError,
-    NotYetSupportedError,
 )
 from havasu_vc.exchange.source import SourceOptions
 from tests.repo.tables import BY_ID, points, rows, write
@@ -71,14 +71,45 @@ def test_edits_come_back(filled: CheckedRepo, copy: Path) -> None:
     assert len(found) == 100
 
 
-def test_head_that_moved_on_is_refused_with_a_way_out(filled: CheckedRepo, copy: Path) -> None:
+def test_edits_are_merged_with_what_head_has_since(filled: CheckedRepo, copy: Path) -> None:
+    execute(
+        copy,
+        "update points set name = 'edited' where id in (1, 5)",
+        "delete from points where id = 6",
+        "alter table points add column note text",
+        "update points set note = 'n' where id = 7",
+    )
+    filled.write("points", pa.table({"id": [1, 300], "number": [-1, -2]}))
+    filled.write("points", pa.table({"id": [2]}), mode="delete")
+
+    result = filled.commit_from(copy)
+
+    found = {row["id"]: row for row in rows(filled, "points")}
+    assert (found[1]["name"], found[1]["number"]) == ("edited", -1)
+    assert found[5]["name"] == "edited" and found[7]["note"] == "n"
+    assert found.keys() == {*range(100), 300} - {2, 6}
+    counts = result.changes["points"]
+    assert (counts.inserts, counts.updates, counts.deletes) == (0, 3, 1)
+    assert any("new copy" in note for note in result.notes)
+    # The copy stays one of its commit: what is in HEAD by now is no edit any more.
+    with refuses(filled.repo, NoChangesError):
+        filled.repo.commit_from(copy)
+    execute(copy, "update points set name = 'later' where id = 9")
+    assert filled.commit_from(copy).changes["points"].total == 1
+
+
+def test_cells_that_head_changed_too_are_refused_with_a_way_out(
+    filled: CheckedRepo, copy: Path
+) -> None:
     execute(copy, "update points set name = 'edited' where id = 5")
-    filled.write("points", pa.table({"id": [1], "name": ["x"]}))
-    with refuses(filled.repo, NotYetSupportedError, hint=True):
+    filled.write("points", pa.table({"id": [5], "name": ["x"]}))
+    with refuses(filled.repo, ConflictError, hint=True):
         filled.repo.commit_from(copy)
     filled.switch("edits", create=True, start="HEAD^")
     filled.commit_from(copy)
     assert rows(filled, "points")[5]["name"] == "edited"
+    filled.switch("main")
+    assert filled.merge("edits").kind == "conflicts"
 
 
 def test_another_dataset_may_have_changed(filled: CheckedRepo, copy: Path, tmp_path: Path) -> None:
