@@ -158,9 +158,10 @@ def _source(found: pa.Field, wanted: Field, where: str) -> Source:
 
 def _reading(found: pa.Field, wanted: Field, where: str) -> tuple[T.DataType, Convert | None, str]:
     """Return what a value is read as, what to do with it then, and what that is called."""
+    if wanted.raster is not None and pa.types.is_struct(found.type):
+        # Its parts are known by name; one that a file lacks is null, as Spark reads it.
+        return spark_type(wanted.type), None, ""
     match wanted.type:
-        case Struct(()):
-            return from_arrow_type(found.type), None, ""  # a raster, as the file has it
         case Struct(fields) if pa.types.is_struct(found.type):
             return _struct(found, fields, where)
         case List(element) if pa.types.is_list(found.type):
