@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import click
 
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.store.object_urls import in_bucket
 
 __all__ = [
+    "PLACE",
     "Command",
     "RevisionCommand",
     "engine_option",
@@ -25,6 +28,23 @@ __all__ = [
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _Place(click.ParamType[Any]):
+    """A path of this machine, or the URL of something in a bucket."""
+
+    name = "place"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path | str:
+        if isinstance(value, str) and in_bucket(value):
+            return value
+        text = str(value)
+        return Path(unquote(urlsplit(text).path) if text.startswith("file://") else text)
+
+
+PLACE = _Place()
 _AFTER = "havasu_vc.after-dashes"
 
 JSON_STYLES = ("pretty", "compact", "extracompact")

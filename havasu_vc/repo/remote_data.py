@@ -14,8 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from havasu_vc.errors import HavasuError, NotFoundError, StorageError
 from havasu_vc.remotes.lfs import LfsRemote
@@ -98,7 +97,7 @@ def local_folder(address: str, base: GitRepository | Path) -> Path | None:
     """Return the folder that the address of a git remote is; None for others."""
     parts = urlsplit(address)
     if parts.scheme == "file":
-        return Path(url2pathname(parts.path))
+        return Path(unquote(parts.path))
     if "://" in address:
         return None
     if isinstance(base, GitRepository):

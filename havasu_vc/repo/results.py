@@ -134,8 +134,8 @@ class Problem:
 class CheckoutResult:
     """What became of the tables of a work tree."""
 
-    root: Path
-    """The folder that they are in."""
+    root: Path | str
+    """The folder that they are in, or the URL."""
     commit: str | None
     """The commit that they show; None before the first."""
     tables: tuple[str, ...] = ()

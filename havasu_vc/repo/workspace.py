@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from havasu_vc.errors import UncommittedChangesError
 from havasu_vc.repo.following import following, has_workspace
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.object_urls import in_bucket
 
 if TYPE_CHECKING:
     from havasu_vc.model.diffs import DatasetDiff
@@ -69,11 +70,15 @@ class Workspace:
     ) -> CheckoutResult:
         """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
 
-        Options: dataset (its table is the folder itself), flavour, copy, discard,
-        clustered, partition_by.
+        `folder` may be a URL, as `s3://bucket/maps`. Options: dataset (its table is the
+        folder itself), flavour, copy, discard, clustered, partition_by.
         """
         from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
 
+        if isinstance(folder, str) and in_bucket(folder):
+            from havasu_vc.repo.tables_in_buckets import check_out_to_url
+
+            return check_out_to_url(self._repo, folder, Elsewhere(Path(), revision, **options))
         return check_out_to(self._repo, Elsewhere(Path(folder), revision, **options))
 
     def edited(self) -> Mapping[str, TableState]:
@@ -176,6 +181,15 @@ class Workspace:
             )
         finally:
             self._repo.taken.clear()
+
+    def commit_from(self, location: str, **options: Any) -> CommitResult:
+        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
+
+        Options: message, dry_run, allow_empty.
+        """
+        from havasu_vc.repo.tables_in_buckets import commit_from_table
+
+        return commit_from_table(self._repo, location, **options)
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""

@@ -31,7 +31,7 @@ from havasu_vc.repo.remote_data import data_url, default_remote
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.rows import shown_rows
-from havasu_vc.store.object_systems import with_endpoint
+from havasu_vc.store.object_urls import with_endpoint
 
 __all__ = ["FarDataset", "far_frame", "far_url", "in_place"]
 

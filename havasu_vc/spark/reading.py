@@ -36,7 +36,7 @@ from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
 from havasu_vc.spark.rows import shown_rows
 from havasu_vc.spark.spatial import blocks_that_match, exact_filter, spatial_tests
-from havasu_vc.store.object_systems import is_url
+from havasu_vc.store.object_urls import is_url
 
 __all__ = ["read", "register", "view_name"]
 

@@ -7,6 +7,7 @@ name over another folder: then a new session of the same application has it.
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from havasu_vc.engine.session import is_local_master, require_spark, ship_package, start_session
 from havasu_vc.errors import EngineError, MissingProgramError, StateError
 from havasu_vc.repo import Repo
+from havasu_vc.spark.buckets import bucket_settings, hadoop_version
 from havasu_vc.spark.jars import JAR_VARIABLE, jar_settings, runtime_coordinates
 from havasu_vc.workspace.state import read_state
 
@@ -40,18 +42,20 @@ def session(
     *,
     jar: bool = True,
     master: str | None = None,
+    tables: str | None = None,
     **settings: str,
 ) -> SparkSession:
     """Return a Spark session; with a repository, its checkout is the catalog `havasu`.
 
     Without `jar`, or without a repository, no Iceberg is fetched: `read`, `register`,
-    `changes`, `history` and `write` need none. Settings with dots are given as
-    `**{"spark.driver.memory": "4g"}`.
+    `changes`, `history` and `write` need none. With `tables`, the catalog is over the tables
+    below that URL, which `checkout --to` made, instead of the checkout. Settings with dots are
+    given as `**{"spark.driver.memory": "4g"}`.
     """
     require_spark()
     opened = _opened(repo)
     wanted = jar and opened is not None
-    every = session_settings(opened, jar=wanted) | settings
+    every = session_settings(opened, jar=wanted, tables=tables) | settings
     if SparkContext._active_spark_context is not None:
         running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         return _with_catalog(running, opened) if wanted and opened is not None else running
@@ -69,18 +73,29 @@ def session(
     return started
 
 
-def session_settings(repo: Repo | None, *, jar: bool = True) -> dict[str, str]:
-    """Return what a session needs: the Iceberg runtime, and the catalog over the checkout."""
+def session_settings(
+    repo: Repo | None, *, jar: bool = True, tables: str | None = None
+) -> dict[str, str]:
+    """Return what a session needs: the Iceberg runtime, and the catalog over the checkout.
+
+    With `tables`, the catalog is over that URL, and what Spark needs to read there comes along.
+    """
     settings = dict(_MANY_FILES)
     if jar:
         named = None if repo is None else repo.config.get(JAR_SETTING)
         settings |= jar_settings(pyspark.__version__, named)
-        if repo is not None:
+        if tables is not None:
+            hadoop = hadoop_version(Path(pyspark.__file__).parent / "jars")
+            found = bucket_settings(tables, hadoop, os.environ)
+            packages = (settings.get("spark.jars.packages"), found["spark.jars.packages"])
+            found["spark.jars.packages"] = ",".join(each for each in packages if each)
+            settings |= found | catalog_settings(tables)
+        elif repo is not None:
             settings |= catalog_settings(warehouse_of(repo))
     return settings
 
 
-def catalog_settings(warehouse: Path, name: str = CATALOG) -> dict[str, str]:
+def catalog_settings(warehouse: Path | str, name: str = CATALOG) -> dict[str, str]:
     """Return the settings of an Iceberg catalog over a folder of tables.
 
     Nothing is cached, so that a session sees a checkout at once.
@@ -89,7 +104,9 @@ def catalog_settings(warehouse: Path, name: str = CATALOG) -> dict[str, str]:
     return {
         catalog: _CATALOG_CLASS,
         f"{catalog}.type": "hadoop",
-        f"{catalog}.warehouse": warehouse.resolve().as_uri(),
+        f"{catalog}.warehouse": (
+            warehouse if isinstance(warehouse, str) else warehouse.resolve().as_uri()
+        ),
         f"{catalog}.cache-enabled": "false",
     }
 

@@ -13,7 +13,7 @@ from havasu_vc.cli.commands.switch import open_to_switch, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.options import PLACE, Command, engine_option
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class _Tables:
 @click.option(
     "--to",
     metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Make tables of REV in FOLDER; HEAD and the workspace stay.",
+    type=PLACE,
+    help="Make tables of REV in FOLDER, or in a bucket by its URL; HEAD and the workspace stay.",
 )
 @click.option("--dataset", metavar="DATASET", help="With --to, one dataset: FOLDER is its table.")
 @click.option(
@@ -100,7 +100,7 @@ class _Tables:
 def command(
     invocation: Invocation,
     names: tuple[str, ...],
-    to: Path | None,
+    to: Path | str | None,
     dataset: str | None,
     flavour: str | None,
     refs: bool | None,
@@ -171,7 +171,7 @@ def _make_elsewhere(
     invocation: Invocation,
     repo: Repo,
     revision: str,
-    place: tuple[Path, str | None, bool],
+    place: tuple[Path | str, str | None, bool],
     tables: _Tables,
 ) -> None:
     folder, dataset, discard = place
@@ -204,8 +204,10 @@ def tell_tables(invocation: Invocation, repo: Repo, result: CheckoutResult) -> N
     at = "" if result.commit is None else f" at {result.commit[:ABBREVIATED]}"
     count = counted(len(result.tables), "table")
     said = "Checked out" if result.changed else "Nothing to do:"
-    near = os.path.relpath(result.root)
-    place = near if len(near) < len(str(result.root)) else result.root
+    place = str(result.root)
+    if isinstance(result.root, Path):
+        near = os.path.relpath(result.root)
+        place = near if len(near) < len(place) else place
     invocation.say(f"{said} {count}{at} in {place}")
     for path in result.changed:
         invocation.detail(f"  {path}")

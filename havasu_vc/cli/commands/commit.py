@@ -12,7 +12,13 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.editor import can_edit, edit_message
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option, message_options
+from havasu_vc.cli.options import (
+    PLACE,
+    Command,
+    engine_option,
+    format_option,
+    message_options,
+)
 from havasu_vc.cli.results import commit_json, tell_commit
 from havasu_vc.errors import NoChangesError, StateError
 from havasu_vc.repo import CommitResult
@@ -26,8 +32,9 @@ __all__ = ["command"]
     "--from",
     "file",
     metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Take the edits from a file: a GeoPackage of `checkout --as`, or a Parquet copy.",
+    type=PLACE,
+    help="Take the edits from a file: a GeoPackage of `checkout --as`, or a Parquet copy;"
+    " or from a table of `checkout --to`, by its folder or URL.",
 )
 @click.option(
     "--dataset",
@@ -46,7 +53,7 @@ __all__ = ["command"]
 def command(
     invocation: Invocation,
     datasets: tuple[str, ...],
-    file: Path | None,
+    file: Path | str | None,
     dataset: str | None,
     refs: bool,
     messages: tuple[str, ...],
@@ -77,6 +84,10 @@ def command(
             return repo.workspace.commit(
                 datasets, message=message, dry_run=dry_run, allow_empty=allow_empty, refs=refs
             )
+        if isinstance(file, str) or _is_table(file):
+            return repo.workspace.commit_from(
+                str(file), message=message, dry_run=dry_run, allow_empty=allow_empty
+            )
         return repo.commit_from(
             file, dataset=dataset, message=message, dry_run=dry_run, allow_empty=allow_empty
         )
@@ -94,6 +105,10 @@ def command(
         info = None if result.commit is None else repo.commit_info(result.commit)
         click.echo(commit_json(result, info))
     tell_commit(invocation, repo, result, dry_run=dry_run)
+
+
+def _is_table(place: Path) -> bool:
+    return (place / "metadata").is_dir()
 
 
 def _no_workspace() -> StateError:

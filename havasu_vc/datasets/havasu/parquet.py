@@ -23,7 +23,8 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
-from havasu_vc.store.object_systems import is_url, object_system
+from havasu_vc.store.object_systems import object_system
+from havasu_vc.store.object_urls import is_url
 
 __all__ = [
     "Positions",

@@ -1,0 +1,74 @@
+"""What Spark needs for tables in a bucket: Hadoop's file system of S3, and where the server is.
+
+Reading with `havasu_vc.spark.read` needs none of this. Iceberg's SQL over tables that
+`checkout --to s3://…` made does. The release of hadoop-aws is that of the Hadoop which
+PySpark brings; of Amazon's SDK the few modules that it uses are fetched instead of the
+bundle, which has 640 MB. Locations begin with `s3://`, as every other reader of Iceberg
+wants them, and Hadoop is told to take them as its own `s3a://`. Credentials are looked for
+by Amazon's own chain, in the environment of the driver and of the executors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from havasu_vc.errors import NotYetSupportedError, UnsupportedVersionError
+
+__all__ = ["SDKS", "bucket_settings", "hadoop_version"]
+
+SDKS = {"3.4.1": "2.24.6", "3.4.2": "2.29.52"}
+"""The release of Amazon's SDK that a release of hadoop-aws is built with."""
+_MODULES = (
+    "s3",
+    "s3-transfer-manager",
+    "sts",
+    "apache-client",
+    "netty-nio-client",
+    "sso",
+    "ssooidc",
+)
+_HADOOP = re.compile(r"hadoop-client-api-(\d+\.\d+\.\d+)\.jar")
+
+
+def hadoop_version(jars: Path) -> str:
+    """Return the release of Hadoop among the jars of a Spark."""
+    found = [match[1] for path in jars.iterdir() if (match := _HADOOP.fullmatch(path.name))]
+    if len(found) != 1 or found[0] not in SDKS:
+        raise UnsupportedVersionError(
+            f"the Hadoop of this Spark ({', '.join(found) or 'none'}) is not known here",
+            hints=("add the hadoop-aws jar of its release to spark.jars.packages yourself",),
+        )
+    return found[0]
+
+
+def bucket_settings(url: str, hadoop: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with which Spark reads and writes below a URL; no secret is in them."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("s3", "s3a"):
+        raise NotYetSupportedError(
+            f"Spark's settings for {parts.scheme}:// are not known here",
+            hints=("add the jar and settings that the store's makers tell",),
+        )
+    packages = [f"org.apache.hadoop:hadoop-aws:{hadoop}"]
+    packages += [f"software.amazon.awssdk:{module}:{SDKS[hadoop]}" for module in _MODULES]
+    settings = {
+        "spark.jars.packages": ",".join(packages),
+        "spark.jars.excludes": "software.amazon.awssdk:bundle",
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": (
+            "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+        ),
+    }
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if region:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        secure = urlsplit(endpoint).scheme != "http"
+        settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(secure).lower()
+    return settings
