@@ -23,11 +23,13 @@ def write_review_page(
     repo: Repo, revisions: str, filters: Sequence[str], *, samples: int, output: Path | None
 ) -> None:
     """Write the page of a review."""
+    from havasu_vc.repo.rasters import Rasters
     from havasu_vc.repo.reviewing import review
     from havasu_vc.review.page import Page, write_page
+    from havasu_vc.review.page.raster_pictures import raster_pictures
 
     _check(output)
-    page = Page()
+    page = Page(pictures=raster_pictures(Rasters(repo.opened).open_url))
     found = review(repo.opened, revisions, filters, samples=samples, page=page)
     with opened_output(output) as out:
         write_page(out, page, found, more=_command(revisions, filters))
@@ -39,9 +41,10 @@ def write_diff_page(
     """Write the page of a diff; return whether anything differs."""
     from havasu_vc.repo.reviewing import review_diffs
     from havasu_vc.review.page import Page, write_page
+    from havasu_vc.review.page.raster_pictures import raster_pictures
 
     _check(output)
-    page = Page()
+    page = Page(pictures=raster_pictures())
     found = review_diffs(diffs, *_names(revisions), page)
     with opened_output(output) as out:
         write_page(out, page, found, summary=False, more=_command(revisions, filters))

@@ -17,6 +17,7 @@ from havasu_vc.repo.reviewing import review
 from havasu_vc.review.json import format_json
 from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER, SUMMARY_LIMIT, format_markdown
 from havasu_vc.review.page import Page, write_page
+from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import Review
 from havasu_vc.store.durability import replace_file
 
@@ -70,7 +71,7 @@ def review_request(
 ) -> ReviewedRequest:
     """Review a pull request, write the files and keep the comment."""
     base, head = fetch_request(repo, host, request, job.remote)
-    page = Page()
+    page = Page(pictures=raster_pictures())  # of what is here: no file is opened that rows name
     found = review(repo, f"{base}...{head}", samples=job.samples, page=page)
     found = replace(found, base=request.base, head=request.head)
     more = None

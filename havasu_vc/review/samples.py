@@ -18,9 +18,8 @@ from havasu_vc.review.report import Cell, Sample
 from havasu_vc.review.sampling import Kept
 from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.protocol import Reproject
-from havasu_vc.writers.rasters import difference_lines, differences
+from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import side_of
-from havasu_vc.writers.terminal import printable
 from havasu_vc.writers.text import shown_text
 from havasu_vc.writers.values import canonical_wkb, key_labels, side_columns
 
@@ -96,7 +95,7 @@ class SampleMaker:
                 for new, each in ((False, before), (True, after))
             ]
             if before is not None and after is not None and field.raster is not None:
-                texts[1] = _with_changes(texts[1], before[1], after[1])
+                texts[1] = words_of_changes(before[1], after[1])[0].as_py()
             if texts != [None, None]:
                 found.append(Cell(field.name, texts[0], texts[1]))
         return tuple(found)
@@ -126,15 +125,6 @@ class SampleMaker:
         except (CrsError, GeometryError):
             return None
         return None if wkb is None else bytes(wkb)
-
-
-def _with_changes(text: str | None, old: pa.Array, new: pa.Array) -> str | None:
-    """Return a raster in words, and what changed in it."""
-    (difference,) = differences(old, new)
-    if text is None or difference is None:
-        return text
-    cells = new.field("width")[0].as_py() * new.field("height")[0].as_py()
-    return printable(f"{text}: {'; '.join(difference_lines(difference, cells))}")
 
 
 def _text(field: Field, column: pa.Array) -> str | None:

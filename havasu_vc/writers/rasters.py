@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.writers.json_style import Layout
+from havasu_vc.writers.terminal import printable
 
 if TYPE_CHECKING:
     from havasu_vc.geo.raster_v1 import Raster
@@ -35,6 +36,7 @@ __all__ = [
     "raster_tokens",
     "raster_words",
     "readable_rasters",
+    "words_of_changes",
     "words_of_rasters",
 ]
 
@@ -71,6 +73,24 @@ def words_of_rasters(column: pa.Array) -> pa.StringArray:
             if raster is None
             else raster_words(Outline.of(raster))
             for raster, valid in zip(readable_rasters(column), there, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def words_of_changes(
+    old: pa.Array, new: pa.Array, where: Sequence[bool] | None = None
+) -> pa.StringArray:
+    """Return the rasters of `new` in words, and what changed in each since `old`."""
+    words = words_of_rasters(new).to_pylist()
+    found = differences(old, new, where)
+    sizes = zip(*(new.field(name).to_pylist() for name in ("width", "height")), strict=True)
+    return pa.array(
+        [
+            text
+            if text is None or difference is None
+            else printable(f"{text}: {'; '.join(difference_lines(difference, width * height))}")
+            for text, difference, (width, height) in zip(words, found, sizes, strict=True)
         ],
         pa.string(),
     )

@@ -26,6 +26,7 @@ from havasu_vc.review.report import DatasetReview, FlagKind
 from havasu_vc.review.summarising import Seen
 from havasu_vc.review.words import type_words
 from havasu_vc.writers.protocol import Reproject
+from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.values import key_labels, side_columns
 
@@ -63,6 +64,8 @@ class Picture:
     """`before`, `after` or `difference`."""
     png: bytes
     """The picture."""
+    words: str = ""
+    """What it shows, for those who do not see it."""
 
 
 Pictures: TypeAlias = Callable[[Field, pa.Array | None, pa.Array | None], Iterable[Picture]]
@@ -180,6 +183,8 @@ class DatasetRows:
                 continue
             found = [side.get(number) for side in sides]
             texts = [None if each is None else shown_values(each[1], each[0]) for each in found]
+            if found[0] is not None and found[1] is not None and found[1][0].raster is not None:
+                texts[1] = words_of_changes(found[0][1], found[1][1], where.tolist())
             cells = self._cells.setdefault(number, ColumnCells())
             size += cells.add(self.count, (texts[0], texts[1]), changed=where, alone=alone)
             size += self._keep_pictures((found[0], found[1]), where | alone)
@@ -196,7 +201,7 @@ class DatasetRows:
             for picture in self._page.pictures(field, columns[0], columns[1])
         ]
         self._pictures += found
-        return sum(len(picture.png) for _, picture in found)
+        return sum(len(picture.png) + len(picture.words) for _, picture in found)
 
     def _keep_places(
         self, batch: ChangeBatch, kinds: npt.NDArray[np.uint8], changed: dict[int, _Bools]
@@ -238,6 +243,7 @@ class DatasetRows:
                     "column": name,
                     "row": each.row,
                     "side": each.side,
+                    "words": each.words,
                     "data": packer.raw(each.png),
                 }
                 for name, each in self._pictures

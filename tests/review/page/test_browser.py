@@ -6,15 +6,21 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
 
+from havasu_vc.geo.raster_v1 import GeoReference
+from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.diffs import MetaChange
+from havasu_vc.model.rasters import raster_field
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.page import PageLimits, Picture
+from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import DatasetFacts
 from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import many, places, written
@@ -482,3 +488,35 @@ def test_rasters_can_have_pictures(opened: Opened) -> None:
     assert tab.run("document.querySelector('#detail img').alt") == "rast, before"
     tab.key("k")
     assert tab.run("document.querySelector('#detail img')") is None
+
+
+def test_rasters_are_seen_before_and_after(opened: Opened) -> None:
+    field = raster_field(2, "rast", 3)
+    schema = Schema((FID, field), (1,))
+    side = header(schema, "tiles")
+    place = GeoReference.of_affine((10, 0, 0, 0, -10, 0))
+    arrays = [np.zeros((20, 30), np.uint8) for _ in range(3)]
+    old = raster_of_pixels(arrays, place)
+    new = raster_of_pixels([arrays[0] + 7, *arrays[1:]], place)
+    rows = format_rasters([old, new]).to_pylist()
+    changes = batch(schema, schema, ({"fid": 1, "rast": rows[0]}, {"fid": 1, "rast": rows[1]}))
+
+    tab = opened(
+        [diff_of(changes, old=side, new=side)], pictures=raster_pictures(), hash="#tiles:1"
+    )
+    tab.wait("document.querySelectorAll('#detail img').length === 3")
+    tab.wait("[...document.querySelectorAll('#detail img')].every((each) => each.complete)")
+    found = tab.run(
+        "[...document.querySelectorAll('#detail img')].map((each) => [each.naturalWidth, each.alt])"
+    )
+    assert [width for width, _ in found] == [30, 30, 30]
+    assert found[1][1].startswith("rast, after: RASTER(30 × 20 of 10 × -10, 3 × uint8")
+    assert found[2][1] == "rast, difference: band 1: 600 of 600 cells differ, by up to 7"
+    assert "band 1: 600 of 600 cells differ" in tab.text("#detail")
+    tab.call("Emulation.setEmulatedMedia", features=[
+        {"name": "prefers-color-scheme", "value": "dark"}
+    ])  # fmt: skip
+    assert (
+        tab.run("getComputedStyle(document.querySelector('#detail img')).borderTopWidth") == "1px"
+    )
+    assert tab.run("document.querySelector('#detail figcaption').textContent") == "before"

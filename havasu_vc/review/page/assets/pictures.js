@@ -1,6 +1,6 @@
 // Pictures of rasters, before and after and what differs. A dataset lists those that were
-// made for its rows: {row, column, side, data}, where `data` is a part holding PNG and
-// `side` is "before", "after" or "difference". Nothing but images of the page's own data.
+// made for its rows: {row, column, side, words, data}, where `data` is a part holding PNG,
+// `side` is "before", "after" or "difference", and `words` say what is seen. Nothing but images of the page's own data.
 
 import { element } from "./elements.js";
 
@@ -13,7 +13,7 @@ export function picturesOf(dataset, row, column) {
   found.sort((a, b) => SIDES.indexOf(a.side) - SIDES.indexOf(b.side));
   return element("div", { class: "pictures" },
     found.map((each) => element("figure", {},
-      element("img", { src: address(dataset.parts.raw(each.data)), alt: `${column}, ${each.side}` }),
+      element("img", { src: address(dataset.parts.raw(each.data)), alt: `${column}, ${each.words || each.side}` }),
       element("figcaption", {}, each.side))));
 }
 
