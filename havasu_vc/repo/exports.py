@@ -17,7 +17,7 @@ from havasu_vc.repo.tables import Table
 
 __all__ = ["TABLE_FORMATS", "export", "export_changes"]
 
-TABLE_FORMATS = ("delta", "iceberg", "geotiff")
+TABLE_FORMATS = ("delta", "iceberg", "iceberg-v3", "geotiff")
 """Formats that are folders."""
 
 
@@ -80,6 +80,11 @@ def export(
 
         batches = table.to_batches(columns)
         done = write_delta(file, header, batches, plain=plain, overwrite=overwrite)
+        return ExportResult(str(file), done.rows, done.notes)
+    if format == "iceberg-v3":
+        from havasu_vc.exchange.iceberg_writer import write_iceberg_3
+
+        done = write_iceberg_3(file, header, table.to_batches(columns), overwrite=overwrite)
         return ExportResult(str(file), done.rows, done.notes)
     written = write_file(
         file,

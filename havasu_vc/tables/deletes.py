@@ -1,7 +1,8 @@
 """Which delete files apply to which data files, by Iceberg's rules.
 
 A position delete file applies to data files that are not newer than itself, in its
-partition of its spec; one that is known to name a single file applies to that file. An
+partition of its spec; one that is known to name a single file applies to that file. A
+deletion vector names one file, and then no position delete file applies to that. An
 equality delete file applies to data files that are older than itself, in its partition
 of its spec, or everywhere when its spec does not partition. Newer means: by data
 sequence number.
@@ -51,13 +52,27 @@ class DeleteIndex:
         return bool(self._targets or self._partitions or self._equality or self._everywhere)
 
     def position_deletes(self, data: LiveFile) -> tuple[LiveFile, ...]:
-        """Return the position delete files that apply to a data file, oldest first."""
+        """Return the position delete files that apply to a data file, oldest first.
+
+        None does that has a deletion vector.
+        """
+        if self.vector(data) is not None:
+            return ()
         place = (data.spec_id, partition_key(data.file))
         found = [
             *_from(self._targets.get(data.file.path), data.sequence_number),
             *_from(self._partitions.get(place), data.sequence_number),
         ]
         return tuple(found)
+
+    def vector(self, data: LiveFile) -> LiveFile | None:
+        """Return the deletion vector of a data file."""
+        found = [
+            each
+            for each in _from(self._targets.get(data.file.path), data.sequence_number)
+            if each.file.is_vector
+        ]
+        return found[-1] if found else None
 
     def equality_deletes(self, data: LiveFile) -> tuple[LiveFile, ...]:
         """Return the equality delete files that apply to a data file, oldest first."""

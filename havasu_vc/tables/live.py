@@ -27,6 +27,12 @@ class LiveFile:
     """The snapshot that added it, as far as its manifest tells."""
 
     @property
+    def place(self) -> Hashable:
+        """What tells it from other files of its snapshot; vectors share a file."""
+        file = self.file
+        return file.content, file.path, file.content_offset
+
+    @property
     def is_data(self) -> bool:
         """Whether it holds rows rather than deletes."""
         return self.file.content is DataFileContent.DATA
@@ -71,10 +77,10 @@ def compare_files(old: Iterable[LiveFile], new: Iterable[LiveFile]) -> FileDiffe
     """Return what only one of two snapshots has; a file that is named twice counts twice."""
     before: dict[Hashable, list[LiveFile]] = {}
     for each in old:
-        before.setdefault((each.file.content, each.file.path), []).append(each)
+        before.setdefault(each.place, []).append(each)
     added, renumbered = [], []
     for each in new:
-        same = before.get((each.file.content, each.file.path))
+        same = before.get(each.place)
         if not same:
             added.append(each)
             continue

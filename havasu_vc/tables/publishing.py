@@ -16,11 +16,13 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from havasu_vc.errors import ConcurrentChangeError, NotYetSupportedError
 from havasu_vc.formats.iceberg.manifest_lists import format_manifest_list
 from havasu_vc.formats.iceberg.manifests import format_manifest
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
+from havasu_vc.formats.iceberg.native_geometry import NativeTypes
 from havasu_vc.formats.iceberg.summaries import manifest_file_of
 from havasu_vc.formats.iceberg.values import (
     DataFileContent,
@@ -32,6 +34,7 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
+from havasu_vc.formats.iceberg.version_3 import format_metadata_3
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.tables.locations import Places
@@ -51,6 +54,7 @@ def write_manifest(
     spec_id: int,
     snapshot: Snapshot,
     flavour: Flavour = Flavour.HAVASU,
+    types: NativeTypes = MappingProxyType({}),
 ) -> ManifestFile:
     """Write a manifest for a snapshot that is in the making, and return its line in the list.
 
@@ -61,7 +65,6 @@ def write_manifest(
     schema_id, schema = _schema_for({field.source_id for field in spec.fields}, metadata)
     data = entries[0].file.content is DataFileContent.DATA
     content = ManifestContent.DATA if data else ManifestContent.DELETES
-    version = min(metadata.format_version, 2)
     document = format_manifest(
         entries,
         schema=schema,
@@ -69,7 +72,8 @@ def write_manifest(
         spec=spec,
         content=content,
         flavour=flavour,
-        format_version=version,
+        format_version=metadata.format_version,
+        types=types,
     )
     path = _write(location, f"{_digest(document)}-m.avro", document)
     return manifest_file_of(
@@ -106,7 +110,7 @@ def write_manifest_list(
         snapshot_id=snapshot.snapshot_id,
         parent_id=snapshot.parent_id,
         sequence_number=snapshot.sequence_number,
-        format_version=min(format_version, 2),
+        format_version=format_version,
     )
     return _write(location, f"snap-{snapshot.snapshot_id}-{_digest(document)}.avro", document)
 
@@ -149,9 +153,11 @@ def publish(
     *,
     flavour: Flavour = Flavour.HAVASU,
     allowed: Iterable[Path] = (),
+    types: NativeTypes = MappingProxyType({}),
 ) -> Table:
     """Make metadata the version after `table`, or the first of a new table, and return it.
 
+    `types` are those of columns that version 3 calls otherwise than our schema does.
     Raises `ConcurrentChangeError` when another writer was faster; nothing has changed then.
     """
     location = Path(os.path.abspath(location))
@@ -162,7 +168,10 @@ def publish(
         metadata = _logged(metadata, table)
     folder = location / METADATA
     final = folder / f"v{version}.metadata.json"
-    document = format_metadata(metadata, flavour=flavour)
+    if metadata.format_version > 2:
+        document = format_metadata_3(metadata, types)
+    else:
+        document = format_metadata(metadata, flavour=flavour)
     metadata = parse_metadata(document, str(final))  # what every reader will see, or no version
     with reporting_storage_errors(final):
         folder.mkdir(parents=True, exist_ok=True)

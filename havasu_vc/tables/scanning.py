@@ -2,7 +2,7 @@
 
 A task reads one data file, or a part of it, in the columns of our schema: by field id,
 by the table's name mapping in files that have none. A column that a file lacks is the
-value that its partition shares, else null. Rows that
+value that its partition shares, else its default, else null. Rows that
 delete files take away are left out.
 """
 
@@ -36,6 +36,7 @@ from havasu_vc.tables.naming import identified, name_mapping_of
 from havasu_vc.tables.positions import positions_of
 from havasu_vc.tables.snapshots import live_files, snapshot_of
 from havasu_vc.tables.table import Table
+from havasu_vc.tables.vectors import DeletionVector, deletion_vector_of, read_deletion_vector
 
 __all__ = [
     "EqualityDelete",
@@ -79,6 +80,8 @@ class RowSource:
     """The table's name mapping, for a file without field ids."""
     values: tuple[tuple[int, Any], ...] = ()
     """What columns hold that the file lacks, by field id."""
+    vector: DeletionVector | None = None
+    """The deletion vector of the file, which stands for all position deletes."""
 
 
 def schema_of(table: Table, snapshot_id: int | None = None) -> Schema:
@@ -120,6 +123,7 @@ class SourcePlanner:
     def source(self, data: LiveFile, index: DeleteIndex) -> RowSource:
         """Return how to read a data file with the deletes of a snapshot."""
         places = self._table.places
+        vector = index.vector(data)
         return RowSource(
             data.file.path,
             str(places.file(data.file.path)),
@@ -127,6 +131,9 @@ class SourcePlanner:
             tuple(self._equality(each.file) for each in index.equality_deletes(data)),
             self._naming,
             self._values(data),
+            None
+            if vector is None
+            else deletion_vector_of(vector.file, places.file(vector.file.path)),
         )
 
     def _equality(self, file: DataFile) -> EqualityDelete:
@@ -137,8 +144,10 @@ class SourcePlanner:
         return self._equal[file.path]
 
     def _values(self, data: LiveFile) -> tuple[tuple[int, Any], ...]:
+        """Return what columns hold that the file lacks: its partition's value, else a default."""
         spec = self._table.metadata.partition_specs.get(data.spec_id, PartitionSpec())
-        found = {
+        found = dict(self._table.metadata.defaults)
+        found |= {
             field.source_id: _plain(data.file.partition[field.field_id])
             for field in spec.fields
             if field.transform == "identity" and field.field_id in data.file.partition
@@ -214,6 +223,8 @@ def deleted_rows(source: RowSource, *, groups: Sequence[int] | None = None) -> P
         positions = positions_of(path, source.location)
         if positions is not None:
             found.append(positions)
+    if source.vector is not None:
+        found.append(read_deletion_vector(source.vector))
     found.extend(_equal_rows(source, delete, groups) for delete in source.equality_deletes)
     if not found:
         return np.empty(0, np.int64)

@@ -17,6 +17,7 @@ from havasu_vc.formats.iceberg.manifest_lists import parse_manifest_list
 from havasu_vc.formats.iceberg.manifests import inherited, parse_manifest
 from havasu_vc.formats.iceberg.values import (
     DataFile,
+    DataFileContent,
     ManifestEntry,
     ManifestFile,
     Snapshot,
@@ -120,7 +121,7 @@ def _by_path(manifests: Iterable[ManifestFile]) -> dict[str, ManifestFile]:
 def _usable(file: DataFile) -> DataFile:
     if file.key_metadata is not None:
         raise _encrypted(file.path)
-    if file.file_format.upper() != "PARQUET":
+    if file.file_format.upper() != "PARQUET" and not _is_vector(file):
         raise NotYetSupportedError(
             f"{file.path} is an {file.file_format} file; only Parquet files are read",
             hints=(
@@ -129,6 +130,10 @@ def _usable(file: DataFile) -> DataFile:
             ),
         )
     return file
+
+
+def _is_vector(file: DataFile) -> bool:
+    return file.is_vector and file.content is DataFileContent.POSITION_DELETES
 
 
 def _encrypted(path: str) -> NotYetSupportedError:

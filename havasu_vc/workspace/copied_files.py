@@ -56,7 +56,7 @@ def copy_rows(
     place = folder / f"{_identity(source, schema, deleted)}-copied.parquet"
     if place.exists():
         return place
-    whole = replace(source, position_deletes=(), equality_deletes=())
+    whole = replace(source, position_deletes=(), equality_deletes=(), vector=None)
     temporary = folder / f".tmp-{secrets.token_hex(8)}"
     # Whether a live row lacks a value that it must have is asked of the copy.
     arrow = pa.schema([field.with_nullable(True) for field in arrow_schema(schema)])

@@ -91,15 +91,26 @@ def read_file_schema(path: Path, known: Mapping[int, Field], schema: Schema) -> 
                 "options => map('rewrite-all', 'true')) writes them anew",
             ),
         )
-    fields = tuple(_field(field, known, path) for field in arrow)
+    # Engines keep the ids of rows, which are no columns of the table, beside them.
+    own = [(_id_of(field) or 0) <= LARGEST_FIELD_ID for field in arrow]
+    fields = tuple(
+        _field(field, known, path) for field, mine in zip(arrow, own, strict=True) if mine
+    )
     ids = {field.id for field in fields}
     identifiers = schema.identifier_ids if ids.issuperset(schema.identifier_ids) else ()
     spare = iter(range(LARGEST_FIELD_ID, 0, -1))
+    there = iter(fields)
     leaves = tuple(
-        replace(f, type=_inside(a.type, spare), raster=None) if f.raster else f
-        for f, a in zip(fields, arrow, strict=True)
+        _leaf(next(there), field, spare) if mine else Field(next(spare), field.name, Primitive.LONG)
+        for field, mine in zip(arrow, own, strict=True)
     )
     return FileSchema(Schema(fields, identifiers), leaves)
+
+
+def _leaf(field: Field, arrow: pa.Field, spare: Iterator[int]) -> Field:
+    if field.raster is None:
+        return field
+    return replace(field, type=_inside(arrow.type, spare), raster=None)
 
 
 def _id_of(field: pa.Field) -> int | None:

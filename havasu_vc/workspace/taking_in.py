@@ -185,8 +185,9 @@ def read_edits(
     if current is None or current.snapshot_id != base_snapshot:
         changed = None if current is None else current.snapshot_id
         files = difference(table, base_snapshot, changed)
-    # Whoever works on the table may give it files from anywhere.
-    table = replace(table, places=Places([*map(Path, table.places.roots), Path("/")]))
+    if type(table.places) is Places:
+        # Whoever works on a table of this machine may give it files from anywhere here.
+        table = replace(table, places=Places([*map(Path, table.places.roots), Path("/")]))
     sources = _Sources(table, current, files, base)
     removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
     coming = come_files(base, table, files.added_data, schema)
@@ -411,7 +412,9 @@ class _Sources:
         """Return the data files that some position deletes name."""
         named: set[str] = set()
         for live in deletes:
-            if live.file.content is DataFileContent.POSITION_DELETES:
+            if live.file.is_vector and live.file.referenced_data_file is not None:
+                named.add(live.file.referenced_data_file)
+            elif live.file.content is DataFileContent.POSITION_DELETES:
                 named.update(read_position_deletes(self._table.places.file(live.file.path)))
         return named
 

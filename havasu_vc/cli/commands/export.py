@@ -35,7 +35,7 @@ __all__ = ["command"]
     "--to",
     "file_format",
     type=click.Choice(
-        [*(each.value for each in ExportFormat), "delta", "iceberg", "geotiff"],
+        [*(each.value for each in ExportFormat), "delta", "iceberg", "iceberg-v3", "geotiff"],
         case_sensitive=False,
     ),
     help="The format; by default what the file's name ends in.",
@@ -81,7 +81,7 @@ def command(
     """Write the rows of DATASET at a revision to FILE.
 
     What FILE ends in says the format: .parquet, .gpkg, .shp, .geojson, .geojsonl, .fgb,
-    .csv. --to iceberg and --to delta make a table in a folder; one that is there gets
+    .csv. --to iceberg, iceberg-v3 and delta make a table in a folder; one that is there gets
     another version with --overwrite. --to geotiff makes a folder of images of rasters, or
     one image of all where FILE ends in .tif; tiles of an image become that image again.
     With --changes FILE gets the rows that differ between two revisions, each with what
@@ -107,7 +107,7 @@ def command(
             ("--plain", plain),
             ("--covering or --geoparquet-version", parquet),
         )
-        if chosen in ("delta", "iceberg"):
+        if chosen in ("delta", "iceberg", "iceberg-v3"):
             raise click.UsageError("changes are written to files, not to tables")
         if chosen == "geotiff":
             raise click.UsageError("changes of rasters are not written as images")

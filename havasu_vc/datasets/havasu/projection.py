@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
 from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct, Type, children
@@ -240,6 +240,12 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field, where: str) -> pa
     try:
         return column.cast(target)
     except pa.ArrowException as error:
+        if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
+            raise UnsupportedTypeError(
+                field.name,
+                f"{where} has values of {column.type} that microseconds cannot say",
+                hints=("leave the column out with --columns",),
+            ) from error
         raise CorruptDatasetError(
             where, f"column {field.name!r} is {column.type}, which cannot be read as {field.type}"
         ) from error

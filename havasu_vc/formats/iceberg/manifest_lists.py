@@ -30,7 +30,7 @@ def format_manifest_list(
     format_version: int = 2,
 ) -> bytes:
     """Return the bytes of a snapshot's manifest list."""
-    if format_version not in (1, 2):
+    if format_version not in (1, 2, 3):
         raise ValueError(f"manifest lists of version {format_version} are not written")
     metadata = {
         "snapshot-id": str(snapshot_id),
@@ -73,6 +73,9 @@ def _encode(manifest: ManifestFile, version: int) -> bytes:
             parts.append(_NULL if count is None else _THERE + encode_long(count))
     parts.append(_encode_summaries(manifest.partitions))
     parts.append(_optional_bytes(manifest.key_metadata))
+    if version > 2:
+        first = manifest.first_row_id
+        parts.append(_NULL if first is None else _THERE + encode_long(first))
     return b"".join(parts)
 
 
@@ -133,6 +136,7 @@ def _manifest_file(record: Record, where: str) -> ManifestFile:
         rows_deleted,
         None if summaries is None else tuple(_summary(item, where) for item in summaries),
         get(519),
+        get(520),
     )
 
 

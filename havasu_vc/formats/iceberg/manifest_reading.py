@@ -50,6 +50,9 @@ _NAMES: dict[str, int] = {
     "equality_ids": 135,
     "sort_order_id": 140,
     "referenced_data_file": 143,
+    "first_row_id": 142,
+    "content_offset": 144,
+    "content_size_in_bytes": 145,
     "geom_lower_bounds": 1250,
     "geom_upper_bounds": 1280,
 }
@@ -76,17 +79,18 @@ _LIST_NAMES: dict[str, int] = {
     "lower_bound": 510,
     "upper_bound": 511,
     "key_metadata": 519,
+    "first_row_id": 520,
 }
 _COUNTS, _BOUNDS = "map of long to long", "map of long to bytes"
 _SHAPES: dict[int, str] = {
-    **dict.fromkeys((0, 1, 3, 4, 103, 104, 134, 140), "long"),
+    **dict.fromkeys((0, 1, 3, 4, 103, 104, 134, 140, 142, 144, 145), "long"),
     **dict.fromkeys((100, 101, 143), "text"),
     **dict.fromkeys((2, 102), "record"),
     **dict.fromkeys((108, 109, 110, 137), _COUNTS),
     **dict.fromkeys((125, 128, 1250, 1280), _BOUNDS),
     **dict.fromkeys((132, 135), "list of long"),
     **dict.fromkeys((131, 510, 511, 519), "bytes"),
-    **dict.fromkeys((501, 502, 503, 504, 505, 506, 512, 513, 514, 515, 516, 517), "long"),
+    **dict.fromkeys((501, 502, 503, 504, 505, 506, 512, 513, 514, 515, 516, 517, 520), "long"),
     **dict.fromkeys((509, 518), "boolean"),
     500: "text",
     507: "list of record",
@@ -222,6 +226,7 @@ class _PartitionField:
     number: int
     type: Type | None
     scale: int | None = None
+    nanoseconds: bool = False
 
 
 def partition_reader(schema: Any, ids: tuple[int, ...]) -> PartitionReader:
@@ -240,6 +245,8 @@ def partition_reader(schema: Any, ids: tuple[int, ...]) -> PartitionReader:
             if value is not None and field.type is not None:
                 if field.scale is not None:
                     value = int.from_bytes(value, "big", signed=True)
+                if field.nanoseconds:
+                    value = _microseconds(value)
                 value = from_plain(value, field.type)
             values[field.number] = value
         return values
@@ -290,6 +297,10 @@ def _partition_field(
             return _PartitionField(key, number, instant)
         case "local-timestamp-micros" if base == "long":
             return _PartitionField(key, number, Primitive.TIMESTAMP)
+        case "timestamp-nanos" if base == "long":
+            zoned = type_.get("adjust-to-utc") is True
+            instant = Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP
+            return _PartitionField(key, number, instant, nanoseconds=True)
         case "uuid" if base == "fixed" and type_.get("size") == 16:
             return _PartitionField(key, number, Primitive.UUID)
         case "decimal" if base in ("fixed", "bytes"):
@@ -302,6 +313,12 @@ def _partition_field(
                 raise Malformed(str(error)) from error
         case _:
             return _PartitionField(key, number, None)
+
+
+def _microseconds(value: int) -> int:
+    if value % 1000:
+        raise ValueError(f"a partition at {value} nanoseconds")
+    return value // 1000
 
 
 def data_file_of(record: Record, partition: PartitionReader, where: str) -> DataFile:
@@ -337,4 +354,7 @@ def data_file_of(record: Record, partition: PartitionReader, where: str) -> Data
         get(143),
         get(1250),
         get(1280),
+        get(142),
+        get(144),
+        get(145),
     )

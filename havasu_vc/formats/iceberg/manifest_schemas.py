@@ -1,8 +1,9 @@
 """Avro schemas of manifests and manifest lists, with the field ids of Iceberg and Havasu.
 
-The optional fields 143 (the one file that position deletes apply to) and 1250 and 1280
-(Havasu's geometry bounds) stand last, and only in manifests that hold any: some readers
-stumble over maps that they do not know.
+Version 3 has three more fields, of row ids and deletion vectors. The optional fields 143
+(the one file that position deletes apply to) and 1250 and 1280 (Havasu's geometry bounds)
+stand last, and only in manifests that hold any: some readers stumble over maps that they
+do not know.
 """
 
 from __future__ import annotations
@@ -146,8 +147,18 @@ def entry_schema(
         _list(132, "split_offsets", 133, "long"),
         *([_list(135, "equality_ids", 136, "int")] if second else []),
         _optional(140, "sort_order_id", "int"),
-        *([_optional(143, "referenced_data_file", "string")] if referenced else []),
+        *([_optional(142, "first_row_id", "long")] if format_version > 2 else []),
+        *(
+            [_optional(143, "referenced_data_file", "string")]
+            if referenced or format_version > 2
+            else []
+        ),
     ]
+    if format_version > 2:
+        data_file += [
+            _optional(144, "content_offset", "long"),
+            _optional(145, "content_size_in_bytes", "long"),
+        ]
     if geometry:
         data_file += [
             _map(1250, "geom_lower_bounds", 1260, 1270, "bytes"),
@@ -196,5 +207,6 @@ def manifest_list_schema(format_version: int = 2) -> AvroSchema:
         count(514, "deleted_rows_count", "long"),
         _list(507, "partitions", 508, record),
         _optional(519, "key_metadata", "bytes"),
+        *([_optional(520, "first_row_id", "long")] if format_version > 2 else []),
     ]
     return {"type": "record", "name": "manifest_file", "fields": fields}

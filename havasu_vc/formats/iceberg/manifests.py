@@ -14,6 +14,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedError
@@ -36,6 +37,7 @@ from havasu_vc.formats.iceberg.manifest_reading import (
     read_records,
 )
 from havasu_vc.formats.iceberg.manifest_schemas import decimal_size, entry_schema
+from havasu_vc.formats.iceberg.native_geometry import NativeTypes, with_type_texts
 from havasu_vc.formats.iceberg.schema import schema_to_json
 from havasu_vc.formats.iceberg.single_values import to_plain
 from havasu_vc.formats.iceberg.transforms import parse_transform
@@ -117,21 +119,24 @@ def format_manifest(
     content: ManifestContent = ManifestContent.DATA,
     flavour: Flavour = Flavour.HAVASU,
     format_version: int = 2,
+    types: NativeTypes = MappingProxyType({}),
 ) -> bytes:
-    """Return the bytes of a manifest."""
-    if format_version not in (1, 2):
+    """Return the bytes of a manifest; `types` are those that version 3 says otherwise."""
+    if format_version not in (1, 2, 3):
         raise ValueError(f"manifests of version {format_version} are not written")
     listed = list(entries)
     if flavour is Flavour.ICEBERG:
         listed = [_without_bounds(entry) for entry in listed]
-    types = partition_types(spec, schema)
+    shared = partition_types(spec, schema)
     referenced = any(entry.file.referenced_data_file is not None for entry in listed)
     geometry = any(entry.file.geometry_lower or entry.file.geometry_upper for entry in listed)
     avro = entry_schema(
-        types, format_version=format_version, referenced=referenced, geometry=geometry
+        shared, format_version=format_version, referenced=referenced, geometry=geometry
     )
     metadata = {
-        "schema": _compact(schema_to_json(schema, schema_id=schema_id, flavour=flavour)),
+        "schema": _compact(
+            with_type_texts(schema_to_json(schema, schema_id=schema_id, flavour=flavour), types)
+        ),
         "schema-id": str(schema_id),
         "partition-spec": _compact(spec_fields_to_json(spec)),
         "partition-spec-id": str(spec.spec_id),
@@ -140,7 +145,7 @@ def format_manifest(
     }
     if format_version == 1:
         del metadata["content"]
-    encode = _entry_encoder(types, format_version, referenced=referenced, geometry=geometry)
+    encode = _entry_encoder(shared, format_version, referenced=referenced, geometry=geometry)
     return format_container(avro, metadata, _encoded(listed, encode, content))
 
 
@@ -185,7 +190,7 @@ def _entry_encoder(
     geometry: bool,
 ) -> Callable[[ManifestEntry], bytes]:
     partition = tuple((number, _value_encoder(type_)) for number, _, type_ in types)
-    second = version > 1
+    second, third = version > 1, version > 2
 
     def encode(entry: ManifestEntry) -> bytes:
         file = entry.file
@@ -219,8 +224,12 @@ def _entry_encoder(
         if second:
             parts.append(_optional_longs(file.equality_ids))
         parts.append(_optional_long(file.sort_order_id))
-        if referenced:
+        if third:
+            parts.append(_optional_long(file.first_row_id))
+        if referenced or third:
             parts.append(_optional(file.referenced_data_file, encode_text))
+        if third:
+            parts += (_optional_long(file.content_offset), _optional_long(file.content_size))
         if geometry:
             _append_bounds(parts, file.geometry_lower or None)
             _append_bounds(parts, file.geometry_upper or None)
@@ -368,7 +377,7 @@ def spec_fields_from_json(value: Any, where: str) -> tuple[PartitionField, ...]:
 
 def inherited(manifest: Manifest, line: ManifestFile, where: str) -> Iterator[ManifestEntry]:
     """Yield the entries with what they inherit from the manifest's line in the list."""
-    for entry in manifest.entries:
+    for entry in _with_row_ids(manifest, line):
         snapshot = entry.snapshot_id
         sequence, file_sequence = entry.sequence_number, entry.file_sequence_number
         if snapshot is not None and sequence is not None and file_sequence is not None:
@@ -390,3 +399,14 @@ def inherited(manifest: Manifest, line: ManifestFile, where: str) -> Iterator[Ma
             sequence,
             file_sequence,
         )
+
+
+def _with_row_ids(manifest: Manifest, line: ManifestFile) -> Iterator[ManifestEntry]:
+    """Yield the entries with the ids of their first rows, which follow each other."""
+    following = line.first_row_id
+    for entry in manifest.entries:
+        if following is None or entry.file.first_row_id is not None:
+            yield entry
+            continue
+        yield replace(entry, file=replace(entry.file, first_row_id=following))
+        following += entry.file.record_count

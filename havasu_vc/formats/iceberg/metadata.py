@@ -3,9 +3,10 @@
 What is written depends on the flavour in rasters alone. Field properties are mirrored in
 table properties, and put back on reading where another writer dropped them, so a caller
 sees neither the mirror nor the loss (`havasu_version` is None when something was lost).
-Versions 1 and 2 are read and written. Version 3 is read where nothing in it is of version
-3 alone but geometries, which become columns of WKB. Keys that are not known are kept;
-`.gz.metadata.json` is read too.
+Versions 1 and 2 are read and written. Of version 3 are read: geometries, which become
+columns of WKB; times with nanoseconds, which become ones with microseconds; defaults,
+which stand beside the schemas. Keys that are not known are kept; `.gz.metadata.json` is
+read too.
 
 Our Hilbert orders have no counterpart in Iceberg and are written as no order.
 """
@@ -20,9 +21,10 @@ from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import MOST_BYTES, expect, format_json, parse_json
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import HAVASU_VERSION
+from havasu_vc.formats.iceberg.defaults import Defaults, default_values, split_defaults
 from havasu_vc.formats.iceberg.manifests import spec_fields_from_json, spec_fields_to_json
 from havasu_vc.formats.iceberg.metadata_checks import check, raised
-from havasu_vc.formats.iceberg.native_geometry import with_native_geometries
+from havasu_vc.formats.iceberg.native_geometry import with_native_types
 from havasu_vc.formats.iceberg.rasters import with_raster_ids
 from havasu_vc.formats.iceberg.schema import (
     MIRROR,
@@ -72,6 +74,7 @@ _KNOWN = frozenset(
         "snapshots",
         "snapshot-log",
         "metadata-log",
+        "next-row-id",
         HAVASU_KEY,
     )
 )
@@ -244,7 +247,7 @@ def _unpacked(data: bytes, where: str) -> bytes:
 
 def _metadata(value: dict[str, Any], version: int, havasu: str | None, where: str) -> TableMetadata:
     properties = text_map(value.get("properties"), "properties", where)
-    schemas = _schemas(value, where)
+    schemas, said = _schemas(value, where)
     if havasu is None and version < 3:
         schemas = restored(schemas, properties, where)
     current_schema = number(value, "current-schema-id", where, default=next(iter(schemas), 0))
@@ -285,6 +288,8 @@ def _metadata(value: dict[str, Any], version: int, havasu: str | None, where: st
         {name: item for name, item in properties.items() if name != MIRROR},
         havasu,
         {name: item for name, item in value.items() if name not in _KNOWN},
+        *_defaults(schemas, said, current_schema, where),
+        number(value, "next-row-id", where, default=0),
     )
 
 
@@ -305,17 +310,38 @@ def _numbered(items: list[Any], key: str, what: str, where: str) -> dict[int, An
     return found
 
 
-def _schemas(value: dict[str, Any], where: str) -> dict[int, Schema]:
+def _schemas(value: dict[str, Any], where: str) -> tuple[dict[int, Schema], dict[int, Defaults]]:
+    """Return the schemas, and what each says of defaults."""
     items = _section(value, "schemas", list, where)
     if not items and "schema" in value:
         items = [value["schema"]]
     if value["format-version"] > 2:
         _refuse_havasu_three(items, where)
-        items = [with_native_geometries(item) for item in items]
-    return {
-        schema_id: schema_from_json(item, where)
-        for schema_id, item in _numbered(items, "schema-id", "a schema", where).items()
-    }
+    schemas: dict[int, Schema] = {}
+    defaults: dict[int, Defaults] = {}
+    for schema_id, item in _numbered(items, "schema-id", "a schema", where).items():
+        if value["format-version"] > 2:
+            item, defaults[schema_id] = split_defaults(item)
+            item = with_native_types(item)
+        schemas[schema_id] = schema_from_json(item, where)
+    return schemas, defaults
+
+
+def _defaults(
+    schemas: Mapping[int, Schema], said: Mapping[int, Defaults], current: int, where: str
+) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return the initial defaults of all schemas, which never change, and today's others."""
+    initial: dict[int, Any] = {}
+    for schema_id, found in said.items():
+        values = default_values(schemas[schema_id].fields, found.initial, where)
+        for field_id, item in values.items():
+            if initial.setdefault(field_id, item) != item:
+                raise CorruptDatasetError(
+                    where, f"the initial default of field {field_id} was changed"
+                )
+    if current not in said:
+        return initial, {}
+    return initial, default_values(schemas[current].fields, said[current].write, where)
 
 
 def _specs(value: dict[str, Any], where: str) -> dict[int, PartitionSpec]:

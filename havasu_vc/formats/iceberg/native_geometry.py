@@ -2,23 +2,39 @@
 
 C says a coordinate reference system and A how edges run on the globe; both have
 defaults. In a schema of ours such a column is one of plain WKB that remembers its
-system, and its edges in the property `edges`, as columns of Parquet's types do.
+system, and its edges in the property `edges`, as columns of Parquet's types do. Iceberg's
+times with nanoseconds become times that came as such (their source type).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from havasu_vc.formats.havasu import schema as havasu
 
-__all__ = ["EDGES", "NativeGeometry", "with_native_geometries"]
+__all__ = [
+    "DEFAULT_CRS",
+    "EDGES",
+    "NativeGeometry",
+    "NativeTypes",
+    "native_type_text",
+    "with_native_types",
+    "with_type_texts",
+]
 
 EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 """The ways of edges on the globe that Parquet, Iceberg and Delta know."""
+NativeTypes = Mapping[int, str]
+"""The native types of columns that our schema calls something else, as text by field id."""
 DEFAULT_CRS = "OGC:CRS84"
 """Longitudes and latitudes in WGS 84."""
+_NANOSECONDS = {
+    "timestamp_ns": ("timestamp", "timestamp[ns]"),
+    "timestamptz_ns": ("timestamptz", "timestamp[ns, tz=UTC]"),
+}
 _TYPE = re.compile(
     r"(geometry|geography)\s*(?:\(\s*([^,()]*?)\s*(?:,\s*([^,()]*?)\s*)?\))?", re.IGNORECASE
 )
@@ -63,8 +79,32 @@ class NativeGeometry:
         return f"geography({self.crs}, {self.edges})"
 
 
-def with_native_geometries(schema: Any) -> Any:
-    """Return the JSON of a schema of Iceberg 3 with its geometries as columns of ours.
+def native_type_text(type_: NativeGeometry) -> str:
+    """Return a type as a schema says it; defaults are left out, as some readers need it.
+
+    >>> native_type_text(NativeGeometry()), native_type_text(NativeGeometry("EPSG:2193"))
+    ('geometry', 'geometry(EPSG:2193)')
+    """
+    if type_ == NativeGeometry():
+        return "geometry"
+    return "geography" if type_ == NativeGeometry(edges="spherical") else str(type_)
+
+
+def with_type_texts(value: Any, types: NativeTypes) -> Any:
+    """Return the JSON of a schema with native types in the place of ours."""
+    if isinstance(value, list):
+        return [with_type_texts(item, types) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: with_type_texts(item, types) for name, item in value.items()}
+    number = value.get("id")
+    if isinstance(number, int) and number in types:
+        made["type"] = types[number]
+    return made
+
+
+def with_native_types(schema: Any) -> Any:
+    """Return the JSON of a schema of Iceberg 3 with its geometries and times as columns of ours.
 
     Only columns of the table and of its structs are changed: within a list or a map a
     column has no place for what is said of it, so there the type stays.
@@ -79,7 +119,9 @@ def _field(field: Any) -> Any:
         return field
     type_ = field.get("type")
     if isinstance(type_, dict):
-        return {**field, "type": with_native_geometries(type_)}
+        return {**field, "type": with_native_types(type_)}
+    if isinstance(type_, str) and (time := _NANOSECONDS.get(type_.strip().lower())):
+        return {**field, "type": time[0], havasu.SOURCE_TYPE: time[1]}
     found = NativeGeometry.parse(type_) if isinstance(type_, str) else None
     if found is None:
         return field

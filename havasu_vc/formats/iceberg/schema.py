@@ -122,7 +122,9 @@ def _cleaned(value: Any, where: str, depth: int) -> Any:
     # Other properties are kept as text; what is not text has no place in the model.
     kept = {name: item for name, item in value.items() if name in _KNOWN or isinstance(item, str)}
     kept.pop(havasu.RASTER_ENCODING, None)
-    kept["type"] = _cleaned_type(value.get("type"), where, depth + 1)
+    kept["type"] = _cleaned_type(
+        value.get("type"), f"{where}: column {value.get('name')!r}", depth + 1
+    )
     return kept
 
 
@@ -148,7 +150,7 @@ def _refuse_later(name: str, where: str) -> None:
     base = name.lower().partition("(")[0].strip()
     if base in ("timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"):
         raise UnsupportedError(
-            f"{where}: type {name!r} is of Iceberg 3 and cannot be kept",
+            f"{where} is of type {name!r}, which is of Iceberg 3 and cannot be kept",
             hints=("a Havasu geometry is a column of binary or string with an encoding",),
         )
 

@@ -175,6 +175,12 @@ class TableMetadata:
     """`havasu.format-version`; None when it is missing."""
     others: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else the document says."""
+    defaults: Mapping[int, Any] = field(default_factory=dict)
+    """Version 3: what columns hold in files that lack them, by field id, as Arrow takes it."""
+    write_defaults: Mapping[int, Any] = field(default_factory=dict)
+    """Version 3: what writers of today put into columns that they are given no value for."""
+    next_row_id: int = 0
+    """Version 3: the id that the next new row gets."""
 
     @property
     def schema(self) -> Schema:
@@ -236,6 +242,8 @@ class ManifestFile:
     """By partition field."""
     key_metadata: bytes | None = None
     """For encrypted tables, which are refused."""
+    first_row_id: int | None = None
+    """Version 3: the id of the first row of its first new file that has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +259,7 @@ class DataFile:
     content: DataFileContent = DataFileContent.DATA
     """What it holds."""
     file_format: str = "PARQUET"
-    """`PARQUET`; `AVRO`, `ORC` and `PUFFIN` are refused by readers."""
+    """`PARQUET`; `PUFFIN` of deletion vectors; `AVRO` and `ORC` are refused by readers."""
     partition: Mapping[int, Any] = field(default_factory=dict)
     """Python values by partition field id."""
     column_sizes: Mapping[int, int] | None = None
@@ -280,6 +288,17 @@ class DataFile:
     """Havasu 1250: a WKB point by field id."""
     geometry_upper: Mapping[int, bytes] | None = None
     """Havasu 1280: a WKB point by field id."""
+    first_row_id: int | None = None
+    """Version 3: the id of its first row; None inherits."""
+    content_offset: int | None = None
+    """Version 3: where a deletion vector begins in its file."""
+    content_size: int | None = None
+    """Version 3: the bytes of a deletion vector."""
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is a deletion vector, of which many may lie in one file."""
+        return self.content_offset is not None or self.file_format == "PUFFIN"
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,7 @@ def test_hav_2_version_3_is_not_written_and_havasu_columns_in_it_are_refused() -
     plain = Schema(SCHEMA.fields[:1], (1,))
     value = document(replace(TABLE, schemas={0: plain}))
     found = parsed({**value, "format-version": 3, "next-row-id": 5})
-    assert (found.format_version, found.others["next-row-id"]) == (3, 5)
+    assert (found.format_version, found.next_row_id) == (3, 5)
 
 
 @pytest.mark.rule("HAV-4")

@@ -1,0 +1,428 @@
+"""A dataset as a table of Iceberg 3: geometries of native types, rows that have ids.
+
+The data files hold ISO WKB in columns of Parquet's GEOMETRY and GEOGRAPHY types, and the
+manifests their bounds. A table that is there gets another snapshot, whatever was written
+to it since; the rows of that are new ones, since a dataset knows keys and not row ids.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from havasu_vc.datasets.havasu.statistics import column_statistics
+from havasu_vc.datasets.havasu.writing import split_offsets
+from havasu_vc.errors import HavasuError, InvalidArgumentError, StorageError
+from havasu_vc.exchange.export import Written
+from havasu_vc.exchange.export_columns import Notes
+from havasu_vc.exchange.export_geometry import (
+    OutgoingGeometry,
+    geometry_codes,
+    outgoing_geometry,
+)
+from havasu_vc.exchange.parquet_writer import logical_type, projjson, row_groups_of
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin
+from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.iceberg.entries import data_file_of
+from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NativeGeometry, native_type_text
+from havasu_vc.formats.iceberg.values import (
+    MAIN,
+    DataFile,
+    Flavour,
+    LogEntry,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    Reference,
+    Snapshot,
+    Status,
+    TableMetadata,
+)
+from havasu_vc.formats.iceberg.version_3 import corner_of
+from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.model.arrow import arrow_field
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.crs import Crs
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.required_parts import without_gaps
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Primitive
+from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
+from havasu_vc.tables.snapshots import manifests_of, read_manifest
+from havasu_vc.tables.table import Table, read_table, table_exists
+
+__all__ = ["write_iceberg_3"]
+
+_FILE_BYTES = 128 << 20
+_POINTS = frozenset(kind + dimensions for kind in (1, 4) for dimensions in (0, 1000, 2000, 3000))
+_AUTHORITIES = ("EPSG", "OGC", "ESRI", "IAU")
+
+
+def write_iceberg_3(
+    folder: Path,
+    header: DatasetHeader,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    overwrite: bool = False,
+) -> Written:
+    """Write rows, which come in stored types, as a table or as the next snapshot of one."""
+    notes = Notes()
+    folder = Path(os.path.abspath(folder))
+    old = _table_there(folder, overwrite=overwrite)
+    plan = _plan(header, notes)
+    if old is not None:
+        _require_same_types(old, plan, folder)
+    written: list[Path] = []
+    try:
+        files = _write_files(folder, plan, batches, written)
+        _publish(folder, old, plan, files)
+    except BaseException as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, HavasuError):
+            raise StorageError(f"{folder} cannot be written: {error.strerror or error}") from error
+        raise
+    return Written(sum(file.record_count for file in files), tuple(notes.lines))
+
+
+def _table_there(folder: Path, *, overwrite: bool) -> Table | None:
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgumentError(f"{folder} is a file; a table needs a folder")
+    if not folder.is_dir() or not os.listdir(folder):
+        return None
+    if not table_exists(folder):
+        raise InvalidArgumentError(
+            f"something else is at {folder}", hints=("choose another folder",)
+        )
+    if not overwrite:
+        raise InvalidArgumentError(
+            f"there is a table at {folder} already",
+            hints=("--overwrite makes another version of it",),
+        )
+    table = read_table(folder)
+    if table.metadata.format_version < 3:
+        raise InvalidArgumentError(
+            f"the table at {folder} is of Iceberg {table.metadata.format_version}",
+            hints=("choose another folder, or write --to iceberg",),
+        )
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is decided of a table before a row is written."""
+
+    schema: Schema
+    """Its columns, geometries as plain bytes."""
+    geometries: Mapping[str, OutgoingGeometry]
+    """The columns of geometries, by name."""
+    types: Mapping[int, str]
+    """What version 3 calls them."""
+    properties: Mapping[str, str]
+    """What those types name."""
+    arrow: pa.Schema
+    """The columns of data files."""
+    globe: frozenset[str] = frozenset()
+    """Geometries whose edges run on the globe."""
+
+
+def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
+    geometries = {
+        each.name: outgoing_geometry(each, header.crs, None, notes)
+        for each in header.schema.geometries
+    }
+    properties: dict[str, str] = {}
+    types: dict[int, str] = {}
+    for name, geometry in geometries.items():
+        edges = dict(geometry.field.extra).get("edges")
+        native = NativeGeometry(_crs(geometry.target, name, properties, notes), edges)
+        types[geometry.field.id] = native_type_text(native)
+    if any(column.raster is not None for column in header.schema.fields):
+        notes.say("rasters are written as structs; no reader knows them for rasters")
+    fields = tuple(_plain(column) for column in header.schema.fields)
+    arrow = [
+        arrow_field(column).with_type(logical_type(geometries[column.name]))
+        if column.name in geometries
+        else arrow_field(column)
+        for column in fields
+    ]
+    return _Plan(
+        Schema(fields, header.schema.identifier_ids),
+        geometries,
+        types,
+        properties,
+        pa.schema(arrow),
+        frozenset(n for n, g in geometries.items() if dict(g.field.extra).get("edges")),
+    )
+
+
+def _plain(column: Field) -> Field:
+    """Return a column without what only Havasu says of it."""
+    type_ = column.type if column.geometry is None else Primitive.BINARY
+    return replace(
+        column, type=type_, geometry=None, raster=None, extra=(), source_type=None,
+        physical_name=None,
+    )  # fmt: skip
+
+
+def _crs(crs: Crs | None, name: str, properties: dict[str, str], notes: Notes) -> str:
+    if crs is None:
+        notes.say(f"column {name!r} has no coordinate reference system: srid:0")
+        return "srid:0"
+    authority, _, code = crs.identifier.partition(":")
+    if authority in _AUTHORITIES and code:
+        return crs.identifier
+    key = f"havasu-vc.crs.{name}"
+    properties[key] = json.dumps(projjson(crs))
+    return f"projjson:{key}"
+
+
+@dataclass
+class _Seen:
+    """What was seen of the geometries of one file."""
+
+    plan: _Plan
+    rows: int = 0
+    boxes: dict[str, Bounds] = field(default_factory=dict)
+    curved: set[str] = field(default_factory=set)
+
+    def converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch as it is written, having looked at it."""
+        self.rows += batch.num_rows
+        columns = []
+        for wanted in self.plan.arrow:
+            values = batch.column(wanted.name)
+            if wanted.name in self.plan.geometries:
+                storage = self._geometry(wanted.name, values)
+                values = pa.ExtensionArray.from_storage(wanted.type, storage)
+            elif values.type != wanted.type:
+                values = values.cast(wanted.type)
+            columns.append(without_gaps(values, wanted))
+        return pa.RecordBatch.from_arrays(columns, schema=self.plan.arrow)
+
+    def _geometry(self, name: str, values: pa.Array) -> pa.Array:
+        wkb = self.plan.geometries[name].canonical(values)
+        if name in self.plan.globe and geometry_codes(wkb) - _POINTS:
+            # Edges on the globe leave the box of their ends.
+            self.curved.add(name)
+        found = bounds_of(wkb, "wkb")
+        if found is not None:
+            known = self.boxes.get(name)
+            self.boxes[name] = found if known is None else known.union(found)
+        return wkb
+
+    def corners(self) -> Iterator[tuple[int, Bounds]]:
+        """Yield the bounds of geometries that have some, by field id."""
+        for name, box in self.boxes.items():
+            number = self.plan.geometries[name].field.id
+            if name not in self.curved and box.finite:
+                yield number, box
+
+
+def _write_files(
+    folder: Path, plan: _Plan, batches: Iterator[pa.RecordBatch], written: list[Path]
+) -> list[DataFile]:
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    groups = row_groups_of(batches)
+    files: list[DataFile] = []
+    group = next(groups, [])
+    while group:
+        path = folder / "data" / f"{len(files):05}-{uuid.uuid4()}.parquet"
+        written.append(path)
+        seen = _Seen(plan)
+        with pq.ParquetWriter(path, plan.arrow, compression="zstd", store_schema=False) as writer:
+            while group and (not path.exists() or path.stat().st_size < _FILE_BYTES):
+                parts = [seen.converted(batch) for batch in group]
+                writer.write_table(pa.Table.from_batches(parts, plan.arrow))
+                group = next(groups, [])
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        files.append(_described(path, seen))
+    return files
+
+
+def _described(path: Path, seen: _Seen) -> DataFile:
+    """Return a file as a manifest describes it."""
+    metadata = pq.read_metadata(path)
+    schema = seen.plan.schema
+    entry = Entry(
+        "0" * 64,
+        Content.DATA,
+        path.stat().st_size,
+        seen.rows,
+        "",
+        "",
+        "",
+        Origin.IMPORT,
+        statistics=column_statistics(metadata, schema.fields, {}),
+        splits=split_offsets(metadata),
+    )
+    file = data_file_of(entry, str(path), schema=schema, flavour=Flavour.ICEBERG)
+    boxes = dict(seen.corners())
+    native = seen.plan.types.keys()
+    lower = {n: b for n, b in (file.lower_bounds or {}).items() if n not in native}
+    upper = {n: b for n, b in (file.upper_bounds or {}).items() if n not in native}
+    return replace(
+        file,
+        lower_bounds=lower | {n: corner_of(box.xmin, box.ymin) for n, box in boxes.items()},
+        upper_bounds=upper | {n: corner_of(box.xmax, box.ymax) for n, box in boxes.items()},
+    )
+
+
+def _publish(folder: Path, old: Table | None, plan: _Plan, files: list[DataFile]) -> None:
+    """Make a snapshot of the files, and of no others, the table's current one."""
+    metadata = _metadata(folder, old, plan)
+    before = metadata.snapshot
+    first, added = metadata.next_row_id, sum(file.record_count for file in files)
+    bare = Snapshot(
+        secrets.randbits(62) + 1,
+        metadata.last_sequence_number + 1,
+        metadata.last_updated_ms,
+        None,
+        parent_id=None if before is None else before.snapshot_id,
+        schema_id=metadata.current_schema_id,
+    )
+    manifests: list[ManifestFile] = []
+    if files:
+        entries = [ManifestEntry(Status.ADDED, file) for file in files]
+        written = _manifest(folder, entries, metadata, bare, plan, metadata.default_spec_id)
+        manifests.append(replace(written, first_row_id=first))
+    for spec_id, entries in () if old is None else _gone(old, bare):
+        written = _manifest(folder, entries, metadata, bare, plan, spec_id)
+        is_data = written.content is ManifestContent.DATA
+        manifests.append(replace(written, first_row_id=first + added if is_data else None))
+    listed = write_manifest_list(folder, manifests, bare, format_version=3)
+    rows = {"added-data-files": len(files), "added-records": added}
+    rows |= {"total-data-files": len(files), "total-records": added}
+    snapshot = replace(
+        bare,
+        manifest_list=str(listed),
+        summary={
+            "operation": "append" if before is None else "overwrite",
+            **{name: str(count) for name, count in rows.items()},
+        },
+        others={"first-row-id": first, "added-rows": added},
+    )
+    made = replace(
+        metadata,
+        last_sequence_number=snapshot.sequence_number,
+        current_snapshot_id=snapshot.snapshot_id,
+        snapshots={**metadata.snapshots, snapshot.snapshot_id: snapshot},
+        references={**metadata.references, MAIN: Reference(snapshot.snapshot_id)},
+        snapshot_log=(
+            *metadata.snapshot_log,
+            LogEntry(snapshot.timestamp_ms, snapshot.snapshot_id),
+        ),
+        next_row_id=first + added,
+    )
+    publish(old, folder, made, types={**_known_types(old), **plan.types})
+
+
+def _manifest(
+    folder: Path,
+    entries: Sequence[ManifestEntry],
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    plan: _Plan,
+    spec_id: int,
+) -> ManifestFile:
+    return write_manifest(
+        folder,
+        entries,
+        metadata,
+        spec_id=spec_id,
+        snapshot=snapshot,
+        flavour=Flavour.ICEBERG,
+        types=plan.types,
+    )
+
+
+def _gone(old: Table, snapshot: Snapshot) -> Iterator[tuple[int, list[ManifestEntry]]]:
+    """Yield what says that the files of the snapshot before are gone."""
+    for manifest in manifests_of(old, old.metadata.snapshot):
+        entries = [
+            replace(each, status=Status.DELETED, snapshot_id=snapshot.snapshot_id)
+            for each in read_manifest(old, manifest)
+            if each.status is not Status.DELETED
+        ]
+        if entries:
+            yield manifest.spec_id, entries
+
+
+def _metadata(folder: Path, old: Table | None, plan: _Plan) -> TableMetadata:
+    """Return what the table says before the new snapshot."""
+    now = int(time.time() * 1000)
+    if old is None:
+        return TableMetadata(
+            str(uuid.uuid4()),
+            str(folder),
+            now,
+            plan.schema.last_id,
+            {0: plan.schema},
+            0,
+            {0: PartitionSpec()},
+            0,
+            {0: SortOrder()},
+            0,
+            format_version=3,
+            properties=dict(plan.properties),
+        )
+    known = old.metadata
+    schemas = {
+        number: Schema(tuple(map(_plain, schema.fields)), schema.identifier_ids)
+        for number, schema in known.schemas.items()
+    }
+    same = [number for number, schema in schemas.items() if schema == plan.schema]
+    schema_id = same[-1] if same else max(schemas) + 1
+    specs = dict(known.partition_specs)
+    free = [number for number, spec in specs.items() if not spec.fields]
+    spec_id = free[0] if free else max(specs) + 1
+    specs.setdefault(spec_id, PartitionSpec((), spec_id))
+    return replace(
+        known,
+        last_updated_ms=max(now, known.last_updated_ms + 1),
+        last_column_id=max(plan.schema.last_id, known.last_column_id),
+        schemas={**schemas, schema_id: plan.schema},
+        current_schema_id=schema_id,
+        partition_specs=specs,
+        default_spec_id=spec_id,
+        properties={**known.properties, **plan.properties},
+    )
+
+
+def _known_types(old: Table | None) -> dict[int, str]:
+    """Return the native types that the columns of a table have."""
+    types: dict[int, str] = {}
+    for schema in () if old is None else old.metadata.schemas.values():
+        for column in schema.geometries:
+            crs = (column.geometry.crs if column.geometry else None) or DEFAULT_CRS
+            native = NativeGeometry(crs, dict(column.extra).get("edges"))
+            types[column.id] = native_type_text(native)
+    return types
+
+
+def _require_same_types(old: Table, plan: _Plan, folder: Path) -> None:
+    """Refuse what a table cannot become: its older snapshots must still be what they are."""
+    known = _known_types(old)
+    for number, text in plan.types.items():
+        before = known.get(number, text)
+        if before != text:
+            name = plan.schema.by_id[number].name
+            raise InvalidArgumentError(
+                f"column {name!r} of the table at {folder} is {before}, and would be {text}",
+                hints=("choose another folder",),
+            )
+    if old.metadata.defaults or old.metadata.write_defaults:
+        raise InvalidArgumentError(
+            f"the table at {folder} was given default values by others",
+            hints=("choose another folder",),
+        )
