@@ -5,6 +5,7 @@ what a pull request holds is never checked out by a job that has secrets.
 """
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,67 @@ def test_scripts_hold_no_expression(path: Path) -> None:
         assert "head" not in ref
     used = set(re.findall(r"inputs\.([\w-]+)", path.read_text("utf-8")))
     assert used == set(document["inputs"])
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PINNED = {
+    "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),
+    "actions/setup-java": ("b6effb05e454b25005698d916606bdc6ffcbf961", "v5.7.0"),
+    "actions/setup-python": ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7.0.0"),
+    "actions/upload-artifact": ("bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "v7.0.0"),
+}
+"""Actions of others, the commits they are pinned to, and the releases that these are: looked up
+in the tags of their repositories. What is pinned anew is looked up and changed here."""
+
+
+@pytest.mark.parametrize("path", [*ACTIONS, *WORKFLOWS], ids=lambda path: path.parent.name)
+def test_actions_of_others_are_pinned_to_releases(path: Path) -> None:
+    used = re.findall(r"uses: (\S+)@(\S+)(?: # (\S+))?$", path.read_text("utf-8"), re.M)
+
+    assert len(used) == path.read_text("utf-8").count("uses:")
+    for name, commit, release in used:
+        assert PINNED[name] == (commit, release)
+
+
+@pytest.mark.parametrize("path", ACTIONS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    ("package", "version", "expected"),
+    [
+        ("", "", f"{ROOT}{{extra}}"),
+        ("", "==1.2.0", "havasu-vc{extra}==1.2.0"),
+        ("./my.whl", "==1.2.0", "./my.whl"),
+    ],
+)
+def test_what_is_installed(
+    path: Path, tmp_path: Path, package: str, version: str, expected: str
+) -> None:
+    """Without a wish it is the action's own repository, never what was checked out."""
+    (script,) = (
+        step["run"]
+        for step in steps(yaml.safe_load(path.read_text("utf-8")))
+        if "pip install" in step.get("run", "")
+    )
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nfor each; do last=$each; done; printf %s "$last"\n')
+    python.chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "PACKAGE": package,
+        "VERSION": version,
+        "ACTION": str(path.parent),
+        "GITHUB_WORKSPACE": str(tmp_path / "workspace"),
+    }
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    extra = "[duckdb]" if path.parent.name == "review" else ""
+
+    assert done.stdout == expected.format(extra=extra)
 
 
 @pytest.mark.parametrize("path", ACTIONS, ids=lambda path: path.parent.name)

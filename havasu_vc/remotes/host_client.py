@@ -14,7 +14,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
@@ -24,8 +26,8 @@ __all__ = ["Answer", "HostClient"]
 TIMEOUT = 30.0
 MOST_BYTES = 16 * 1024 * 1024
 TRIES = 4
-PATIENCE = 30.0
-"""Seconds that a host may ask us to wait."""
+PATIENCE = 90.0
+"""Seconds that a host may ask us to wait; GitHub asks for a minute after too many requests."""
 PAGES = 50
 """Pages of a list that are read."""
 _AGAIN = (429, 500, 502, 503, 504)
@@ -40,17 +42,27 @@ class Answer:
     """The HTTP status."""
     value: Any
     """The JSON of the answer; None where there is none."""
+    pause: float | None = None
+    """Seconds after which it may be asked again, where it says so."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it was asked too often."""
+        return self.status == 429 or (self.status == 403 and self.pause is not None)
 
     @property
     def refused(self) -> bool:
         """Whether the token does not allow it; GitHub says 404 of what one may not see."""
-        return self.status in (401, 403, 404)
+        return self.status in (401, 403, 404) and not self.limited
 
     @property
     def message(self) -> str:
         """The host's own words."""
         words = self.value.get("message", "") if isinstance(self.value, dict) else ""
-        return f"{self.status} {str(words)[:300]}".strip()
+        said = f"{self.status} {str(words)[:300]}".strip()
+        if self.limited and self.pause is not None:
+            said += f" (it asks to wait {self.pause:,.0f} s)"
+        return said
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -87,20 +99,21 @@ class HostClient:
         for attempt in range(TRIES):
             last = attempt == TRIES - 1
             try:
-                answer, pause = self._send(request)
+                answer = self._send(request)
             except (OSError, ValueError) as error:
                 # Whether a comment was made is not known then: only what may be done twice is.
                 if last or method == "POST":
                     raise StorageError(f"{self._name} does not answer: {error}") from error
                 self.wait(2.0**attempt)
                 continue
-            again = (429, 503) if method == "POST" else _AGAIN
-            if answer.status not in again or last:
+            again = answer.limited or answer.status in ((503,) if method == "POST" else _AGAIN)
+            pause = 2.0**attempt if answer.pause is None else answer.pause
+            if not again or last or pause > PATIENCE:
                 return answer
-            self.wait(min(pause if pause is not None else 2.0**attempt, PATIENCE))
+            self.wait(pause)
         raise AssertionError("the last try returns or raises")
 
-    def _send(self, request: urllib.request.Request) -> tuple[Answer, float | None]:
+    def _send(self, request: urllib.request.Request) -> Answer:
         opener = urllib.request.build_opener(_NoRedirects)
         try:
             response = opener.open(request, timeout=TIMEOUT)
@@ -108,7 +121,7 @@ class HostClient:
             response = error
         with response:
             data = response.read(MOST_BYTES + 1)
-            after = response.headers.get("Retry-After", "")
+            pause = _pause(response.headers)
             status = int(response.status)
         if len(data) > MOST_BYTES:
             raise ValueError("its answer is too large")
@@ -116,7 +129,7 @@ class HostClient:
             value = json.loads(data) if data else None
         except (ValueError, RecursionError):
             value = None
-        return Answer(status, value), float(after) if after.isdecimal() else None
+        return Answer(status, value, pause)
 
     def pages(self, path: str) -> Iterator[Any]:
         """Yield the items of a list, page by page."""
@@ -132,3 +145,20 @@ class HostClient:
     @property
     def _name(self) -> str:
         return str(urllib.parse.urlsplit(self.api).hostname)
+
+
+def _pause(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a host asks to be left alone; None where it does not."""
+    after = headers.get("Retry-After", "").strip()
+    if after.isdecimal():
+        return float(after)
+    if after:
+        with suppress(ValueError):
+            return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    names = ("X-RateLimit-Remaining", "RateLimit-Remaining")
+    if any(headers.get(name, "").strip() == "0" for name in names):
+        for name in ("X-RateLimit-Reset", "RateLimit-Reset"):
+            reset = headers.get(name, "").strip()
+            if reset.isdecimal():
+                return max(1.0, float(reset) - time.time())
+    return None

@@ -1,4 +1,7 @@
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
@@ -55,10 +58,56 @@ def test_a_token_that_may_not_write(stand_in: StandIn, token: str | None) -> Non
 def test_a_busy_host_is_asked_again(stand_in: StandIn) -> None:
     waited: list[float] = []
     client = HostClient(stand_in.address, {"Authorization": f"Bearer {WRITER}"}, waited.append)
-    stand_in.failing = [(503, {"Retry-After": "7"}), (429, {"Retry-After": "9999"})]
+    stand_in.failing = [(503, {"Retry-After": "7"}), (429, {"Retry-After": "60"}), (500, {})]
 
     assert client.request("GET", "/user").status == 200
-    assert waited == [7.0, 30.0]
+    assert waited == [7.0, 60.0, 4.0]
+
+
+def in_seconds(seconds: float) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry-After": "60"},
+        {"Retry-After": in_seconds(60)},
+        {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 60)},
+    ],
+    ids=["seconds", "date", "reset"],
+)
+@pytest.mark.parametrize("status", [403, 429])
+def test_too_many_requests(stand_in: StandIn, status: int, headers: dict[str, str]) -> None:
+    waited: list[float] = []
+    client = HostClient(stand_in.address, {"Authorization": f"Bearer {WRITER}"}, waited.append)
+    stand_in.failing = [(status, headers)]
+    host = GitHub(client, "me/data")
+
+    # It was not done the first time, so it may be done again.
+    assert host.comment(1, "x").status == 201
+    assert len(stand_in.comments) == 1
+    assert waited == [pytest.approx(60, abs=15)]
+
+
+def test_a_host_that_wants_to_be_left_alone_is(stand_in: StandIn) -> None:
+    waited: list[float] = []
+    client = HostClient(stand_in.address, {"Authorization": f"Bearer {WRITER}"}, waited.append)
+    reset = str(int(time.time()) + 3000)
+    stand_in.failing = [(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset})]
+
+    answer = client.request("GET", "/user")
+
+    assert (answer.status, answer.limited, answer.refused) == (403, True, False)
+    assert waited == []
+    assert "it asks to wait" in answer.message
+
+
+def test_requests_that_remain_are_no_limit(stand_in: StandIn) -> None:
+    client = HostClient(stand_in.address, {}, lambda _: pytest.fail("it waits"))
+    stand_in.failing = [(403, {"X-RateLimit-Remaining": "12", "X-RateLimit-Reset": "9999999999"})]
+
+    assert client.request("GET", "/user").refused
 
 
 def test_a_comment_is_not_made_twice(stand_in: StandIn) -> None:

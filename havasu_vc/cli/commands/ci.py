@@ -68,7 +68,8 @@ def review(
     for request in requests:
         place = folder if len(requests) == 1 else folder / str(request.number)
         found = review_request(repo.opened, host, request, ReviewJob(remote, place, _run_address()))
-        _append(os.environ.get("GITHUB_STEP_SUMMARY"), found.summary)
+        if not _append(os.environ.get("GITHUB_STEP_SUMMARY"), found.summary):
+            invocation.note(f"the step summary is full; {place / 'summary.md'} has it")
         invocation.say(f"Reviewed pull request {request.number}: {place}")
         if found.note is not None:
             invocation.note(found.note)
@@ -179,12 +180,14 @@ def _run_address() -> str | None:
     return f"{get('CI_JOB_URL')}/artifacts/browse" if get("CI_JOB_URL") else None
 
 
-def _append(path: str | None, text: str) -> None:
-    """Add to the step summary as much as it may hold."""
+def _append(path: str | None, text: str) -> bool:
+    """Add to the step summary, which may hold no more than a mebibyte; return whether it fits."""
     if path is None:
-        return
+        return True
     file = Path(path)
     size = file.stat().st_size if file.exists() else 0
-    if size + len(text.encode()) <= SUMMARY_LIMIT:
-        with file.open("a", encoding="utf-8") as out:
-            out.write(text)
+    if size + len(text.encode()) > SUMMARY_LIMIT:
+        return False
+    with file.open("a", encoding="utf-8") as out:
+        out.write(text)
+    return True
