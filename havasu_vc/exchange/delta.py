@@ -1,152 +1,192 @@
-"""Delta tables: written with geometries as their proposal has them, or plain, and read back.
+"""The log of a Delta table in its folder: commits and checkpoints, read and added to.
 
-Tables with the feature `geospatial` are read here; the deltalake package reads the log
-of all others where it is installed, and none of it is needed to write.
+A version is made of the newest checkpoint before it and the commits since. Checkpoints
+of the first form are read, in one file or several; those of the second are refused
+where the log does not begin at its first commit anyway.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from havasu_vc.errors import (
     CorruptDatasetError,
     InvalidArgumentError,
-    InvalidFileError,
-    MissingProgramError,
     NotFoundError,
     SourceNotFoundError,
     StorageError,
     UnsupportedVersionError,
 )
-from havasu_vc.exchange.crs_names import CrsNames
-from havasu_vc.exchange.parquet import ParquetSource, open_parquet
+from havasu_vc.exchange.delta_source import DeltaSource, delta_source
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.formats.delta import DeltaLog, geometry_columns, replay
-from havasu_vc.model.schema import Schema
-from havasu_vc.tables.locations import Places, local_path
+from havasu_vc.formats.delta import DeltaLog, replay, replay_checkpoint
+from havasu_vc.tables.locations import local_path
 
-__all__ = ["LOG", "new_table_id", "open_delta", "publish_commit", "read_log"]
+__all__ = [
+    "LOG",
+    "DeltaVersion",
+    "delta_versions",
+    "new_table_id",
+    "open_delta",
+    "publish_commit",
+    "read_log",
+]
 
 LOG = "_delta_log"
 """The folder of a table's commits."""
 _LARGEST = 256 << 20
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_VERSION = re.compile(r"(.+)@v?(\d{1,18})")
+_ACTIONS = ("protocol", "metaData", "checkpointMetadata", "sidecar")
+_ADD = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
+"""What is read of the files in a checkpoint; their statistics as columns are not."""
 
 
-def open_delta(place: str, options: SourceOptions) -> ParquetSource:
-    """Open the table in a folder."""
+@dataclass(frozen=True, slots=True)
+class DeltaVersion:
+    """A version of a table that can be read."""
+
+    version: int
+    """Its number."""
+    timestamp_ms: int
+    """When it was made, as its commit says; 0 where it does not."""
+    operation: str
+    """What made it, such as `WRITE`."""
+
+
+def open_delta(place: str, options: SourceOptions) -> DeltaSource:
+    """Open the table in a folder, or with `@N` behind it the version of that number."""
     folder = Path(os.path.abspath(local_path(place) if ":" in place else place))
+    if not (folder / LOG).is_dir() and (match := _VERSION.fullmatch(str(folder))):
+        if options.snapshot not in (None, int(match[2])):
+            raise InvalidArgumentError(f"{place} and --snapshot name different versions")
+        folder, options = Path(match[1]), replace(options, snapshot=int(match[2]))
     if not (folder / LOG).is_dir():
         raise SourceNotFoundError(f"there is no Delta table at {folder}: it has no folder {LOG!r}")
-    try:
-        log = read_log(folder, version=options.snapshot)
-    except (UnsupportedVersionError, CorruptDatasetError) as error:
-        if "geospatial" in error.message:
-            raise
-        return _open_by_package(folder, options, error)
-    places = Places([folder])
-    paths = [places.file(str(folder / path)) for path in sorted(log.files)]
-    if not paths:
-        raise InvalidFileError(str(folder), "the table has no rows, so nothing to import")
-    source = open_parquet(paths, folder.name, options, root=folder)
-    return _as_the_log_says(source, log, options, str(folder))
-
-
-def _open_by_package(folder: Path, options: SourceOptions, reason: Exception) -> ParquetSource:
-    """Open a table whose log is not read here."""
-    try:
-        import deltalake
-        import deltalake.exceptions
-    except ImportError as error:
-        raise MissingProgramError(
-            f"{reason}: such a table is read by deltalake, which is not installed",
-            hints=("pip install 'havasu-vc[delta]'",),
-        ) from error
-    try:
-        table = deltalake.DeltaTable(str(folder), version=options.snapshot)
-        protocol = table.protocol()
-        if set(protocol.reader_features or ()) - {
-            "timestampNtz",
-            "v2Checkpoint",
-            "vacuumProtocolCheck",
-        }:
-            raise reason
-        paths = [Path(local_path(uri)) for uri in sorted(table.file_uris())]
-    except (deltalake.exceptions.DeltaError, OSError) as error:
-        raise InvalidFileError(str(folder), " ".join(str(error).split())[:200]) from error
-    places = Places([folder])
-    return open_parquet([places.file(str(p)) for p in paths], folder.name, options, root=folder)
+    return delta_source(folder, read_log(folder, version=options.snapshot), options)
 
 
 def read_log(folder: Path, *, version: int | None = None) -> DeltaLog:
     """Return the newest version of a table, or the one that is named."""
-    log = replay(_commits(folder / LOG, version), str(folder))
+    commits, checkpoints = _listed(folder / LOG)
+    start = _newest_checkpoint(folder, checkpoints, version)
+    first = -1 if start is None else start.version
+    wanted = [n for n in sorted(commits) if n > first and (version is None or n <= version)]
+    if start is None and wanted[:1] != [0] and _has_second_form(folder / LOG):
+        raise UnsupportedVersionError(
+            f"{folder}: its log begins with a checkpoint of the second form, "
+            "which is not read here",
+            hints=("write another checkpoint without the table feature v2Checkpoint",),
+        )
+    log = replay(((n, _read_commit(commits[n])) for n in wanted), str(folder), start=start)
     if version is not None and log.version != version:
         raise NotFoundError(f"the table at {folder} has no version {version}")
     return log
 
 
-def _commits(folder: Path, last: int | None) -> Iterator[tuple[int, bytes]]:
-    """Yield the commits of a log in order, each read when it is asked for."""
-    for name in sorted(os.listdir(folder)):
-        stem, _, suffix = name.partition(".")
-        if suffix != "json" or len(stem) != 20 or not stem.isdigit():
+def delta_versions(place: str) -> list[DeltaVersion]:
+    """Return the versions of a table that can still be read, oldest first."""
+    folder = Path(os.path.abspath(local_path(place) if ":" in place else place))
+    if not (folder / LOG).is_dir():
+        raise SourceNotFoundError(f"there is no Delta table at {folder}: it has no folder {LOG!r}")
+    commits, checkpoints = _listed(folder / LOG)
+    oldest = min(commits, default=0)
+    if oldest != 0:
+        usable = [n for n in checkpoints if n >= oldest - 1]
+        oldest = min(usable, default=oldest)
+    return [_described(n, _read_commit(path)) for n, path in sorted(commits.items()) if n >= oldest]
+
+
+def _described(version: int, data: bytes) -> DeltaVersion:
+    """Return when and how a version was made, as far as its commit says."""
+    moment, operation = 0, "Commit"
+    for line in data.splitlines():
+        if b'"commitInfo"' not in line:
             continue
-        if last is not None and int(stem) > last:
-            return
-        path = folder / name
-        if path.is_symlink() or path.stat().st_size > _LARGEST:
-            raise CorruptDatasetError(str(path), "it is larger than a commit can be")
-        yield int(stem), path.read_bytes()
+        try:
+            said = json.loads(line).get("commitInfo") or {}
+        except (ValueError, RecursionError, AttributeError):
+            continue
+        if isinstance(said, dict):
+            stamp, name = said.get("timestamp"), said.get("operation")
+            moment = stamp if isinstance(stamp, int) and 0 <= stamp < 1 << 47 else moment
+            operation = name[:80] if isinstance(name, str) and name.isprintable() else operation
+    return DeltaVersion(version, moment, operation)
 
 
-def _as_the_log_says(
-    source: ParquetSource, log: DeltaLog, options: SourceOptions, where: str
-) -> ParquetSource:
-    """Return a source whose geometries have the systems and edges of the log."""
-    said = geometry_columns(log, where)
-    crs = CrsNames(options.crs)
-    fields = []
-    for field in source.schema.fields:
-        native = said.get(field.name)
-        if native is not None:
-            if field.geometry is None:
-                raise InvalidFileError(
-                    where, f"its files do not say that column {field.name!r} holds geometries"
-                )
-            named = crs.name(_crs_text(native.crs, log.configuration, where), where)
-            geometry = replace(field.geometry, crs=named)
-            extra = (("edges", native.edges),) if native.edges else ()
-            field = replace(field, geometry=geometry, extra=extra)
-        elif field.geometry is not None and field.geometry.crs is not None:
-            crs.name(source.crs[field.geometry.crs], where)
-        fields.append(field)
-    schema = Schema(tuple(fields), source.schema.identifier_ids)
-    return replace(
-        source,
-        schema=schema,
-        layout=replace(source.layout, schema=schema),
-        crs={**source.crs, **crs.wkt} if not said else dict(crs.wkt),
+def _listed(folder: Path) -> tuple[dict[int, Path], dict[int, list[Path]]]:
+    """Return the commits of a log by version, and the checkpoints of the first form."""
+    commits: dict[int, Path] = {}
+    parts: dict[int, dict[int, dict[int, Path]]] = {}
+    for name in os.listdir(folder):
+        if match := _COMMIT.fullmatch(name):
+            commits[int(match[1])] = folder / name
+        elif match := _CHECKPOINT.fullmatch(name):
+            of, number = int(match[3] or 1), int(match[2] or 1)
+            parts.setdefault(int(match[1]), {}).setdefault(of, {})[number] = folder / name
+    checkpoints = {
+        version: [found[n] for n in sorted(found)]
+        for version, by_count in parts.items()
+        for of, found in by_count.items()
+        if set(found) == set(range(1, of + 1))
+    }
+    return commits, checkpoints
+
+
+def _has_second_form(folder: Path) -> bool:
+    return any(
+        re.fullmatch(r"\d{20}\.checkpoint\.[0-9a-f-]{36}\.\w+", n) for n in os.listdir(folder)
     )
 
 
-def _crs_text(said: str, configuration: Mapping[str, str], where: str) -> str | None:
-    kind, _, rest = said.partition(":")
-    if kind == "projjson":
-        if rest not in configuration:
-            raise InvalidFileError(
-                where,
-                f"its coordinate reference system is in the property {rest!r}, which is missing",
-                hints=("name one with --crs",),
-            )
-        return configuration[rest]
-    if kind == "srid":
-        return None if int(rest) == 0 else f"EPSG:{rest}"
-    return said
+def _newest_checkpoint(
+    folder: Path, checkpoints: dict[int, list[Path]], version: int | None
+) -> DeltaLog | None:
+    usable = [n for n in checkpoints if version is None or n <= version]
+    if not usable:
+        return None
+    newest = max(usable)
+    return replay_checkpoint(
+        newest, _checkpoint_actions(checkpoints[newest]), f"{folder}, checkpoint {newest}"
+    )
+
+
+def _checkpoint_actions(paths: list[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the actions in the files of a checkpoint, each read in pieces."""
+    for path in paths:
+        _check_file(path)
+        try:
+            with pq.ParquetFile(path) as file:
+                there = set(file.schema_arrow.names)
+                names = [name for name in _ACTIONS if name in there]
+                names += [f"add.{part}" for part in _ADD] if "add" in there else []
+                for batch in file.iter_batches(8192, columns=names, use_threads=False):
+                    for row in batch.to_pylist(maps_as_pydicts="lossy"):
+                        yield {kind: value for kind, value in row.items() if value is not None}
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise CorruptDatasetError(str(path), "it is no readable checkpoint") from error
+
+
+def _read_commit(path: Path) -> bytes:
+    _check_file(path)
+    return path.read_bytes()
+
+
+def _check_file(path: Path) -> None:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
+        raise CorruptDatasetError(str(path), "it is larger than a commit can be, or no file")
 
 
 def publish_commit(folder: Path, version: int, data: bytes) -> None:

@@ -92,7 +92,8 @@ def write_delta(
     new = DeltaLog(
         old.version + 1,
         old.table_id or new_table_id(),
-        tuple(sorted(table.features)),
+        # A feature that a table has stays, whatever this version of it needs.
+        tuple(sorted(table.features | set(old.features))),
         schema=schema,
         configuration=table.configuration,
         files={file.path: file for file in files},
@@ -117,7 +118,13 @@ def _table_there(folder: Path, *, overwrite: bool) -> DeltaLog:
             f"there is a table at {folder} already",
             hints=("--overwrite makes another version of it",),
         )
-    return read_log(folder)
+    log = read_log(folder)
+    if log.mapping != "none":
+        raise InvalidArgumentError(
+            f"the table at {folder} finds columns by other names, which is not written",
+            hints=("choose another folder",),
+        )
+    return log
 
 
 @dataclass

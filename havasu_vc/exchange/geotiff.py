@@ -21,6 +21,7 @@ import numpy as np
 from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, MissingProgramError
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
+from havasu_vc.geo.raster_v1_outlines import BandOutline, Outline
 from havasu_vc.geo.raster_v1_pixels import no_data_bytes
 
 __all__ = [
@@ -92,6 +93,12 @@ class ImageHeader:
     """Its system as WKT2; None where it has none."""
     left_behind: tuple[str, ...] = ()
     """What it has that no raster holds, in words."""
+
+    @property
+    def outline(self) -> Outline:
+        """The raster that it becomes, without its pixels."""
+        bands = tuple(BandOutline(self.pixel_type, blank) for blank in self.no_data)
+        return Outline(self.width, self.height, self.georeference, self.crs_wkt, bands)
 
     @property
     def pixel_bytes(self) -> int:

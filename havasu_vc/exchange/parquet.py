@@ -35,7 +35,7 @@ from havasu_vc.exchange.source import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 
-__all__ = ["ParquetSource", "open_parquet"]
+__all__ = ["ParquetSource", "open_parquet", "unreadable"]
 
 _LARGE_GROUP = 256 * 1024 * 1024
 """Column chunks of row groups above this are streamed rather than read at once."""
@@ -204,7 +204,7 @@ def _read(
             for batch in batches:
                 yield _completed(batch, reading)
     except (pa.ArrowException, OSError) as error:
-        raise _invalid(reading.path, error) from error
+        raise unreadable(reading.path, error) from error
 
 
 def _completed(batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
@@ -238,11 +238,12 @@ def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedTypeError("?", str(error).splitlines()[0]) from error
     except (pa.ArrowException, OSError) as error:
-        raise _invalid(str(path), error) from error
+        raise unreadable(str(path), error) from error
     return _File(str(path), arrow, found, covering, groups, _partition_of(path, root), places)
 
 
-def _invalid(path: str, error: Exception) -> InvalidFileError | StorageError:
+def unreadable(path: str, error: Exception) -> InvalidFileError | StorageError:
+    """Return the error for a file that Arrow cannot read."""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     if isinstance(error, PermissionError):
         return StorageError(f"{path} cannot be read: permission denied")

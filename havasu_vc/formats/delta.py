@@ -2,26 +2,32 @@
 
     _delta_log/00000000000000000000.json     one action a line: protocol, metaData, add, remove
 
+A checkpoint has the same actions as rows, so that what came before it need not be read.
+
 Geometries are columns of `geometry(C)` or `geography(C, A)` in tables with the feature
-`geospatial`, a proposal that readers without it must refuse. Whatever else a table asks
-of its readers (deletion vectors, column mapping) is refused here too.
+`geospatial`, a proposal that readers without it must refuse. What else a table asks of
+its readers and is not known here is refused by name.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
+from havasu_vc.formats.delta_deletes import DeletionVector, vector_of
+from havasu_vc.formats.delta_schema import MAPPING_MODE
 from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
 from havasu_vc.model.bounds import Bounds
 
 __all__ = [
+    "CHECKPOINT_2",
     "GEOSPATIAL",
     "DeltaFile",
     "DeltaLog",
@@ -29,14 +35,32 @@ __all__ = [
     "file_statistics",
     "format_commit",
     "geometry_columns",
+    "parse_corner",
     "replay",
+    "replay_checkpoint",
 ]
 
 GEOSPATIAL = "geospatial"
 """The feature of tables with geometries."""
 TIMESTAMP_NTZ = "timestampNtz"
 """The feature of tables with times that have no zone."""
-_READABLE = frozenset((GEOSPATIAL, TIMESTAMP_NTZ))
+CHECKPOINT_2 = "v2Checkpoint"
+"""The feature of tables whose checkpoints may be of another form."""
+_READABLE = frozenset(
+    (
+        GEOSPATIAL,
+        TIMESTAMP_NTZ,
+        CHECKPOINT_2,
+        "columnMapping",
+        "deletionVectors",
+        "vacuumProtocolCheck",
+    )
+)
+_ORDINATE = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?"
+_CORNER = re.compile(
+    rf"\s*POINT\s*(|Z|M|ZM)\s*\(\s*({_ORDINATE}(?:\s+{_ORDINATE}){{1,3}})\s*\)\s*", re.IGNORECASE
+)
+_ORDINATES = {"": 2, "Z": 3, "M": 3, "ZM": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +76,9 @@ class DeltaFile:
     statistics: Mapping[str, Any] = field(default_factory=dict)
     """Counts, least and greatest values; geometries have corners as WKT."""
     partition: Mapping[str, str | None] = field(default_factory=dict)
-    """Values of partition columns."""
+    """Values of partition columns, by their names in files."""
+    deleted: DeletionVector | None = None
+    """Where its deleted rows are listed; None when all are live."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +103,11 @@ class DeltaLog:
     """Live files by path."""
 
     @property
+    def mapping(self) -> str:
+        """How columns are found in files: `none`, `name` or `id`."""
+        return self.configuration.get(MAPPING_MODE, "none")
+
+    @property
     def is_geospatial(self) -> bool:
         """Whether it has the feature for geometries."""
         return GEOSPATIAL in self.features
@@ -89,6 +120,21 @@ def corner_text(x: float, y: float) -> str:
     'POINT(-122.419 37.774)'
     """
     return f"POINT({_number(x)} {_number(y)})"
+
+
+def parse_corner(text: Any) -> tuple[float, float] | None:
+    """Return x and y of a corner, with or without Z and M; None for what is none.
+
+    >>> parse_corner("Point Z(1.0 2e1 3)"), parse_corner("POINT EMPTY")
+    ((1.0, 20.0), None)
+    """
+    match = _CORNER.fullmatch(text) if isinstance(text, str) and len(text) < 400 else None
+    if match is None:
+        return None
+    numbers = [float(word) for word in match[2].split()]
+    if len(numbers) != _ORDINATES[match[1].upper()] or not all(map(math.isfinite, numbers)):
+        return None
+    return numbers[0], numbers[1]
 
 
 def _number(value: float) -> str:
@@ -132,6 +178,8 @@ def format_commit(old: DeltaLog, new: DeltaLog, *, now_ms: int, operation: str) 
     for path in old.files:
         if path not in new.files:
             removed = {"path": quote(path), "deletionTimestamp": now_ms, "dataChange": True}
+            if (vector := old.files[path].deleted) is not None:
+                removed["deletionVector"] = _vector_json(vector)
             actions.append({"remove": removed})
     for path, file in new.files.items():
         if path not in old.files:
@@ -162,9 +210,26 @@ def _add(file: DeltaFile) -> dict[str, Any]:
     }
 
 
-def replay(commits: Iterable[tuple[int, bytes]], where: str) -> DeltaLog:
-    """Return the version that commits lead to, which come in order from the first."""
-    log = DeltaLog()
+def _vector_json(vector: DeletionVector) -> dict[str, Any]:
+    text = vector.identity[1:].removesuffix(f"@{vector.offset}")
+    said: dict[str, Any] = {
+        "storageType": vector.storage,
+        "pathOrInlineDv": text,
+        "sizeInBytes": vector.size,
+        "cardinality": vector.rows,
+    }
+    return said if vector.is_inline else said | {"offset": vector.offset}
+
+
+def replay(
+    commits: Iterable[tuple[int, bytes]], where: str, *, start: DeltaLog | None = None
+) -> DeltaLog:
+    """Return the version that commits lead to, which come in order from the first.
+
+    With `start` they come in order from the one after it.
+    """
+    log = start or DeltaLog()
+    live = _Live(log.files)
     for version, data in commits:
         if version != log.version + 1:
             raise CorruptDatasetError(where, f"version {log.version + 1} is missing")
@@ -172,15 +237,46 @@ def replay(commits: Iterable[tuple[int, bytes]], where: str) -> DeltaLog:
         log = replace(log, version=version)
         for line in data.splitlines():
             if line.strip():
-                log = _applied(
-                    log, expect(parse_json(line, place), dict, "an action", place), place
-                )
+                action = expect(parse_json(line, place), dict, "an action", place)
+                log = _applied(log, live, action, place)
+    return _complete(log, live, where)
+
+
+def replay_checkpoint(version: int, actions: Iterable[Mapping[str, Any]], where: str) -> DeltaLog:
+    """Return the version that the actions of a checkpoint describe."""
+    log, live = DeltaLog(version), _Live({})
+    for action in actions:
+        log = _applied(log, live, action, where)
+    return _complete(log, live, where)
+
+
+class _Live:
+    """The live files while actions are applied: each with its deletes is one of its own."""
+
+    def __init__(self, files: Mapping[str, DeltaFile]) -> None:
+        self.files = {self._key(file): file for file in files.values()}
+
+    @staticmethod
+    def _key(file: DeltaFile) -> tuple[str, str]:
+        return file.path, "" if file.deleted is None else file.deleted.identity
+
+    def add(self, file: DeltaFile) -> None:
+        self.files[self._key(file)] = file
+
+    def remove(self, path: str, deleted: DeletionVector | None) -> None:
+        self.files.pop((path, "" if deleted is None else deleted.identity), None)
+
+
+def _complete(log: DeltaLog, live: _Live, where: str) -> DeltaLog:
     if log.version < 0 or not log.schema:
         raise CorruptDatasetError(where, "it describes no table")
-    return log
+    files = {file.path: file for file in live.files.values()}
+    if len(files) != len(live.files):
+        raise CorruptDatasetError(where, "a file is live with several lists of deleted rows")
+    return replace(log, files=files)
 
 
-def _applied(log: DeltaLog, action: Mapping[str, Any], where: str) -> DeltaLog:
+def _applied(log: DeltaLog, live: _Live, action: Mapping[str, Any], where: str) -> DeltaLog:
     for kind, value in action.items():
         match kind:
             case "protocol":
@@ -188,11 +284,14 @@ def _applied(log: DeltaLog, action: Mapping[str, Any], where: str) -> DeltaLog:
             case "metaData":
                 log = _with_metadata(log, expect(value, dict, kind, where), where)
             case "add":
-                file = _file(expect(value, dict, kind, where), where)
-                log = replace(log, files={**log.files, file.path: file})
+                live.add(_file(expect(value, dict, kind, where), where))
             case "remove":
-                path = _path(expect(value, dict, kind, where), where)
-                log = replace(log, files={n: f for n, f in log.files.items() if n != path})
+                said = expect(value, dict, kind, where)
+                live.remove(_path(said, where), _vector(said, where))
+            case "checkpointMetadata" | "sidecar":
+                raise UnsupportedVersionError(
+                    f"{where}: its checkpoint has the form of version 2, which is not read"
+                )
             case _:
                 pass  # commitInfo, txn and the like say nothing of rows
     return log
@@ -203,11 +302,10 @@ def _with_protocol(log: DeltaLog, value: Mapping[str, Any], where: str) -> Delta
     names = expect(value.get("readerFeatures") or [], list, "readerFeatures", where)
     features = tuple(expect(name, str, "a feature", where) for name in names)
     unknown = sorted(set(features) - _READABLE)
-    if version > 3 or version == 2 or unknown:
+    if version > 3 or unknown:
         asked = ", ".join(unknown) or f"reader version {version}"
         raise UnsupportedVersionError(
-            f"{where}: the table asks for {asked}, which is not known here",
-            hints=("pip install 'havasu-vc[delta]' reads more of the tables without geometries",),
+            f"{where}: the table asks for {asked}, which is not known here"
         )
     return replace(log, reader_version=version, features=features)
 
@@ -235,9 +333,12 @@ def _path(value: Mapping[str, Any], where: str) -> str:
     return unquote(expect(value.get("path"), str, "path", where))
 
 
+def _vector(value: Mapping[str, Any], where: str) -> DeletionVector | None:
+    said = value.get("deletionVector")
+    return None if said is None else vector_of(expect(said, dict, "deletionVector", where), where)
+
+
 def _file(value: Mapping[str, Any], where: str) -> DeltaFile:
-    if value.get("deletionVector") is not None:
-        raise UnsupportedVersionError(f"{where}: a file has a deletion vector, not known here")
     statistics = expect(value.get("stats") or "{}", str, "stats", where)
     partition = expect(value.get("partitionValues") or {}, dict, "partitionValues", where)
     return DeltaFile(
@@ -246,6 +347,7 @@ def _file(value: Mapping[str, Any], where: str) -> DeltaFile:
         expect(value.get("modificationTime") or 0, int, "modificationTime", where),
         expect(parse_json(statistics.encode(), where), dict, "stats", where),
         {str(name): None if item is None else str(item) for name, item in partition.items()},
+        _vector(value, where),
     )
 
 

@@ -4,6 +4,8 @@
     vector    magic u32, bitmap                          (Delta, inline)
     framed    length u32 big-endian, vector, CRC-32 u32 big-endian
                                                          (Delta's files, Iceberg's Puffin blobs)
+    older     magic - 1 u32, count u32, for each: its size u32, a bitmap of 32 bits
+              (Delta's first form, which its protocol shows as an example; of either order)
 
 A few bytes can stand for billions of positions, since a run is four bytes whatever its
 length. So callers say how many there can be, and the sum of what the bitmap declares
@@ -56,6 +58,9 @@ def parse_framed_deletion_vector(data: bytes, *, most: int = MOST_POSITIONS) -> 
 
 def parse_deletion_vector(data: bytes, *, most: int = MOST_POSITIONS) -> Positions:
     """Return the positions of a vector, which come in order."""
+    for order in "<>":
+        if data[:4] == struct.pack(f"{order}I", _MAGIC - 1):
+            return _parse_older(data[4:], order, most)
     if len(data) < 4 or struct.unpack_from("<I", data)[0] != _MAGIC:
         raise ValueError("a deletion vector begins with another number than it must")
     return parse_roaring_bitmap(data[4:], most=most)
@@ -73,12 +78,29 @@ def parse_roaring_bitmap(data: bytes, *, most: int = MOST_POSITIONS) -> Position
             raise ValueError("the high bits of its bitmaps are not in order")
         last = high
         parts += reader.bitmap(high << 32)
-    if reader.place != len(data):
-        raise ValueError(f"{len(data) - reader.place} bytes follow a roaring bitmap")
+    return _in_order(reader, parts)
+
+
+def _in_order(reader: _Reader, parts: list[Positions]) -> Positions:
+    if reader.left:
+        raise ValueError(f"{reader.left} bytes follow a roaring bitmap")
     positions = np.concatenate(parts) if parts else np.empty(0, np.int64)
     if len(positions) > 1 and not bool(np.all(positions[1:] > positions[:-1])):
         raise ValueError("the positions of a roaring bitmap are not in order")
     return positions
+
+
+def _parse_older(data: bytes, order: str, most: int) -> Positions:
+    """Return the positions of bitmaps whose high bits are their number."""
+    reader = _Reader(data, most)
+    parts: list[Positions] = []
+    for high in range(reader.number(f"{order}I", "its count of bitmaps")):
+        size = reader.number(f"{order}I", "the size of a bitmap")
+        start = reader.place
+        parts += reader.bitmap(high << 32)
+        if reader.place - start != size:
+            raise ValueError("a bitmap of a deletion vector has another size than it says")
+    return _in_order(reader, parts)
 
 
 class _Reader:
@@ -86,9 +108,14 @@ class _Reader:
 
     def __init__(self, data: bytes, most: int) -> None:
         self._data = data
-        self._left = most
+        self._allowed = most
         self._most = most
         self.place = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes come after what was read."""
+        return len(self._data) - self.place
 
     def number(self, form: str, what: str) -> int:
         """Return the next number."""
@@ -147,8 +174,8 @@ class _Reader:
         return np.repeat(starts - before, lengths) + np.arange(size, dtype=np.int64)
 
     def _allow(self, positions: int) -> None:
-        self._left -= positions
-        if self._left < 0:
+        self._allowed -= positions
+        if self._allowed < 0:
             raise ValueError(f"a roaring bitmap has more than {self._most} positions")
 
     def _take(self, size: int, what: str) -> bytes:

@@ -153,19 +153,18 @@ def _link(
 def import_history(
     repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
 ) -> ImportResult:
-    """Import each snapshot of an Iceberg table that is there as a commit, oldest first.
+    """Import each version of an Iceberg or Delta table that is there as a commit, oldest first.
 
-    Each is compared with the one before, so a snapshot that changed no row, such as a
+    Each is compared with the one before, so a version that changed no row, such as a
     compaction, is no commit.
     """
-    from havasu_vc.exchange.iceberg import snapshot_history
-
     table = parse_table_location(request.location)
-    if table is None or table[0] != "iceberg":
+    if table is None:
         raise InvalidArgumentError(
-            f"{request.location} has no history", hints=("name a table as iceberg:FOLDER",)
+            f"{request.location} has no history",
+            hints=("name a table as iceberg:FOLDER or delta:FOLDER",),
         )
-    snapshots = snapshot_history(table[1])
+    snapshots = _versions(*table)
     if dry_run or len(snapshots) < 2:
         return import_layers(repo, request, dry_run=dry_run, message=message)
     options = request.options or SourceOptions()
@@ -174,10 +173,10 @@ def import_history(
     for number, snapshot in enumerate(snapshots):
         one = replace(
             request,
-            options=replace(options, snapshot=snapshot.snapshot_id),
+            options=replace(options, snapshot=snapshot[0]),
             replace=request.replace or number > 0,
         )
-        text = _snapshot_message(snapshot) if message is None else message
+        text = snapshot[1] if message is None else message
         result = import_layers(repo, one, dry_run=False, message=text)
         commit = result.commit or commit
         notes |= dict.fromkeys(result.notes)
@@ -186,12 +185,31 @@ def import_history(
     return ImportResult(commit, repo.head_branch, total, tuple(notes))
 
 
+def _versions(format_: str, place: str) -> list[tuple[int, str]]:
+    """Return the versions of a table by number, oldest first, each with a message."""
+    if format_ == "iceberg":
+        from havasu_vc.exchange.iceberg import snapshot_history
+
+        return [(each.snapshot_id, _snapshot_message(each)) for each in snapshot_history(place)]
+    from havasu_vc.exchange.delta import delta_versions
+
+    return [
+        (
+            each.version,
+            f"{each.operation} of {_moment(each.timestamp_ms)}\n\nDelta-Version: {each.version}",
+        )
+        for each in delta_versions(place)
+    ]
+
+
+def _moment(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _snapshot_message(snapshot: Snapshot) -> str:
-    made = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
     operation = snapshot.summary.get("operation", "snapshot").capitalize()
-    return (
-        f"{operation} of {made:%Y-%m-%d %H:%M:%S} UTC\n\nIceberg-Snapshot: {snapshot.snapshot_id}"
-    )
+    made = _moment(snapshot.timestamp_ms)
+    return f"{operation} of {made}\n\nIceberg-Snapshot: {snapshot.snapshot_id}"
 
 
 def holds_kart(repo: OpenRepo) -> bool:

@@ -371,7 +371,7 @@ PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7}
         ({"metaData": {"id": "x", "schemaString":
           '{"fields": [{"name": "g", "type": "geography(a, b, c)"}]}'}}, CorruptDatasetError),
         ({"add": {"path": "x", "size": "large"}}, CorruptDatasetError),
-        ({"add": {"path": "x", "size": 1, "deletionVector": {}}}, UnsupportedVersionError),
+        ({"add": {"path": "x", "size": 1, "deletionVector": {}}}, CorruptDatasetError),
         ({"commitInfo": {}}, CorruptDatasetError),
     ],
 )  # fmt: skip

@@ -123,6 +123,20 @@ def test_bitmaps_that_are_none(data: bytes, cause: str) -> None:
         parse_roaring_bitmap(data)
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_the_first_form_of_delta(order: str) -> None:
+    low, high = BitMap([3, 4, 70_000]).serialize(), BitMap([0]).serialize()
+    data = struct.pack(f"{order}II", 1681511376, 2)
+    for each in (low, high):
+        data += struct.pack(f"{order}I", len(each)) + bytes(each)
+
+    assert parse_deletion_vector(data).tolist() == [3, 4, 70_000, 1 << 32]
+    with pytest.raises(ValueError, match="another size"):
+        parse_deletion_vector(data[:8] + struct.pack(f"{order}I", len(low) + 1) + data[12:])
+    with pytest.raises(ValueError, match="1 bytes follow"):
+        parse_deletion_vector(data + b"x")
+
+
 def test_vectors_that_are_none() -> None:
     good = framed([1, 2, 3])
     for data, cause in (

@@ -135,7 +135,7 @@ def _delimiter(text: str | None) -> str | None:
     help="Take this snapshot of an Iceberg table, or version of a Delta table.",
 )
 @click.option(
-    "--history", is_flag=True, help="Make a commit of each snapshot of the table, oldest first."
+    "--history", is_flag=True, help="Make a commit of each version of the table, oldest first."
 )
 @click.option(
     "--link",
