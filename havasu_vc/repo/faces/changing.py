@@ -1,0 +1,247 @@
+"""What `Repo` commits: imports, edits, merges, and what undoes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from havasu_vc.repo.following import commits, following, moves_head
+from havasu_vc.repo.opened import OpenRepo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from havasu_vc.exchange.source import SourceOptions
+    from havasu_vc.repo import results
+    from havasu_vc.repo.merging import MergeResult
+    from havasu_vc.repo.workspace import Workspace
+
+__all__ = ["Changing"]
+
+
+class Changing:
+    """Makes commits, or moves the branch to others."""
+
+    opened: OpenRepo
+    """The repository as operations see it."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The tables that are checked out."""
+        from havasu_vc.repo.workspace import Workspace
+
+        return Workspace(self.opened)
+
+    # Taking in
+
+    @commits
+    def import_(
+        self,
+        location: str | Path,
+        destination: str | None = None,
+        *,
+        layers: Sequence[str] = (),
+        all_layers: bool = False,
+        options: SourceOptions | None = None,
+        order: str = "key",
+        replace: bool = False,
+        dry_run: bool = False,
+        message: str | None = None,
+        kind: str | None = None,
+        history: bool = False,
+        link: bool = False,
+    ) -> results.ImportResult:
+        """Import layers of a file as datasets, in one commit.
+
+        A table of another format is named `iceberg:FOLDER` or `delta:FOLDER`; with
+        `history` each snapshot of an Iceberg table becomes a commit, and with `link` its data
+        files stay where they are. A layer may be written `LAYER:DATASET`. With `replace`,
+        datasets that are there are compared by key and only what differs is committed. `order`
+        is `key`, `hilbert` or `none`. New datasets are of a `kind`, `havasu` or `kart`, by
+        default that of the repository.
+        """
+        from havasu_vc.repo.imports import ImportRequest, import_history, import_layers
+
+        request = ImportRequest(
+            str(location),
+            destination,
+            tuple(layers),
+            all_layers=all_layers,
+            options=options,
+            order=order,
+            replace=replace,
+            kind=kind,
+            history=history,
+            link=link,
+        )
+        run = import_history if history else import_layers
+        return run(self.opened, request, dry_run=dry_run, message=message)
+
+    @commits
+    def convert(
+        self, dataset: str, kind: str, *, message: str | None = None, history: bool = False
+    ) -> results.CommitResult:
+        """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows.
+
+        With `history` every commit that changed it comes again beside those that are there.
+        """
+        from havasu_vc.repo.converting import convert
+        from havasu_vc.repo.converting_history import convert_history
+
+        if history:
+            return convert_history(self.opened, dataset.strip("/"), kind, message)
+        return convert(self.opened, dataset.strip("/"), kind, message)
+
+    @commits
+    def declare_geometries(
+        self, dataset: str, encodings: Mapping[str, str], *, message: str | None = None
+    ) -> results.CommitResult:
+        """Commit what columns hold, by name: `ewkb`, `wkb`, `wkt`, `geojson` or `none`.
+
+        Only the schema changes; values that are something else are an error.
+        """
+        from havasu_vc.repo.geometry_encodings import declare_geometries
+
+        return declare_geometries(self.opened, dataset.strip("/"), encodings, message)
+
+    # Committing
+
+    @commits
+    def commit_from(
+        self,
+        file: str | Path,
+        *,
+        dataset: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+    ) -> results.CommitResult:
+        """Commit the edits made in a copy that `checkout_as` or `export` wrote."""
+        from havasu_vc.repo.copies import commit_from
+
+        return commit_from(
+            self.opened, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
+        )
+
+    @commits
+    def apply_patch(
+        self,
+        source: Any,
+        *,
+        ref: str | None = None,
+        allow_empty: bool = False,
+        message: str | None = None,
+        commit: bool = True,
+        limit: int | None = None,
+    ) -> results.CommitResult:
+        """Commit a patch, given as bytes or an open file; without `commit`, only try it."""
+        from havasu_vc.repo.patches import apply_patch
+
+        return apply_patch(
+            self.opened,
+            source,
+            ref=ref,
+            allow_empty=allow_empty,
+            message=message,
+            commit=commit,
+            limit=limit,
+        )
+
+    @commits
+    def set_meta(
+        self, dataset: str, items: Mapping[str, Any], *, message: str | None = None
+    ) -> results.CommitResult:
+        """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
+        from havasu_vc.repo.metadata import set_meta
+
+        return set_meta(self.opened, dataset, items, message)
+
+    @commits
+    def write(
+        self,
+        dataset: str,
+        rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch],
+        *,
+        mode: str = "upsert",
+        message: str | None = None,
+    ) -> results.CommitResult:
+        """Commit rows by key: `upsert`, `append`, `delete`, or `overwrite` to hold just these."""
+        from havasu_vc.repo.writing import write_rows
+
+        return write_rows(self.opened, dataset, rows, mode, message)
+
+    # Merging
+
+    @moves_head
+    def merge(self, revision: str, **options: Any) -> MergeResult:
+        """Merge a commit into HEAD, row by row and cell by cell.
+
+        Options: message, fast_forward (`auto`, `only`, `never`), squash, dry_run, policy.
+        What is in conflict waits until it is resolved; nothing moves until then. Tables with
+        edits that the merge would pass over make it refuse.
+        """
+        from havasu_vc.repo.merging import MergeRequest, merge
+
+        self.workspace.require_no_loss(revision, merging=True)
+        return merge(self.opened, MergeRequest(revision, **options))
+
+    @moves_head
+    def continue_merge(self, *, message: str | None = None) -> MergeResult:
+        """Conclude a merge whose conflicts are resolved, or take over what git stopped."""
+        from havasu_vc.repo.takeover import continue_merge
+
+        return continue_merge(self.opened, message=message)
+
+    @moves_head
+    def abort_merge(self) -> None:
+        """Drop a merge that waits, also one that git began."""
+        from havasu_vc.repo.takeover import abort_merge
+
+        abort_merge(self.opened)
+
+    def resolve_conflicts(self, filters: Sequence[str] = (), **resolution: Any) -> int:
+        """Resolve the conflicts that filters name; return how many.
+
+        The resolution is `choice` (`ours`, `theirs`, `base`, `delete`), `columns` (the side
+        of the cells of some columns; `choice` of the others), `row`, `document` (a GeoJSON
+        feature or Kart's JSON as bytes) or `renumber` (`ours` or `theirs`).
+        """
+        from havasu_vc.repo.conflicts import Resolution, resolve
+
+        return resolve(self.opened, filters, Resolution(**resolution))
+
+    # Undoing and bringing again
+
+    @moves_head
+    def revert(self, revision: str, **options: Any) -> MergeResult:
+        """Commit the opposite of a commit; options: mainline, message, commit, policy."""
+        from havasu_vc.repo.picking import revert
+
+        return revert(self.opened, revision, **options)
+
+    @moves_head
+    def cherry_pick(self, revision: str, **options: Any) -> MergeResult:
+        """Commit again what a commit changed; options: those of `revert`, and record."""
+        from havasu_vc.repo.picking import cherry_pick
+
+        return cherry_pick(self.opened, revision, **options)
+
+    @moves_head
+    def restore(self, filters: Sequence[str] = (), **options: Any) -> results.CommitResult:
+        """Commit datasets, rows or meta items as they were; options: source, message, dry_run."""
+        from havasu_vc.repo.restoring import restore
+
+        return restore(self.opened, filters, **options)
+
+    def reset(self, revision: str = "HEAD", *, mode: str = "mixed", discard: bool = False) -> str:
+        """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does.
+
+        `hard` and `keep` refuse where tables have edits, unless these are to be discarded.
+        """
+        from havasu_vc.repo.resetting import reset
+
+        if mode in ("hard", "keep"):
+            self.workspace.require_no_loss(revision, discard=discard, any_edit=mode == "hard")
+        with following(self.opened, discard=discard):
+            return reset(self.opened, revision, mode=mode)

@@ -1,0 +1,193 @@
+"""What `Repo` tells: datasets and their rows, history, differences, conflicts, files given out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from havasu_vc.repo.opened import OpenRepo
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.model.blames import Blame
+    from havasu_vc.model.commits import CommitInfo
+    from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
+    from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.repo import results
+    from havasu_vc.repo.merge_state import DatasetConflicts
+    from havasu_vc.repo.tables import Table
+    from havasu_vc.review.report import Review
+    from havasu_vc.store.revisions import Revision
+    from havasu_vc.store.trees import DatasetFolder
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """Tells, and changes nothing in the repository."""
+
+    opened: OpenRepo
+    """The repository as operations see it."""
+
+    def resolve(self, revision: str = "HEAD") -> Revision:
+        """Return the commit that a revision means."""
+        return self.opened.resolve(revision)
+
+    def head(self) -> Revision:
+        """Return HEAD's commit, or the empty revision before the first."""
+        return self.opened.head()
+
+    def folders(self, revision: Revision) -> dict[str, DatasetFolder]:
+        """Return the folders of a revision's datasets, of every kind, by path."""
+        return self.opened.folders(revision)
+
+    def datasets(self, revision: str = "HEAD") -> tuple[str, ...]:
+        """Return the paths of the datasets that can be read, in order."""
+        return self.opened.datasets(revision)
+
+    def list_datasets(self, revision: str = "HEAD") -> tuple[results.DatasetInfo, ...]:
+        """Describe the datasets of a revision, also those of kinds that are left untouched."""
+        from havasu_vc.repo.overview import list_datasets
+
+        return list_datasets(self.opened, revision)
+
+    def dataset(self, path: str, revision: str = "HEAD") -> AnyDataset:
+        """Return a dataset at a revision, after checking its guard."""
+        return self.opened.dataset(path, revision)
+
+    def table(self, path: str, revision: str = "HEAD") -> Table:
+        """Return the rows of a dataset at a revision."""
+        from havasu_vc.repo.tables import Table
+
+        return Table(self.dataset(path, revision), self.opened.settings)
+
+    def status(self) -> results.RepoStatus:
+        """Return where HEAD is and what is going on."""
+        from havasu_vc.repo.overview import status
+
+        return status(self.opened)
+
+    def get_meta(
+        self, dataset: str, names: Sequence[str] = (), *, revision: str = "HEAD"
+    ) -> dict[str, Any]:
+        """Return meta items of a dataset, all of them when none is named."""
+        from havasu_vc.repo.metadata import get_meta
+
+        return get_meta(self.opened, dataset, names, revision)
+
+    # What happened
+
+    def commit_info(self, revision: str = "HEAD") -> CommitInfo:
+        """Return a commit as writers print it."""
+        from havasu_vc.repo.histories import commit_info
+
+        return commit_info(self.opened, revision)
+
+    def log(
+        self, revision: str = "HEAD", *, filters: Sequence[str] = (), **conditions: Any
+    ) -> Iterator[CommitInfo]:
+        """Yield the commits that a revision or range reaches, newest first.
+
+        `filters` name datasets, rows or meta items; `conditions` are `limit`, `skip`,
+        `since`, `until`, `author` and `grep`, as git has them, and `columns` of the rows.
+        """
+        from havasu_vc.repo.histories import log
+
+        return log(self.opened, revision, filters, conditions)
+
+    def diff(
+        self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = ()
+    ) -> Iterator[DatasetDiff]:
+        """Yield how each dataset differs between two revisions, by path."""
+        from havasu_vc.repo.differences import diff
+
+        return diff(self.opened, revisions, filters)
+
+    def show(
+        self, revision: str = "HEAD", filters: Sequence[str] = ()
+    ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+        """Return a commit and what it changed of its first parent."""
+        from havasu_vc.repo.differences import show
+
+        return show(self.opened, revision, filters)
+
+    create_patch = show
+
+    def review(self, revisions: str, filters: Sequence[str] = (), *, samples: int = 40) -> Review:
+        """Return what changed between two revisions, summed up for people."""
+        from havasu_vc.repo.reviewing import review
+
+        return review(self.opened, revisions, filters, samples=samples)
+
+    def blame(self, dataset: str, **options: Any) -> Blame:
+        """Return who last changed rows; options: keys, columns (for cells), revision."""
+        from havasu_vc.repo.blaming import blame_dataset
+
+        return blame_dataset(self.opened, dataset, **options)
+
+    def row(self, dataset: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
+        """Return a row at a revision, by its key: a value, a tuple, or text as in a filter."""
+        from havasu_vc.repo.rows import read_rows
+
+        return dict(read_rows(self.opened, dataset, [key], revision)[1].to_pylist()[0])
+
+    # What conflicts
+
+    def conflicts(self, filters: Sequence[str] = ()) -> Iterator[DatasetConflicts]:
+        """Yield the conflicts that are not resolved, by dataset."""
+        from havasu_vc.repo.conflicts import conflicts
+
+        return conflicts(self.opened, filters)
+
+    def view_conflicts(self, filters: Sequence[str] = ()) -> Iterator[ConflictedDataset]:
+        """Yield the conflicts that are not resolved as writers print them, by dataset."""
+        from havasu_vc.repo.conflict_views import view_conflicts
+
+        return view_conflicts(self.opened, filters)
+
+    def merge_context(self, revision: str) -> MergeContext | None:
+        """Return the commits of a merge into HEAD; None where they have nothing in common."""
+        from havasu_vc.repo.conflict_views import merge_context
+
+        return merge_context(self.opened, revision)
+
+    # Giving out
+
+    def list_layers(self, location: str) -> tuple[str, ...]:
+        """Return the names of the layers of a file that can be imported."""
+        from havasu_vc.exchange.sources import list_source_layers
+
+        return tuple(list_source_layers(location))
+
+    def export(
+        self, dataset: str, file: str | Path, *, revision: str = "HEAD", **options: Any
+    ) -> results.ExportResult:
+        """Write the rows of a dataset to a file, or as a table to a folder.
+
+        Options: format, overwrite, crs, columns; `plain` for a Delta table without geometries.
+        """
+        from havasu_vc.repo.exports import export
+
+        return export(self.opened, dataset, Path(file), revision, **options)
+
+    def export_changes(
+        self, dataset: str, file: str | Path, revisions: str, **options: Any
+    ) -> results.ExportResult:
+        """Write the rows that changed between two revisions; options: format, overwrite."""
+        from havasu_vc.repo.exports import export_changes
+
+        return export_changes(self.opened, dataset, Path(file), revisions, **options)
+
+    def checkout_as(
+        self,
+        file: str | Path,
+        datasets: Sequence[str] = (),
+        *,
+        revision: str = "HEAD",
+        overwrite: bool = False,
+    ) -> results.ExportResult:
+        """Write datasets to a GeoPackage to edit, which remembers the commit it is of."""
+        from havasu_vc.repo.copies import checkout_as
+
+        return checkout_as(self.opened, Path(file), tuple(datasets), revision, overwrite=overwrite)

@@ -1,0 +1,93 @@
+"""What `Repo` has to do with remotes: refs by git, data files beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from havasu_vc.repo.opened import OpenRepo
+
+if TYPE_CHECKING:
+    from havasu_vc.repo import results
+    from havasu_vc.repo.data_files import DataStatus, DropResult
+    from havasu_vc.repo.parts import Part
+    from havasu_vc.repo.pruning import PruneResult
+    from havasu_vc.repo.pushing import PushResult
+    from havasu_vc.repo.sharing import FetchResult
+
+__all__ = ["Sharing"]
+
+
+class Sharing:
+    """Brings commits and data from remotes, and sends them there."""
+
+    opened: OpenRepo
+    """The repository as operations see it."""
+
+    def remotes(self) -> tuple[tuple[str, str, str | None], ...]:
+        """Return each remote's name, URL, and where its data is if that is elsewhere."""
+        from havasu_vc.repo.sharing import remotes
+
+        return remotes(self.opened)
+
+    def upstream(self, remote: str | None = None) -> str:
+        """Return the remote branch that the current one follows, which must be of `remote`."""
+        from havasu_vc.repo.sharing import upstream_of
+
+        return upstream_of(self.opened, remote)
+
+    def fetch(
+        self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
+    ) -> FetchResult:
+        """Fetch refs, then the data files that they name; options: options (git's), data."""
+        from havasu_vc.repo.sharing import fetch
+
+        return fetch(self.opened, remote, refspecs, **options)
+
+    def push(
+        self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
+    ) -> PushResult:
+        """Send data files, then move the remote's refs; options: options (git's), dry_run."""
+        from havasu_vc.repo.pushing import PushRequest, push
+
+        return push(self.opened, PushRequest(remote, tuple(refspecs), **options))
+
+    def push_data(
+        self, remote: str | None = None, lines: Sequence[str] | None = None
+    ) -> PushResult:
+        """Send data files and no refs; `lines` are what git tells its `pre-push` hook."""
+        from havasu_vc.repo.pushing import push_data
+
+        return push_data(self.opened, remote, lines)
+
+    def fetch_data(
+        self, remote: str | None = None, *, part: Part | None = None, revision: str = "HEAD"
+    ) -> FetchResult:
+        """Bring every data file that commits here name, or what a part of a revision has."""
+        from havasu_vc.repo.sharing import fetch_data
+
+        return fetch_data(self.opened, remote, part, revision)
+
+    def data_status(self) -> DataStatus:
+        """Return how many of the data files that commits name are here."""
+        from havasu_vc.repo.data_files import data_status
+
+        return data_status(self.opened)
+
+    def verify_data(self) -> Iterator[results.Problem]:
+        """Hash every data file that commits name and that is here; yield those that are wrong."""
+        from havasu_vc.repo.data_files import verify_data
+
+        return verify_data(self.opened)
+
+    def drop_data(self, remote: str | None = None, **options: Any) -> DropResult:
+        """Remove data files that a remote has; options: everything, dry_run."""
+        from havasu_vc.repo.data_files import drop_data
+
+        return drop_data(self.opened, remote, **options)
+
+    def prune_remote(self, remote: str | None = None, **options: Any) -> PruneResult:
+        """Remove a remote's data files that no ref of it reaches; options: grace_days, delete."""
+        from havasu_vc.repo.pruning import prune_remote
+
+        return prune_remote(self.opened, remote, **options)
