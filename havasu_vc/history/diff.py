@@ -26,7 +26,6 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
-from havasu_vc.history.sorted_changes import sorted_changes
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -121,6 +120,8 @@ def _emptied(dataset: Dataset | None) -> HavasuDataset:
 
 def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
+    from havasu_vc.history.sorted_changes import sorted_changes
+
     old, new, half_paired = (
         engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()
     )
