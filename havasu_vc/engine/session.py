@@ -25,6 +25,7 @@ from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = [
@@ -44,11 +45,12 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_WORKER_PATH = "spark.executorEnv.PYTHONPATH"
 _LOCAL_SETTINGS = {
     # Nothing here is for other machines to reach, and no name need resolve.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.executorEnv.PYTHONPATH": str(_PACKAGE.parent),
+    _WORKER_PATH: str(_PACKAGE.parent),
 }
 
 
@@ -152,14 +154,19 @@ def _this_python(master: str) -> Iterator[None]:
 
 
 def ensure_package(session: "SparkSession") -> None:
-    """Let the session's workers find this package: send it, unless they run where it is installed.
+    """Let the session's workers find this package: send it, unless they run where it is.
 
-    What is sent is a zip file, which costs each task some milliseconds.
+    What is sent is a zip file, which costs each task some tens of milliseconds.
     """
-    master = session.sparkContext.master
-    installed = any(_PACKAGE.parent == Path(folder) for folder in site.getsitepackages())
-    if not (installed and master is not None and is_local_master(master)):
+    context = session.sparkContext
+    here = [*site.getsitepackages(), *_worker_path(context)]
+    if not (is_local_master(str(context.master)) and str(_PACKAGE.parent) in here):
         ship_package(session)
+
+
+def _worker_path(context: "SparkContext") -> list[str]:
+    """Return where workers are told to look, as sessions that are started here tell them."""
+    return (context.getConf().get(_WORKER_PATH) or "").split(os.pathsep)
 
 
 _shipped: dict[str, Path] = {}

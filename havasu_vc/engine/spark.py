@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self
 from havasu_vc.engine.partition import partition_tasks
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
 from havasu_vc.engine.scratch import Scratch
-from havasu_vc.engine.session import is_local_master, require_spark, ship_package, start_session
+from havasu_vc.engine.session import ensure_package, is_local_master, require_spark, start_session
 from havasu_vc.engine.spill import read_segment
 from havasu_vc.engine.windows import WindowedRun
 from havasu_vc.engine.worker import ChunkOutcome
@@ -96,9 +96,7 @@ class SparkEngine:
             local = self._scratch.new_folder("spark")
             self._session, self._owned = start_session(self._master, self._settings, local)
         if not self._prepared:
-            # On our own local session workers find it by PYTHONPATH.
-            if not (self._owned and is_local_master(self._master)):
-                ship_package(self._session)
+            ensure_package(self._session)
             self._prepared = True
         return self._session
 

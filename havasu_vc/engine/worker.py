@@ -23,7 +23,14 @@ from havasu_vc.engine.spill import Extent, SpillFile
 from havasu_vc.errors import EngineError, HavasuError, StorageError
 from havasu_vc.model.task import Task
 
-__all__ = ["Chunk", "ChunkOutcome", "TaskOutcome", "run_chunk", "run_chunks"]
+__all__ = [
+    "Chunk",
+    "ChunkOutcome",
+    "TaskOutcome",
+    "forget_archives",
+    "run_chunk",
+    "run_chunks",
+]
 
 _FAILED = "failed"
 
@@ -68,7 +75,7 @@ def run_chunks(chunks: Iterable[Chunk]) -> Iterator[ChunkOutcome]:
     """Run the chunks of a Spark partition."""
     for chunk in chunks:
         yield run_chunk(chunk)
-    _forget_archives()
+    forget_archives()
 
 
 def run_chunk(chunk: Chunk) -> ChunkOutcome:
@@ -122,7 +129,7 @@ def _first_failed(folder: Path) -> float:
     return min(map(int, lines), default=math.inf)
 
 
-def _forget_archives() -> None:
+def forget_archives() -> None:
     """Spare each Spark task some 50 ms: before it, Spark reads all archives on the path anew.
 
     Jars hold no Python and leave the path for good; zip files are opened again by the

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.worker import forget_archives
 
 __all__ = ["frame_of"]
 
@@ -39,6 +40,7 @@ def frame_of(
     parts = min(len(items), _PARTITIONS_PER_CORE * max(context.defaultParallelism, 1))
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from rows_of(pickle.loads(given.value[number]))

@@ -24,6 +24,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_type
 
 from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute, function_named
 from havasu_vc.geo.functions.arguments import constant_bytes, repeated
@@ -115,6 +116,7 @@ def _kernel(
     name: str, lenient: bool, constants: tuple[tuple[int, bytes], ...]
 ) -> Callable[..., pa.Array]:
     def kernel(*columns: pa.Array) -> pa.Array:
+        forget_archives()
         arguments = list(columns)
         for place, wkb in constants:
             arguments.insert(place, repeated(wkb, len(columns[0])))

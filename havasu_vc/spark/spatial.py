@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.live import SpatialTest
 from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.matching import matching_rows
 from havasu_vc.geo.predicates import SpatialPredicate, Window
@@ -44,7 +45,8 @@ def spatial_tests(
 
 
 def _geometry_column(schema: Schema, name: str | None) -> Field:
-    found = schema.geometries
+    rasters = tuple(field for field in schema.fields if field.raster is not None)
+    found = (*schema.geometries, *rasters)
     if name is not None:
         found = tuple(field for field in found if field.name == name)
     if not found:
@@ -101,6 +103,8 @@ def blocks_that_match(frame: DataFrame, test: SpatialTest) -> DataFrame:
 
 def exact_filter(frame: DataFrame, column: Field, test: SpatialTest) -> DataFrame:
     """Return the rows of a frame that match a test."""
+    if column.raster is not None:
+        return frame.where(_areas_match(column, test))
     assert column.geometry is not None
     ensure_package(frame.sparkSession)
     matches = _matcher(column.geometry.encoding, test.predicate, test.window)
@@ -112,11 +116,34 @@ def exact_filter(frame: DataFrame, column: Field, test: SpatialTest) -> DataFram
     return frame.where(arrow_udf(matches, "boolean")(frame[quoted]))
 
 
+_HEADER = ("width", "height", "num_bands", "crs_wkt", "geo_reference")
+
+
+def _areas_match(column: Field, test: SpatialTest) -> Column:
+    """Return whether the area of each raster matches; no pixels are read for it."""
+    import shapely
+
+    from havasu_vc.spark import functions
+
+    raster = F.col("`" + column.name.replace("`", "``") + "`")
+    header = F.struct(*(raster.getField(name).alias(name) for name in _HEADER))
+    authority, _, code = ("EPSG", "", "4326")
+    if test.window.crs is not None:
+        authority, _, code = test.window.crs.identifier.partition(":")
+    srid = int(code) if authority == "EPSG" and code.isdigit() else 0
+    window = shapely.set_srid(test.window.geometry, srid)
+    matches: Column = getattr(functions, f"RS_{test.predicate.value.capitalize()}")(
+        F.when(raster.isNotNull(), header), window
+    )
+    return matches
+
+
 def _matcher(
     encoding: Encoding, predicate: SpatialPredicate, window: Window
 ) -> Callable[[pa.Array], pa.Array]:
     # Shapely pickles a geometry as WKB; what is prepared stays behind, and is made anew once.
     def matches(column: pa.Array) -> pa.Array:
+        forget_archives()
         return pa.array(matching_rows(column, encoding, predicate, window))
 
     return matches
