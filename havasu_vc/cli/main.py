@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "blame": ("blame", "Show who last changed each row or cell"),
         "tag": ("tag", "List, create or delete tags"),
         "data": ("data", "List the datasets, or tell the format version"),
+        "raster": ("raster", "Tell what rasters are: size, bands, place and pixels"),
         "meta": ("meta", "Show or change titles, schemas and CRS definitions"),
         "config": ("config", "Get and set options, as git config does"),
         "sql": ("sql", "Run a query of Spark SQL"),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.geo.out_db import ALLOWED, opener
+from havasu_vc.geo.raster_v1_outlines import Outline, parse_outlines
 from havasu_vc.geo.raster_v1_pixels import OpenUrl
+from havasu_vc.geo.raster_v1_summary import RasterSummary
 from havasu_vc.repo.filters import parse_key
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
@@ -63,6 +65,44 @@ class Rasters:
         if chosen is not None and written.rows < len(set(chosen)):
             raise InvalidArgumentError(f"{path} lacks a row of those that --key names")
         return ExportResult(str(out), written.rows, written.notes)
+
+    def summary(
+        self, path: str, revision: str = "HEAD", *, column: str | None = None
+    ) -> tuple[str, RasterSummary]:
+        """Return a dataset's raster column and what its rasters are; no pixel is read."""
+        view = self._view(path, revision)
+        name = raster_column(view, column)
+        found = RasterSummary()
+        for batch in self._outlines(view, name, ()):
+            found.add(parse_outlines(batch.column(name)))
+        return name, found
+
+    def rows(
+        self,
+        path: str,
+        keys: Sequence[str],
+        revision: str = "HEAD",
+        *,
+        column: str | None = None,
+    ) -> Iterator[tuple[str, Outline | None]]:
+        """Yield the rasters of some rows, None where there is none, by their keys."""
+        view = self._view(path, revision)
+        name = raster_column(view, column)
+        wanted = {parse_key(key, view.schema): key for key in keys}
+        columns = [*view.schema.key.names, name]
+        found: dict[str, Outline | None] = {}
+        for batch in Table(view, self._repo.settings).to_batches(columns, keys=tuple(wanted)):
+            values = (batch.column(key).to_pylist() for key in view.schema.key.names)
+            rasters = parse_outlines(batch.column(name))
+            for key, raster in zip(zip(*values, strict=True), rasters, strict=True):
+                found[wanted[key]] = raster
+        for named in wanted.values():
+            if named not in found:
+                raise RowNotFoundError(
+                    f"{path} has no row {named!r}",
+                    hints=(f"the key is {', '.join(view.schema.key.names)}",),
+                )
+            yield named, found[named]
 
     def _outlines(
         self, view: HavasuDataset, name: str, others: Sequence[str]

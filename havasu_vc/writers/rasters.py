@@ -32,6 +32,7 @@ __all__ = [
     "difference_object",
     "differences",
     "footprint_tokens",
+    "number",
     "raster_object",
     "raster_tokens",
     "raster_words",
@@ -99,15 +100,15 @@ def words_of_changes(
 def raster_words(raster: Outline) -> str:
     """Return a raster in words, with all that it says of itself."""
     a, b, c, d, e, f = raster.georeference.affine
-    cell = f"{_number(a)} × {_number(e)}"
+    cell = f"{number(a)} × {number(e)}"
     if b or d:
-        cell += f" skewed by {_number(b)}, {_number(d)}"
+        cell += f" skewed by {number(b)}, {number(d)}"
     parts = [f"{raster.width} × {raster.height} of {cell}", _bands_words(raster)]
-    blanks = list(dict.fromkeys(_number(band.no_data_value) for band in raster.bands))
+    blanks = list(dict.fromkeys(number(band.no_data_value) for band in raster.bands))
     if blanks not in ([], ["none"]):
         parts.append(f"no data {'/'.join(blanks)}")
     system = crs_name(raster.crs_wkt) or "no CRS"
-    parts.append(f"{system} at {_number(c)} {_number(f)}")
+    parts.append(f"{system} at {number(c)} {number(f)}")
     files = list(dict.fromkeys(band.out_db_url for band in raster.bands if band.out_db_url))
     if files:
         parts.append(f"in {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else ""))
@@ -173,7 +174,7 @@ def _grid_lines(difference: RasterDifference) -> Iterator[str]:
     if difference.affines is not None:
         old, new = difference.affines
         if (old[0], old[1], old[3], old[4]) == (new[0], new[1], new[3], new[4]):
-            yield f"moved by {_number(new[2] - old[2])}, {_number(new[5] - old[5])}"
+            yield f"moved by {number(new[2] - old[2])}, {number(new[5] - old[5])}"
         else:
             yield f"georeference {_numbers(old)} → {_numbers(new)}"
     if difference.crs is not None:
@@ -191,7 +192,7 @@ def _band_line(band: BandDifference, cells: int) -> str:
     if band.pixel_types is not None:
         parts.append(" → ".join(kind.name.lower() for kind in band.pixel_types))
     if band.no_data is not None:
-        parts.append("no data " + " → ".join(map(_number, band.no_data)))
+        parts.append("no data " + " → ".join(map(number, band.no_data)))
     if band.files is not None:
         parts.append("pixels " + " → ".join(_place(file) for file in band.files))
     if band.file_bands is not None:
@@ -200,7 +201,7 @@ def _band_line(band: BandDifference, cells: int) -> str:
     if band.cells:
         text = f"{band.cells:,} of {cells:,} cells differ"
         if band.largest is not None:
-            text += f", by up to {_number(band.largest)}"
+            text += f", by up to {number(band.largest)}"
         parts.append(text)
     return f"band {band.band}: {'; '.join(parts) or 'other pixels'}"
 
@@ -295,7 +296,12 @@ def footprint_tokens(column: pa.Array, layout: Layout, depth: int) -> pa.StringA
     )
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Return a number as people read it, `none` for None.
+
+    >>> number(10.0), number(0.1), number(65536)
+    ('10', '0.1', '65,536')
+    """
     if value is None:
         return "none"
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
@@ -304,4 +310,4 @@ def _number(value: float | None) -> str:
 
 
 def _numbers(values: Sequence[float]) -> str:
-    return "(" + " ".join(map(_number, values)) + ")"
+    return "(" + " ".join(map(number, values)) + ")"
