@@ -1,0 +1,234 @@
+"""Kart as it is, on repositories that we made and that we changed: it opens all of them.
+
+Needs a command that runs Kart, named by `HAVASU_VC_KART`; where there is none, the tests of
+Kart's own repositories and of what it printed on them stand for these. Kart 0.17 runs from
+its source with GDAL's Python module and a plain pygit2, but for `Odb.refresh` and the codes
+of missing paths, which its own pygit2 adds.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pytest import MonkeyPatch
+
+from havasu_vc.cli.main import cli, run
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.repo import Repo
+from tests.compat.kart import needs_data, unpacked
+
+KART = os.environ.get("HAVASU_VC_KART")
+
+pytestmark = [
+    pytest.mark.kart,
+    pytest.mark.skipif(not KART, reason="HAVASU_VC_KART names no command that runs Kart"),
+]
+
+BY_ID = SourceOptions(primary_key=("id",))
+
+
+def kart(folder: Path, *arguments: str, status: int = 0) -> str:
+    """Return what Kart says."""
+    assert KART is not None
+    found = subprocess.run([KART, *arguments], cwd=folder, capture_output=True, text=True)
+    assert found.returncode == status, found.stderr[-2000:]
+    return found.stdout
+
+
+def table(rows: int = 200) -> pa.Table:
+    """Return rows of every type that Kart has."""
+    numbers = list(range(1, rows + 1))
+    points = [b"\1\1\0\0\0" + pa.array([n * 0.5, -n], pa.float64()).buffers()[1].to_pybytes()
+              for n in numbers]  # fmt: skip
+    stamps = [datetime(2020, 1, 1, 12, n % 60, 1, n, tzinfo=UTC) for n in numbers]
+    columns: dict[str, Any] = {
+        "id": pa.array(numbers, pa.int64()),
+        "geom": pa.array([None if n % 7 == 0 else p for n, p in zip(numbers, points, strict=True)]),
+        "name": pa.array([None if n % 5 == 0 else f"Ort Ä {n}" for n in numbers]),
+        "small": pa.array([n % 100 for n in numbers], pa.int8()),
+        "middle": pa.array(numbers, pa.int32()),
+        "height": pa.array([n / 3 for n in numbers], pa.float64()),
+        "low": pa.array([n / 2 for n in numbers], pa.float32()),
+        "ok": pa.array([n % 2 == 0 for n in numbers]),
+        "day": pa.array([date(2020, 1, 1 + n % 28) for n in numbers]),
+        "hour": pa.array([time(n % 24, 2, 3) for n in numbers], pa.time64("us")),
+        "at": pa.array(stamps, pa.timestamp("us", "UTC")),
+        "local": pa.array([s.replace(tzinfo=None) for s in stamps], pa.timestamp("us")),
+        # As many digits as the column has: Kart prints what is stored, and we all digits.
+        "price": pa.array([Decimal(n) + Decimal("0.25") for n in numbers], pa.decimal128(10, 2)),
+        "raw": pa.array([bytes([n % 256, 0, 255]) for n in numbers], pa.binary()),
+    }
+    found = pa.table(columns)
+    geo = {
+        "version": "1.0.0",
+        "primary_column": "geom",
+        "columns": {"geom": {"encoding": "WKB", "geometry_types": ["Point"]}},
+    }
+    return found.replace_schema_metadata({"geo": json.dumps(geo)})
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    found = Repo.init(tmp_path / "repo", kart=True)
+    pq.write_table(table(), tmp_path / "places.parquet")
+    found.import_(str(tmp_path / "places.parquet"), options=BY_ID)
+    return found
+
+
+def place(repo: Repo) -> Path:
+    return repo.path
+
+
+def same_output(
+    repo: Repo,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: MonkeyPatch,
+    *arguments: str,
+    loose: bool = False,
+) -> None:
+    """Insist that Kart and we print the same; `loose` for what Kart prints in any order."""
+    monkeypatch.chdir(place(repo))
+    assert run(cli, list(arguments)) == 0
+    mine, theirs = capsys.readouterr().out, kart(place(repo), *arguments)
+    if loose:
+        assert json.loads(mine) == json.loads(theirs)
+    else:
+        assert mine == theirs
+
+
+def checked(repo: Repo) -> None:
+    """Insist that Kart finds nothing wrong with its own copy of HEAD."""
+    kart(place(repo), "create-workingcopy", "--delete-existing", "--discard-changes")
+    assert json.loads(kart(place(repo), "status", "-o", "json"))["kart.status/v2"]["workingCopy"][
+        "changes"
+    ] in (None, {})
+    kart(place(repo), "checkout", "main")
+
+
+def test_what_we_import_it_shows_as_we_do(
+    repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch
+) -> None:
+    assert kart(place(repo), "data", "ls").split() == ["places"]
+    everything = "[EMPTY]...HEAD"
+    same_output(repo, capsys, monkeypatch, "diff", everything, "-o", "json", loose=True)
+    same_output(repo, capsys, monkeypatch, "diff", everything, "-o", "geojson")
+    same_output(repo, capsys, monkeypatch, "show", "-o", "json", loose=True)
+    checked(repo)
+
+
+def test_our_edits_are_its_own(
+    repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch, tmp_path: Path
+) -> None:
+    repo.write("places", pa.table({"id": [3, 900], "name": ["drei", "neu"]}))
+    repo.write("places", pa.table({"id": [5, 6]}), mode="delete")
+    for revisions in ("HEAD^...HEAD", "HEAD^^...HEAD"):
+        for form in ("json", "geojson", "json-lines", "text"):
+            same_output(repo, capsys, monkeypatch, "diff", revisions, "-o", form)
+    checked(repo)
+    twin = tmp_path / "twin"
+    shutil.copytree(place(repo), twin)
+    patch = kart(place(repo), "create-patch", "HEAD")
+    (tmp_path / "patch.json").write_text(patch)
+    for folder in (place(repo), twin):
+        repository = Repo.open(folder)
+        repository.git.git("update-ref", "refs/heads/main", "HEAD^")
+    kart(twin, "create-workingcopy", "--delete-existing", "--discard-changes")
+    kart(twin, "apply", str(tmp_path / "patch.json"))
+    Repo.open(place(repo)).apply_patch(patch.encode())
+    trees = {
+        Repo.open(folder).git.git("rev-parse", "HEAD:places").text for folder in (twin, place(repo))
+    }
+    assert len(trees) == 1
+
+
+def test_columns_that_we_change(
+    repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch
+) -> None:
+    columns = repo.get_meta("places")["schema.json"]
+    columns = [c for c in columns if c["name"] != "raw"]
+    columns.append({"id": "0b1f", "name": "more", "dataType": "text"})
+    columns[2]["name"] = "label"
+    repo.set_meta("places", {"schema.json": json.dumps(columns), "title": "Orte"})
+    repo.write("places", pa.table({"id": [3], "more": ["x"]}))
+    same_output(repo, capsys, monkeypatch, "diff", "HEAD^...HEAD", "-o", "json")
+    same_output(repo, capsys, monkeypatch, "diff", "HEAD^^...HEAD", "-o", "json", loose=True)
+    checked(repo)
+
+
+def test_it_merges_our_branches_and_opens_our_merges(
+    repo: Repo, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch
+) -> None:
+    repo.git.git("branch", "side")
+    repo.write("places", pa.table({"id": [1], "name": ["ours"]}))
+    repo.switch("side")
+    repo.write("places", pa.table({"id": [2], "name": ["theirs"]}))
+    repo.write("places", pa.table({"id": [1], "middle": pa.array([77], pa.int32())}))
+    repo.switch("main")
+    repo.git.git("branch", "before")
+    assert "Merge" in kart(place(repo), "merge", "side^", "-m", "Merge by Kart")
+    opened = Repo.open(place(repo))
+    rows = {r["id"]: r for r in opened.table("places").to_arrow(["id", "name"]).to_pylist()}
+    assert (rows[1]["name"], rows[2]["name"]) == ("ours", "theirs")
+    # Two cells of one row: a conflict for Kart, none for us, and Kart opens what comes of it.
+    opened.merge("side")
+    row = opened.table("places").to_arrow().to_pylist()[0]
+    assert (row["name"], row["middle"]) == ("ours", 77)
+    same_output(opened, capsys, monkeypatch, "diff", "before...HEAD", "-o", "json")
+    checked(opened)
+    assert "Merge" in kart(place(repo), "log")
+
+
+def test_a_conflict_of_its_own_is_told_and_finished_by_it(repo: Repo) -> None:
+    repo.git.git("branch", "side")
+    repo.write("places", pa.table({"id": [1], "name": ["ours"]}))
+    repo.switch("side")
+    repo.write("places", pa.table({"id": [1], "name": ["theirs"]}))
+    repo.switch("main")
+    kart(place(repo), "create-workingcopy", "--delete-existing", "--discard-changes")
+    kart(place(repo), "merge", "side")
+    assert "side" in Repo.open(place(repo)).status().problems[0]
+    kart(place(repo), "resolve", "places:feature:1", "--with=theirs")
+    kart(place(repo), "merge", "--continue", "-m", "Merge by Kart")
+    names = Repo.open(place(repo)).table("places").to_arrow(["id", "name"]).to_pylist()
+    assert names[0] == {"id": 1, "name": "theirs"}
+
+
+def test_a_repository_that_it_made(
+    repo: Repo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: MonkeyPatch
+) -> None:
+    repo.export("places", str(tmp_path / "places.gpkg"))
+    kart(tmp_path, "init", "theirs")
+    kart(tmp_path / "theirs", "import", str(tmp_path / "places.gpkg"), "places")
+    opened = Repo.open(tmp_path / "theirs")
+    assert opened.table("places").to_arrow(["id"]).num_rows == 200
+    assert list(opened.fsck(full=True)) == []
+    opened.write("places", pa.table({"id": [4], "name": ["vier"]}))
+    kart(tmp_path / "theirs", "create-workingcopy", "--delete-existing", "--discard-changes")
+    same_output(opened, capsys, monkeypatch, "diff", "HEAD^...HEAD", "-o", "json")
+
+
+def test_what_was_a_havasu_dataset(tmp_path: Path) -> None:
+    found = Repo.init(tmp_path / "repo", kart=True)
+    pq.write_table(table(), tmp_path / "places.parquet")
+    found.import_(str(tmp_path / "places.parquet"), options=BY_ID, kind="havasu")
+    found.write("places", pa.table({"id": [3], "name": ["drei"]}))
+    found.convert("places", "kart", history=True)
+    assert kart(place(found), "data", "ls").split() == ["places"]
+    checked(found)
+
+
+@needs_data
+def test_what_we_upgraded(tmp_path: Path) -> None:
+    old = unpacked("v2/points", tmp_path)
+    Repo.open(old).upgrade(tmp_path / "new")
+    made = Repo.open(tmp_path / "new")
+    checked(made)
+    assert made.git.git("rev-parse", "HEAD").text.startswith("1582725")
