@@ -25,6 +25,7 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.formats.lfs import Pointer, format_pointer
+from havasu_vc.remotes.lfs_direct import direct_downloads
 from havasu_vc.remotes.moving import each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.remotes.urls import without_passwords
@@ -63,10 +64,13 @@ class LfsRemote:
         remote: str,
         name: str,
         environment: Mapping[str, str] | None = None,
+        *,
+        address: str = "",
     ) -> None:
         self._repository = repository
         self._remote = remote
         self._name = name
+        self._address = address
         self._environment = dict(environment or {})
 
     @property
@@ -99,6 +103,13 @@ class LfsRemote:
         for file in files:
             if store.has(file.sha256):
                 store.delete(file.sha256)  # of another size, or it would not be wanted
+        direct = direct_downloads(self._repository, self._address, self._environment)
+        if direct is not None:
+            files = direct.download(files, store, report)
+        if files:
+            self._by_client(files, store, report)
+
+    def _by_client(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         total = sum(file.size for file in files)
         failure: Exception | None = None
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import IO
+from typing import Protocol
 
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.remotes.protocol import Report, WantedFile
@@ -28,19 +28,35 @@ def each(files: Iterable[WantedFile], work: Callable[[WantedFile], object]) -> N
         pool.shutdown(cancel_futures=True)
 
 
-def copy_checked(source: IO[bytes], target: IO[bytes], file: WantedFile, report: Report) -> None:
+class Source(Protocol):
+    """Bytes that come one after another."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Put bytes into a buffer and return how many; none at the end."""
+
+
+class Target(Protocol):
+    """Where bytes go."""
+
+    def write(self, data: memoryview, /) -> object:
+        """Take bytes, all of them."""
+
+
+def copy_checked(source: Source, target: Target, file: WantedFile, report: Report) -> None:
     """Copy a file's bytes, and raise unless they are exactly those that its name says.
 
     No more is read than the file has bytes, and one, so that a source without end ends.
     """
     digest, left = hashlib.sha256(), file.size
-    while data := source.read(min(BLOCK, left + 1)):
-        left -= len(data)
+    buffer = memoryview(bytearray(min(BLOCK, file.size + 1)))
+    while count := source.readinto(buffer[: min(BLOCK, left + 1)]):
+        left -= count
         if left < 0:
             raise CorruptDataFileError(file.sha256, f"it has more than its {file.size} bytes")
+        data = buffer[:count]
         digest.update(data)
         target.write(data)
-        report(len(data))
+        report(count)
     if left:
         raise CorruptDataFileError(
             file.sha256, f"it has {file.size - left} bytes instead of {file.size}"

@@ -90,7 +90,8 @@ def remote_data(
     folder = local_folder(address, repo.git)
     if folder is not None:
         return NeighbourRemote(repository_at(folder).data_folder, hidden_secrets(address))
-    return LfsRemote(repo.git, remote, hidden_secrets(address), environment or {})
+    shown = hidden_secrets(address)
+    return LfsRemote(repo.git, remote, shown, environment or {}, address=address)
 
 
 def local_folder(address: str, base: GitRepository | Path) -> Path | None:

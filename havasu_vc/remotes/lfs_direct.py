@@ -1,0 +1,290 @@
+"""Downloads from a Git LFS server that asks for nothing special, without the client.
+
+The client hashes what comes, and we would hash it again; it starts a dozen processes, too.
+So where a server gives files to whoever asks, they are fetched here: one question for a
+hundred files, several connections, each file hashed while it comes. Whatever is out of the
+ordinary is left to the real client: other protocols, passwords, proxies, certificates,
+settings of git-lfs or git for a host. What a server sends is bounded in size and in silence,
+and headers that it gives for one host go to no other.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import ssl
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
+from havasu_vc.remotes.moving import copy_checked, each
+from havasu_vc.remotes.protocol import Report, WantedFile
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["DirectDownloads", "direct_downloads", "endpoint_of"]
+
+A_BATCH = 100
+"""Files that are asked for in one request; servers refuse many more."""
+SILENT_SECONDS = 60.0
+"""How long a server may say nothing."""
+_MOST_ANSWER = 4 << 20
+_MOST_REDIRECTS = 4
+_MEDIA = "application/vnd.git-lfs+json"
+_PLAIN = re.compile(
+    r"(?:lfs\.(?:storage|locksverify|fetchinclude|fetchexclude|concurrenttransfers"
+    r"|repositoryformatversion|(?:https?://.*)\.locksverify)"
+    r"|http\.(?:receivepack|postbuffer|version|lowspeedlimit|lowspeedtime))",
+    re.IGNORECASE,
+)
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_CERTIFICATES = "GIT_SSL_CAINFO"
+_OF_GIT = ("GIT_SSL_", "GIT_PROXY_", "GIT_HTTP_PROXY", "GIT_CONFIG_COUNT")
+
+
+def endpoint_of(address: str) -> str | None:
+    """Return where the LFS server of a git remote is by its address alone; None for others.
+
+    >>> endpoint_of("https://example.org/maps/wells")
+    'https://example.org/maps/wells.git/info/lfs'
+    """
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or "@" in parts.netloc or parts.query:
+        return None
+    plain = address.rstrip("/")
+    return f"{plain}{'' if plain.endswith('.git') else '.git'}/info/lfs"
+
+
+def direct_downloads(
+    repository: GitRepository, address: str, environment: Mapping[str, str]
+) -> DirectDownloads | None:
+    """Return what downloads from a remote without the client; None where that is not simple."""
+    endpoint = endpoint_of(address)
+    if endpoint is None or environment or _is_special(repository):
+        return None
+    return DirectDownloads(endpoint)
+
+
+def _is_special(repository: GitRepository) -> bool:
+    if any(
+        n.lower() in _PROXIES or n.startswith(_OF_GIT) for n in os.environ if n != _CERTIFICATES
+    ):
+        return True
+    found = repository.git(
+        "config",
+        "--name-only",
+        "--get-regexp",
+        r"^(lfs|http|remote\..*\.(lfs.*|proxy))",
+        check=False,
+    )
+    if any(not _PLAIN.fullmatch(name) for name in found.text.split()):
+        return True
+    place = repository.work_tree
+    if place is not None and (place / ".lfsconfig").exists():
+        return True
+    listed = repository.git("ls-tree", "--name-only", "HEAD", ".lfsconfig", check=False)
+    return bool(listed.text)
+
+
+@dataclass
+class DirectDownloads:
+    """Downloads from one LFS server."""
+
+    endpoint: str
+    """Its URL."""
+    _local: threading.local = field(default_factory=threading.local, repr=False)
+
+    def download(
+        self, files: Sequence[WantedFile], store: DataFileStore, report: Report
+    ) -> list[WantedFile]:
+        """Bring files into the store; return those that the client should try.
+
+        Raises for bytes that are wrong and for files that the server does not have, after all
+        others have come.
+        """
+        left: list[WantedFile] = []
+        wrong: list[HavasuError] = []
+        lock = threading.Lock()
+        for batch in _batches(files):
+            try:
+                actions = self._ask(batch)
+            except (OSError, http.client.HTTPException, ValueError):
+                return left + list(files[files.index(batch[0]) :])
+
+            def bring(file: WantedFile, actions: Mapping[str, Any] = actions) -> None:
+                try:
+                    came = self._bring(file, actions.get(file.sha256), store, report)
+                except TimeoutError as error:
+                    raise StorageError(
+                        f"{self.endpoint} said nothing for {SILENT_SECONDS:.0f} seconds",
+                        hints=("what came is kept; doing it again goes on",),
+                    ) from error
+                except (CorruptDataFileError, DataFileNotFoundError) as error:
+                    with lock:
+                        wrong.append(error)
+                    return
+                if not came:
+                    with lock:
+                        left.append(file)
+
+            each(batch, bring)
+        store.commit_all()
+        if wrong:
+            raise wrong[0]
+        return sorted(left)
+
+    def _ask(self, files: Sequence[WantedFile]) -> dict[str, Any]:
+        """Return what the server says of each file; raises when it wants more than the question."""
+        body = json.dumps(
+            {
+                "operation": "download",
+                "transfers": ["basic"],
+                "objects": [{"oid": file.sha256, "size": file.size} for file in files],
+                "hash_algo": "sha256",
+            }
+        ).encode()
+        headers = {"Accept": _MEDIA, "Content-Type": _MEDIA}
+        with closing(_connection(self.endpoint)) as connection:
+            parts = urlsplit(self.endpoint)
+            connection.request("POST", f"{parts.path}/objects/batch", body, headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise ValueError(f"it answers {response.status}")
+            data = response.read(_MOST_ANSWER + 1)
+        if len(data) > _MOST_ANSWER:
+            raise ValueError("its answer has no end")
+        answer = json.loads(data)
+        if not isinstance(answer, dict) or answer.get("transfer", "basic") != "basic":
+            raise ValueError("it wants another kind of transfer")
+        listed = answer.get("objects")
+        if not isinstance(listed, list):
+            raise ValueError("it says nothing of the files")
+        return {each["oid"]: each for each in listed if isinstance(each, dict) and "oid" in each}
+
+    def _bring(self, file: WantedFile, told: Any, store: DataFileStore, report: Report) -> bool:
+        """Bring one file; False where the client should try."""
+        href, headers = _action(told, file)
+        if href is None:
+            return False
+        if urlsplit(self.endpoint).scheme == "https" and urlsplit(href).scheme != "https":
+            return False
+        moved = 0
+
+        def count(number: int) -> None:
+            nonlocal moved
+            moved += number
+            report(number)
+
+        temporary = store.temporary()
+        try:
+            with temporary.open("xb") as target:
+                response = self._get(href, headers)
+                if response is None:
+                    return False
+                try:
+                    copy_checked(response, target, file, count)
+                    whole = response.length in (0, None) and response.isclosed()
+                finally:
+                    if not response.isclosed():
+                        self._hang_up()
+            store.put(temporary, sha256=file.sha256)
+        except (CorruptDataFileError, OSError, http.client.HTTPException) as error:
+            self._hang_up()
+            report(-moved)
+            if isinstance(error, TimeoutError | HavasuError) and not _is_cut(error, moved, file):
+                raise
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        if not whole:
+            self._hang_up()
+        return True
+
+    def _get(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse | None:
+        """Return the body of a file; None for any other answer."""
+        first = urlsplit(url).netloc
+        for _ in range(_MOST_REDIRECTS + 1):
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or "@" in parts.netloc:
+                return None
+            own = headers if parts.netloc == first else {}
+            path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+            connection = self._connected(url)
+            connection.request("GET", path, headers={**own, "Accept-Encoding": "identity"})
+            response = connection.getresponse()
+            if response.status == 200:
+                return response
+            place = response.headers.get("Location")
+            response.read(1 << 16)
+            self._hang_up()
+            if response.status not in (301, 302, 303, 307, 308) or not place:
+                return None
+            secure = parts.scheme == "https"
+            url = urljoin(url, place)
+            if secure and urlsplit(url).scheme != "https":
+                return None
+        return None
+
+    def _connected(self, url: str) -> http.client.HTTPConnection:
+        """Return this thread's connection to a host, a new one where it has another."""
+        parts = urlsplit(url)
+        known = getattr(self._local, "connection", None)
+        if known is not None and self._local.host == (parts.scheme, parts.netloc):
+            return known  # type: ignore[no-any-return]
+        self._hang_up()
+        self._local.host = (parts.scheme, parts.netloc)
+        self._local.connection = _connection(url)
+        return self._local.connection  # type: ignore[no-any-return]
+
+    def _hang_up(self) -> None:
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            with suppress(OSError):
+                connection.close()
+        self._local.connection = None
+
+
+def _is_cut(error: Exception, moved: int, file: WantedFile) -> bool:
+    """Whether a body simply ended too early, which the client may try again."""
+    return isinstance(error, CorruptDataFileError) and moved < file.size
+
+
+def _batches(files: Sequence[WantedFile]) -> Iterator[Sequence[WantedFile]]:
+    for start in range(0, len(files), A_BATCH):
+        yield files[start : start + A_BATCH]
+
+
+def _action(told: Any, file: WantedFile) -> tuple[str | None, dict[str, str]]:
+    """Return the URL of a file and the headers to ask with; no URL where the client should ask."""
+    if not isinstance(told, dict):
+        return None, {}
+    error = told.get("error")
+    if isinstance(error, dict) and error.get("code") in (404, 410):
+        raise DataFileNotFoundError(
+            file.sha256, hints=("the server does not have it; another clone may",)
+        )
+    actions = told.get("actions")
+    action = actions.get("download") if isinstance(actions, dict) else None
+    if error or not isinstance(action, dict) or not isinstance(action.get("href"), str):
+        return None, {}
+    given = action.get("header") or {}
+    if not isinstance(given, dict):
+        return None, {}
+    headers = {str(name): str(value) for name, value in given.items()}
+    if any("\n" in text or "\r" in text for pair in headers.items() for text in pair):
+        return None, {}
+    return action["href"], headers
+
+
+def _connection(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        context = ssl.create_default_context(cafile=os.environ.get(_CERTIFICATES))
+        return http.client.HTTPSConnection(parts.netloc, timeout=SILENT_SECONDS, context=context)
+    return http.client.HTTPConnection(parts.netloc, timeout=SILENT_SECONDS)
