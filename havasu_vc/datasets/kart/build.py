@@ -1,6 +1,7 @@
 """A new Kart dataset: its documents, and its features as rows come.
 
-Without a key, rows are counted as Kart does it: a column `auto_pk` stands first.
+Rows without a key get one as in Kart: a column `auto_pk` stands first, rows are counted,
+and `meta/generated-pks.json` remembers which number is whose.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from havasu_vc.datasets.kart.rows import kart_rows
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError
-from havasu_vc.formats.kart.columns import kart_schema
+from havasu_vc.formats.kart.columns import columns_of_schema, kart_schema
 from havasu_vc.formats.kart.features import FeatureEncoder
+from havasu_vc.formats.kart.generated_keys import GENERATED_KEYS, GeneratedKeys
 from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.formats.kart.paths import (
     LEGACY,
@@ -55,13 +57,19 @@ class NewKartDataset:
         *,
         meta: Mapping[str, bytes] | None = None,
         structure: PathStructure | None = None,
+        keys: GeneratedKeys | None = None,
     ) -> None:
-        """Make a dataset; `meta` are documents that it has besides those of its schema."""
+        """Make a dataset; `meta` are documents that it has besides those of its schema.
+
+        With `keys` the schema has the key column that they are for, and rows come without it.
+        """
         self._path = path
-        self._generated = not schema.key
         self._given = schema if schema.key else _with_key(schema)
         self.schema = kart_schema(self._given)
         """The columns that it has."""
+        self._keys = keys
+        if not schema.key:
+            self._keys = GeneratedKeys(columns_of_schema(self.schema)[0])
         self._meta = dict(meta or {})
         self._sink = sink
         self._structure = structure
@@ -78,16 +86,19 @@ class NewKartDataset:
                 self._write(batch.slice(start, AT_ONCE), structure)
 
     def _write(self, batch: pa.RecordBatch, structure: PathStructure) -> None:
-        if self._generated:
-            numbers = pa.array(np.arange(self._rows + 1, self._rows + 1 + batch.num_rows))
-            field = arrow_field(self._given.fields[0])
-            batch = pa.RecordBatch.from_arrays(
-                [numbers, *batch.columns], schema=pa.schema([field, *batch.schema])
-            )
+        if self._keys is not None:
+            place = self._given.fields.index(self._given.key.fields[0])
+            field = arrow_field(self._given.fields[place])
+            unknown = pa.array(np.zeros(batch.num_rows, np.int64)).cast(field.type)
+            columns, fields = list(batch.columns), list(batch.schema)
+            columns.insert(place, unknown)
+            fields.insert(place, field)
+            batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         rows = kart_rows(batch, self._given, self.schema)
-        folders, names = structure.paths(self._encoder.keys(rows))
         write = self._sink.write
         ids = [bytes.fromhex(write("blob", data)) for data in self._encoder.encode(rows)]
+        keys = self._encoder.keys(rows) if self._keys is None else [self._keys.assign(ids)]
+        folders, names = structure.paths(keys)
         self._features.add(folders, names, ids)
         self._rows += batch.num_rows
 
@@ -96,6 +107,8 @@ class NewKartDataset:
         blobs: dict[str, Change] = dict(self._meta)
         for name, data in layout_documents(self.schema, self._structure).items():
             blobs.setdefault(name, data)
+        if self._keys is not None:
+            blobs[f"meta/{GENERATED_KEYS}"] = self._keys.format()
         if self._structure not in (None, LEGACY):
             blobs["meta/path-structure.json"] = format_path_structure(self._structure)
         try:

@@ -23,6 +23,11 @@ from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
 from havasu_vc.formats.kart.columns import parse_columns, parse_schema
+from havasu_vc.formats.kart.generated_keys import (
+    GENERATED_KEYS,
+    GeneratedKeys,
+    parse_generated_keys,
+)
 from havasu_vc.formats.kart.legend import Legend, parse_legend
 from havasu_vc.formats.kart.paths import PathStructure, parse_path_structure
 from havasu_vc.model.changes import ChangeBatch
@@ -40,7 +45,7 @@ TASKS = 64
 """How many folders a scan is cut into at least, if it has so many."""
 ROW_BYTES = 160
 """What a row is taken to have before any is read."""
-HIDDEN = ("schema.json", "path-structure.json", "generated-pks.json")
+HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
 
@@ -113,6 +118,14 @@ class KartDataset:
             for name, data in self._meta.items()
             if name.startswith("crs/") and name.endswith(".wkt")
         }
+
+    @property
+    def generated_keys(self) -> GeneratedKeys | None:
+        """The keys that rows of its source were given; None where they had their own."""
+        data = self._meta.get(GENERATED_KEYS)
+        if data is None:
+            return None
+        return parse_generated_keys(data, self.where(f"meta/{GENERATED_KEYS}"))
 
     @property
     def items(self) -> Mapping[str, bytes]:
