@@ -25,6 +25,9 @@ from havasu_vc.workspace.properties import BASE
 
 __all__ = ["havasu_view", "other_refs"]
 
+_NAMED = 3
+"""Refs that a note names."""
+
 
 def havasu_view(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuDataset:
     """Return the view of a Havasu dataset's folder, unchecked."""
@@ -38,6 +41,7 @@ def other_refs(
     """Return the refs that a dataset's table can show, and why others are left out."""
     found: dict[str, OtherRef] = {}
     notes: list[str] = []
+    of_kart: list[str] = []
     for name, commit, is_tag in _refs(repo.git):
         if name in (MAIN, BASE):
             if name == BASE or repo.head().commit != commit:
@@ -47,7 +51,10 @@ def other_refs(
             notes.append(f"the tag {name} is left out: a branch has that name")
             continue
         folder = repo.folders(repo.resolve(commit)).get(current.path)
-        if folder is None or folder.marker != HAVASU_MARKER:
+        if folder is None:
+            continue
+        if folder.marker != HAVASU_MARKER:
+            of_kart.append(name)
             continue
         view = havasu_view(repo, folder, name)
         try:
@@ -62,6 +69,11 @@ def other_refs(
             notes.append(f"{name} is left out of the table of {current.path}: {reason}")
             continue
         found[name] = OtherRef(view, commit, folder.internals, is_tag)
+    if of_kart:
+        some = ", ".join(of_kart[:_NAMED])
+        more = f" and {len(of_kart) - _NAMED} more" if len(of_kart) > _NAMED else ""
+        reason = "Kart's datasets are shown of HEAD alone"
+        notes.append(f"{some}{more} left out of the table of {current.path}: {reason}")
     return found, tuple(notes)
 
 

@@ -25,6 +25,7 @@ from havasu_vc.errors import (
 from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
+from havasu_vc.repo.checkouts import Wish
 from havasu_vc.repo.kart_tables import COLUMNS, TREE, counterpart, tree_view
 from havasu_vc.store.kept_objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.tables.table import read_table
@@ -314,3 +315,13 @@ def test_sql_on_a_repository_that_kart_made(
     columns = repo.get_meta(NZ, ["schema.json"])["schema.json"]
     assert (columns[-1]["name"], columns[-1]["dataType"]) == ("height", "float")
     assert list(repo.fsck(full=True)) == []
+
+
+def test_refs_of_a_kart_dataset_are_left_out_and_told_of(repo: Repo) -> None:
+    for name in ("a", "b", "c", "d", "e"):
+        repo.create_branch(name)
+
+    result = repo.workspace.check_out(Wish(refs=True))
+
+    reason = "Kart's datasets are shown of HEAD alone"
+    assert result.notes == (f"a, b, c and 2 more left out of the table of points: {reason}",)
