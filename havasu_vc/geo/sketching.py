@@ -40,7 +40,7 @@ def geometry_words(wkb: bytes) -> str:
     west, south, east, north = shape.bounds
     words = f"{shape.geom_type.upper()} of {count:,} vertices"
     if math.isfinite(west + east + south + north):
-        words += f" around {(west + east) / 2:.10g} {(south + north) / 2:.10g}"
+        words += f" around {(west + east) / 2:.8g} {(south + north) / 2:.8g}"
     if shape.has_z:
         heights = shapely.get_coordinates(shape, include_z=True)[:, 2]
         heights = heights[np.isfinite(heights)]
@@ -84,6 +84,20 @@ def invalid_rows(wkb: pa.Array) -> npt.NDArray[np.bool_]:
         shapes = shapely.from_wkb(values[wanted], on_invalid="ignore")
         flags[wanted] = ~shapely.is_valid(shapes)
     return flags
+
+
+def invalidity(wkb: bytes) -> tuple[str, bool]:
+    """Return why a geometry is against the rules of its type, and whether a ring is open."""
+    import shapely
+
+    try:
+        shape = shapely.from_wkb(wkb)
+    except shapely.errors.ShapelyError as error:
+        # GEOS makes no ring that is open, and no line of one point.
+        cause = str(error).rpartition("Exception: ")[2]
+        return cause[:1].lower() + cause[1:], "closed" in cause
+    cause = shapely.is_valid_reason(shape)
+    return cause[:1].lower() + cause[1:], False
 
 
 def _parsed(wkb: bytes) -> Geometry | None:

@@ -15,6 +15,8 @@ __all__ = ["ColumnTally"]
 
 FEW_VALUES = 200
 """A column with more different changes than this is not one of categories."""
+FEW_CHANGES = 3
+"""So few different changes are shown even where each is the only one of its kind."""
 SHOWN = 5
 LONGEST = 60
 _NUMBERS = (Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE)
@@ -87,13 +89,14 @@ class ColumnTally:
         return NumberShift(means[0], means[1], self.least, self.greatest)
 
     def _commonest(self) -> tuple[Transition, ...]:
-        """Return changes that came more than once, if they make up much of the whole."""
+        """Return changes that came more than once or are few, if they make up much of the whole."""
         if self._transitions is None:
             return ()
         ranked = sorted(
             self._transitions.items(), key=lambda item: (-item[1], str(item[0][0]), str(item[0][1]))
         )
-        shown = [(pair, count) for pair, count in ranked[:SHOWN] if count > 1]
+        few = len(ranked) <= FEW_CHANGES
+        shown = [(pair, count) for pair, count in ranked[:SHOWN] if few or count > 1]
         if sum(count for _, count in shown) * 4 < self.changed:
             return ()
         return tuple(Transition(_cut(old), _cut(new), count) for (old, new), count in shown)

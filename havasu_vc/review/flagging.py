@@ -132,7 +132,7 @@ class Flagger:
             )
             return
         if counts.deletes >= max(MASS_SHARE * rows_before, MASS_ROWS):
-            share = f" ({counts.deletes / rows_before:.0%} of all)" if rows_before else ""
+            share = f" ({_percent(counts.deletes, rows_before)})" if rows_before else ""
             yield Flag(
                 FlagKind.MASS_DELETE, f"{counts.deletes:,} rows are deleted{share}", counts.deletes
             )
@@ -171,18 +171,28 @@ class Flagger:
             case FlagKind.MOVED_FAR:
                 return f"{rows} moved by more than a tenth of the dataset's extent"
             case FlagKind.NEW_NULLS:
-                return f"{rows} with nulls where there was none before: {_listed(self._nulled)}"
+                return (
+                    f"{rows} with nulls where there was none before: {_listed(self._nulled, count)}"
+                )
             case FlagKind.OUT_OF_RANGE:
-                return f"{rows} with numbers far from those before: {_listed(self._beyond)}"
+                return f"{rows} with numbers far from those before: {_listed(self._beyond, count)}"
             case FlagKind.DUPLICATES:
                 return f"{rows} inserted that equal another inserted row but for the key"
             case _:
                 return rows
 
 
+def _percent(part: int, whole: int) -> str:
+    return "all there were" if part >= whole else f"{part / whole:.0%} of all"
+
+
 def _crs(name: str | None) -> str:
     return "none" if name is None else quoted(name)
 
 
-def _listed(columns: dict[str, int]) -> str:
-    return ", ".join(f"{quoted(name)} in {count:,}" for name, count in columns.items())
+def _listed(columns: dict[str, int], rows: int) -> str:
+    """Return columns, with how many rows each is about where that is not all."""
+    return ", ".join(
+        quoted(name) if count == rows else f"{quoted(name)} in {count:,}"
+        for name, count in columns.items()
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from havasu_vc.writers.values import canonical_wkb
 
 __all__ = ["GeometryTally", "Oddities"]
 
+BEYOND = 1000.0
+"""No number of degrees is so large."""
 FAR_MOVE = 0.1
 """A geometry moved far when it moved by this share of the dataset's diagonal."""
 
@@ -49,6 +52,7 @@ class GeometryTally:
         self._most = np.full(2, -np.inf)
         self.moved = 0
         self.farthest = 0.0
+        self._others: Counter[str] = Counter()
 
     @property
     def unit(self) -> str:
@@ -82,12 +86,14 @@ class GeometryTally:
             self.moved += int(both.sum())
             self.farthest = max(self.farthest, float(np.nanmax(distances)))
         here = np.isnan(new[:, 0]) & changed & _valid(batch.new)
+        other = self._other(old, new)
         return Oddities(
             {
                 FlagKind.EMPTIED_GEOMETRY: here & ~np.isnan(old[:, 0]),
                 FlagKind.INVALID_GEOMETRY: self._invalid(batch.new, changed),
-                FlagKind.FAR_FROM_THE_REST: self._far(new),
-                FlagKind.MOVED_FAR: self._moved_far(distances),
+                FlagKind.OTHER_COORDINATES: other,
+                FlagKind.FAR_FROM_THE_REST: self._far(new) & ~other,
+                FlagKind.MOVED_FAR: self._moved_far(distances) & ~other,
             },
             distances,
         )
@@ -119,6 +125,42 @@ class GeometryTally:
             flags[rows[some]] = True if wkb is None else invalid_rows(wkb)
         return flags
 
+    @property
+    def others(self) -> str:
+        """What coordinates of another system look like, in words."""
+        return " or ".join(words for words, _ in self._others.most_common())
+
+    def _other(self, old: _Floats, new: _Floats) -> _Bools:
+        """Return which rows seem to have come with coordinates of another system.
+
+        Those of one axis stand on the other, or degrees where there were none before, or
+        none where there were.
+        """
+        bounds = self._before
+        flags = np.zeros(len(new), np.bool_)
+        if bounds is None or not bounds.finite:
+            return flags
+        corners = np.array([bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax])
+        with np.errstate(invalid="ignore"):
+            outside = (new[:, 2] < corners[0]) | (new[:, 0] > corners[2])
+            outside |= (new[:, 3] < corners[1]) | (new[:, 1] > corners[3])
+            away = np.abs(old - old[:, [1, 0, 3, 2]]).max(axis=1)
+            swapped: _Bools = outside & (
+                np.abs(new - old[:, [1, 0, 3, 2]]).max(axis=1) < away / 100
+            )
+            # Changes of geometries alone come with a place on the old side.
+            found: dict[str, _Bools] = {"x and y swapped": swapped}
+            if _degrees(corners[None])[0]:
+                found["no longitude and latitude"] = np.asarray((np.abs(new) > BEYOND).any(axis=1))
+            elif (np.abs(corners) > BEYOND).any():
+                found["such as longitude and latitude"] = outside & _degrees(new)
+            for words, rows in found.items():
+                some = rows & ~flags
+                self._others[words] += int(some.sum())
+                flags |= some
+        self._others += Counter()  # without those of no row
+        return flags
+
     def _far(self, new: _Floats) -> _Bools:
         """Return which rows lie farther from the dataset than it is wide."""
         flags = np.zeros(len(new), np.bool_)
@@ -146,6 +188,11 @@ class GeometryTally:
         with np.errstate(invalid="ignore"):
             far: _Bools = distances > FAR_MOVE * diagonal
         return far if diagonal > 0 else np.zeros(len(distances), np.bool_)
+
+
+def _degrees(corners: _Floats) -> _Bools:
+    """Return which corners could be longitudes and latitudes."""
+    return np.asarray((np.abs(corners) <= (180.0, 90.0, 180.0, 90.0)).all(axis=1))
 
 
 def _valid(side: pa.StructArray) -> _Bools:

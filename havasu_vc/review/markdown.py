@@ -8,7 +8,7 @@ of UTF-8, of which a text never has fewer than characters, so that it holds for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from havasu_vc.review.map import map_of
 from havasu_vc.review.markdown_parts import (
@@ -16,13 +16,15 @@ from havasu_vc.review.markdown_parts import (
     counts_words,
     finding_line,
     heading,
+    headline,
     overview_header,
     overview_row,
     sample_row,
+    spread,
     summary_lines,
 )
 from havasu_vc.review.markup import code_span, sentence
-from havasu_vc.review.report import DatasetReview, Review
+from havasu_vc.review.report import DatasetReview, Review, Sample
 
 __all__ = ["COMMENT_LIMIT", "LEAST_LIMIT", "MARKER", "SUMMARY_LIMIT", "format_markdown"]
 
@@ -36,6 +38,10 @@ MARKER = "<!-- havasu-vc review -->"
 """By this line a comment is found again."""
 OVERVIEW_SHARE = 0.25
 """How much of the room the table of datasets and the policy may take, each."""
+OPEN_ROWS = 8
+"""Rows of a dataset that can be seen at once; the others are folded away."""
+FOLD = 80
+"""Bytes of what folds them."""
 SUMMARY_SHARE = 0.6
 """How much of what is left the summaries may take."""
 MAP_SHARE = 0.4
@@ -89,15 +95,35 @@ def format_markdown(review: Review, *, limit: int = COMMENT_LIMIT, more: str | N
             section += block
             size = sum(len(text) + 1 for text in block)
             maps, left, share = maps - size, left - size, share - size
-        rows = _Lines(share)
-        rows.add("", *ROWS_HEADER)
-        missing = rows.add_each(map(sample_row, each.samples)) if rows.texts else 0
-        if len(rows.texts) > 1 + len(ROWS_HEADER):
-            section += rows.texts
-            left -= share - rows.room
-            shown += len(each.samples) - missing
+        rows, count = _rows(each, share)
+        section += rows
+        left -= sum(len(text.encode()) + 1 for text in rows)
+        shown += count
     parts = [*head, *(text for section in sections for text in section)]
     return "\n".join([*parts, *_left_out(review, untold, shown, end)]) + "\n"
+
+
+def _rows(each: DatasetReview, room: int) -> tuple[list[str], int]:
+    """Return lines with a few telling rows, the others folded away, and how many these are."""
+    first, rest = spread(each.samples, OPEN_ROWS)
+    lines, shown = _table(first, room)
+    if shown < len(first):
+        return lines, shown
+    room -= sum(len(text.encode()) + 1 for text in lines) + FOLD
+    folded, more = _table(rest, room)
+    if more:
+        words = f"{more:,} more row{'' if more == 1 else 's'}"
+        lines += ["", f"<details><summary>{words}</summary>", *folded, "", "</details>"]
+    return lines, shown + more
+
+
+def _table(samples: Sequence[Sample], room: int) -> tuple[list[str], int]:
+    """Return a table of as many rows as there is room for; nothing where there is for none."""
+    lines = _Lines(room)
+    if not samples or not lines.add("", *ROWS_HEADER):
+        return [], 0
+    shown = len(samples) - lines.add_each(map(sample_row, samples))
+    return (lines.texts, shown) if shown else ([], 0)
 
 
 def _head(review: Review, room: int) -> list[str]:
@@ -110,7 +136,9 @@ def _head(review: Review, room: int) -> list[str]:
     notes = _Lines(int(OVERVIEW_SHARE * room))
     if review.findings:
         refused = sum(finding.refuses for finding in review.findings)
-        verdict = f"{refused} against the policy" if refused else "Only warnings by the policy"
+        verdict = "Only warnings by the policy"
+        if refused:
+            verdict = f"{refused:,} finding{'' if refused == 1 else 's'} against the policy"
         notes.add(f"**{verdict}**", "")
         ranked = sorted(review.findings, key=lambda finding: not finding.refuses)
         if left := notes.add_each(map(finding_line, ranked)):
@@ -122,6 +150,7 @@ def _head(review: Review, room: int) -> list[str]:
     if not review.datasets:
         head.add("No dataset changes.")
         return head.texts
+    head.add(headline(review), "")
     table = _Lines(int(OVERVIEW_SHARE * room))
     table.add(*overview_header())
     if left := table.add_each(map(overview_row, review.datasets)):

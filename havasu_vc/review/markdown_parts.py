@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.review.markup import code_span, marked, sentence, table_row
-from havasu_vc.review.report import Area, Cell, ColumnReview, DatasetReview, Finding, Sample
+from havasu_vc.review.report import (
+    Area,
+    Cell,
+    ColumnReview,
+    DatasetReview,
+    Finding,
+    FlagKind,
+    Review,
+    Sample,
+    Transition,
+)
 
 __all__ = [
     "ROWS_HEADER",
     "counts_words",
     "finding_line",
     "heading",
+    "headline",
     "overview_header",
     "overview_row",
     "sample_row",
+    "spread",
     "summary_lines",
 ]
 
 CELLS = 12
 """Cells of a row that are shown."""
+WORLD = (-180.0, -90.0, 180.0, 90.0)
+"""All of it, which says nothing of where a change is."""
 COLUMNS = 20
 """Columns of a dataset that are told of."""
 ROWS_HEADER = ("| | row | why | what |", "|---|---|---|---|")
+_SCORE = re.compile(r" [\d.,]+ \w+$")
+"""A distance at the end of a reason."""
+_SHAPE = re.compile(r"[A-Z]+ (?:of [\d,]+ vertices|Z? ?\(|EMPTY)")
+"""A geometry in words; what names a row comes before it."""
 _SIGNS = {ChangeKind.DELETE: "deleted", ChangeKind.INSERT: "new", ChangeKind.UPDATE: "changed"}
 
 
@@ -85,13 +104,14 @@ def finding_line(finding: Finding) -> str:
 def summary_lines(each: DatasetReview) -> Iterator[str]:
     """Yield what is said of a dataset, the gravest first."""
     for flag in each.flags:
-        yield f"- ⚠️ **{sentence(flag.message)}**{_keys(flag.rows)}"
+        yield f"- ⚠️ {_stressed(flag.message)}{_keys(flag.rows)}"
     for words in each.words:
         yield f"- {sentence(words)}"
-    if each.state != "changed":
+    told = any(flag.kind is FlagKind.DATASET_REMOVED for flag in each.flags)
+    if each.state != "changed" and not told:
         rows = each.rows_after if each.state == "added" else each.rows_before
         yield f"- the dataset is {each.state}, {rows:,} rows"
-    elif each.counts.total:
+    elif each.state == "changed" and each.counts.total:
         yield f"- rows: {counts_words(each.counts)}{_share(each)}"
     for column in each.columns[:COLUMNS]:
         yield f"- {_column(column)}"
@@ -99,6 +119,14 @@ def summary_lines(each: DatasetReview) -> Iterator[str]:
         yield f"- {len(each.columns) - COLUMNS} more columns changed"
     if each.area is not None and each.area.touched is not None:
         yield f"- {_area(each.area)}"
+
+
+def _stressed(message: str) -> str:
+    """Return a sentence with what comes before its colon in bold."""
+    head, colon, rest = message.partition(": ")
+    if head.count("`") % 2:  # the colon is part of a name
+        head, colon, rest = message, "", ""
+    return f"**{sentence(head)}**{colon}{sentence(rest)}"
 
 
 def counts_words(counts: ChangeCounts) -> str:
@@ -118,7 +146,9 @@ def counts_words(counts: ChangeCounts) -> str:
 def _share(each: DatasetReview) -> str:
     touched, rows = each.counts.updates + each.counts.deletes, each.rows_before
     share = touched / rows if rows else 0
-    return f" – {share:.1%} of the {rows:,} rows there were" if share >= 0.001 else ""
+    if share >= 1:
+        return f" – all {rows:,} rows there were"
+    return f" – {min(share, 0.999):.1%} of the {rows:,} rows there were" if share >= 0.001 else ""
 
 
 def _keys(keys: Sequence[str]) -> str:
@@ -126,34 +156,38 @@ def _keys(keys: Sequence[str]) -> str:
 
 
 def _column(column: ColumnReview) -> str:
-    parts = [f"{code_span(column.name)} changed in {column.changed:,} rows"]
+    rows = f"{column.changed:,} row" + ("" if column.changed == 1 else "s")
+    parts = [f"{code_span(column.name)} changed in {rows}"]
     if column.emptied:
         parts.append(f"{column.emptied:,} of them to null")
     if column.filled:
         parts.append(f"{column.filled:,} from null")
     shift = column.numbers
     if shift is not None and None not in (shift.old_mean, shift.new_mean):
-        parts.append(
-            f"mean {shift.old_mean:,.6g} → {shift.new_mean:,.6g}, "
-            f"now {shift.least:,.6g} to {shift.greatest:,.6g}"
-        )
+        now = f"now {shift.least:,.6g}"
+        if shift.greatest != shift.least:
+            now += f" to {shift.greatest:,.6g}"
+        parts.append(f"mean {shift.old_mean:,.6g} → {shift.new_mean:,.6g}, {now}")
     if column.transitions:
-        shown = (
-            f"{_value(each.old)} → {_value(each.new)} {each.count:,} times"
-            for each in column.transitions
-        )
-        parts.append("; ".join(shown))
+        parts.append("; ".join(map(_transition, column.transitions)))
     return ", ".join(parts)
 
 
+def _transition(each: Transition) -> str:
+    times = f" {each.count:,} times" if each.count > 1 else ""
+    return f"{_value(each.old)} → {_value(each.new)}{times}"
+
+
 def _value(text: str | None) -> str:
-    return "null" if text is None else code_span(text, 40)
+    if text is None:
+        return "null"
+    return code_span(text, 100 if _SHAPE.match(text) else 40)
 
 
 def _area(area: Area) -> str:
     crs = f" ({code_span(area.crs)})" if area.crs else ""
     parts = [f"area touched {_corners(area.touched)}{crs}"]
-    if area.geographic is not None and area.geographic != _quadruple(area.touched):
+    if area.geographic is not None and area.geographic not in (_quadruple(area.touched), WORLD):
         west, south, east, north = area.geographic
         parts.append(
             f"in longitude and latitude {west:.6g} {south:.6g} to {east:.6g} {north:.6g}"
@@ -174,11 +208,47 @@ def _corners(bounds: Bounds | None) -> str:
     return f"{bounds.xmin:.7g} {bounds.ymin:.7g} to {bounds.xmax:.7g} {bounds.ymax:.7g}"
 
 
+def headline(review: Review) -> str:
+    """Return in one line how much changed, and whether there is something to look at."""
+    count = len(review.datasets)
+    odd = sum(len(each.flags) for each in review.datasets)
+    looks = (
+        f"⚠️ **{odd:,} thing{'' if odd == 1 else 's'} to look at.**"
+        if odd
+        else "Nothing odd was seen."
+    )
+    rows = counts_words(review.counts) if review.counts.total else "no rows"
+    return f"{count:,} dataset{'' if count == 1 else 's'}, rows: {rows}. {looks}"
+
+
+def spread(samples: Sequence[Sample], most: int) -> tuple[list[Sample], list[Sample]]:
+    """Return some rows, a few of each reason and no two alike, and the others."""
+    queues: dict[str, list[Sample]] = {}
+    seen: set[tuple[ChangeKind, tuple[Cell, ...]]] = set()
+    for each in samples:
+        if (each.kind, each.cells) not in seen:
+            seen.add((each.kind, each.cells))
+            queues.setdefault(_SCORE.sub("", each.reason), []).append(each)
+    chosen: list[Sample] = []
+    while len(chosen) < most and (left := [queue for queue in queues.values() if queue]):
+        chosen += [queue.pop(0) for queue in left][: most - len(chosen)]
+    first = set(map(id, chosen))
+    rest = [each for each in samples if id(each) not in first]
+    return [each for each in samples if id(each) in first], rest
+
+
 def sample_row(sample: Sample) -> str:
     """Return a changed row as a row of a table."""
-    cells = list(_cells(sample.cells[:CELLS], sample.kind))
-    if len(sample.cells) > CELLS:
-        cells.append(f"and {len(sample.cells) - CELLS} more columns")
+    # The key is in a column of its own.
+    told = [
+        each
+        for each in sample.cells
+        if sample.kind is ChangeKind.UPDATE or sample.key not in (each.old, each.new)
+    ]
+    told.sort(key=lambda cell: bool(_SHAPE.match(cell.new or cell.old or "")))
+    cells = list(_cells(told[:CELLS], sample.kind))
+    if len(told) > CELLS:
+        cells.append(f"and {len(told) - CELLS} more columns")
     return table_row(
         (
             _SIGNS[sample.kind],
@@ -196,7 +266,8 @@ def _cells(cells: Iterable[Cell], kind: ChangeKind) -> Iterator[str]:
             yield f"{name} = {_value(cell.new)}"
         elif kind is ChangeKind.DELETE:
             yield f"{name} = {_value(cell.old)}"
-        elif cell.old is None or cell.new is None:
+        elif cell.old is None or cell.new is None or _SHAPE.match(cell.old):
+            # Digits of places that differ say less than the places.
             yield f"{name}: {_value(cell.old)} → {_value(cell.new)}"
         else:
             old, new = marked(cell.old, cell.new)

@@ -40,6 +40,7 @@ class FlagKind(StrEnum):
     COLUMN_REMOVED = "column-removed"
     EMPTIED_GEOMETRY = "emptied-geometry"
     INVALID_GEOMETRY = "invalid-geometry"
+    OTHER_COORDINATES = "other-coordinates"
     FAR_FROM_THE_REST = "far-from-the-rest"
     MOVED_FAR = "moved-far"
     NEW_NULLS = "new-nulls"

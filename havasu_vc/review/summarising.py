@@ -28,6 +28,7 @@ from havasu_vc.review.report import (
     Area,
     DatasetFacts,
     DatasetReview,
+    Flag,
     FlagKind,
     Sample,
 )
@@ -195,7 +196,11 @@ class _Observer:
         maker = SampleMaker(diff, self._means.reproject, self._means.show)
         flags = self._flagger.flags(counts, before, changed)
         labelled = tuple(
-            replace(flag, rows=tuple(maker.key(kept) for kept in self._sampler.of(flag.kind)[:5]))
+            replace(
+                flag,
+                message=self._told(flag),
+                rows=tuple(maker.key(kept) for kept in self._sampler.of(flag.kind)[:5]),
+            )
             for flag in flags
         )
         return DatasetReview(
@@ -211,6 +216,16 @@ class _Observer:
             labelled,
             self._samples(changed, maker),
         )
+
+    def _told(self, flag: Flag) -> str:
+        """Return a flag in words; what coordinates are like, the tally of geometries knows."""
+        field = next(iter(self._diff.header.schema.geometries), None)
+        if flag.kind is not FlagKind.OTHER_COORDINATES or self._geometry is None or field is None:
+            return flag.message
+        crs = None if field.geometry is None else field.geometry.crs
+        where = "another system" if crs is None else f"another system than {quoted(crs)}"
+        rows = f"{flag.count:,} row" + ("" if flag.count == 1 else "s")
+        return f"{rows} with coordinates of {where}: {self._geometry.others}"
 
     def _area(self) -> Area | None:
         tally, diff = self._geometry, self._diff

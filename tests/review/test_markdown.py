@@ -1,5 +1,6 @@
 import html
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from cmarkgfm.cmark import Options  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.review.markdown import (
     COMMENT_LIMIT,
@@ -17,16 +19,16 @@ from havasu_vc.review.markdown import (
     SUMMARY_LIMIT,
     format_markdown,
 )
-from havasu_vc.review.markdown_parts import ROWS_HEADER
+from havasu_vc.review.markdown_parts import ROWS_HEADER, sample_row
 from havasu_vc.review.markup import code_span, marked, sentence, table_row
-from havasu_vc.review.report import DatasetReview, Review
+from havasu_vc.review.report import Cell, DatasetReview, Flag, FlagKind, Review, Sample
 from tests.review.reviews import HOSTILE, dataset, harmless, hostile
 from tests.support.golden import Golden
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "review"
 ALLOWED = {
     *("h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"),
-    *("code", "pre", "strong", "br", "sub", "blockquote"),
+    *("code", "pre", "strong", "br", "sub", "blockquote", "details", "summary"),
 }
 ODD_TEXT = st.text(
     st.one_of(st.sampled_from("`|\\*_[]()<>!&@#~$:-\n\r \u202e\x1b."), st.characters()),
@@ -77,6 +79,7 @@ def assert_safe(text: str) -> None:
     page = Page(text)
     outside = " ".join(page.outside)
     assert page.elements <= ALLOWED
+    assert text.count("<details>") == text.count("</details>")
     assert page.attributes <= {"align", "lang"}
     assert not re.search(r"@|https?:|www\.|#\d|<|\$", outside)
     assert not re.search(
@@ -185,6 +188,71 @@ def test_many_datasets_keep_the_first_summaries_and_count_the_rest() -> None:
     assert re.search(r"[\d,]+ more datasets are not in this table; rows of all: 5,000", page)
     assert re.search(r"[\d,]+ datasets are left out here", page)
     assert "### `d0`" in page
+
+
+def row(number: int, kind: ChangeKind, reason: str, *cells: Cell) -> Sample:
+    return Sample(kind, str(number), reason, cells or (Cell("name", str(number), "x"),))
+
+
+def test_a_few_rows_of_each_reason_are_open_and_others_are_folded() -> None:
+    same = Cell("zone", "Rural", "GRUZ")
+    samples = (
+        *(row(n, ChangeKind.UPDATE, "far from the rest") for n in range(20)),
+        *(row(n, ChangeKind.UPDATE, f"moved {n:,}.5 km") for n in range(30, 50)),
+        *(row(n, ChangeKind.UPDATE, "`zone` changed", same) for n in range(60, 80)),
+    )
+    each = replace(dataset("x"), samples=samples)
+    text = format_markdown(Review("a", "b", (each,)))
+    seen, folded = text.split("<details><summary>")
+
+    assert re.findall(r"\| changed \| `(\d+)`", seen) == [
+        *("0", "1", "2", "3"),
+        *("30", "31", "32"),
+        "60",
+    ]
+    assert folded.startswith("52 more rows</summary>\n\n| |")
+    assert len(re.findall(r"\| changed \| `(\d+)`", folded)) == 52
+    assert folded.count("</details>") == 1
+    assert set(Page(text).rows) == {4, 7}
+
+
+def test_the_key_is_said_once_and_the_shape_last() -> None:
+    cells = (
+        Cell("id", None, "7"),
+        Cell("geom", None, "POLYGON of 5 vertices around 1748042.5 5427122.5"),
+        Cell("name", None, "Lot 7"),
+    )
+    line = sample_row(row(7, ChangeKind.INSERT, "inserted", *cells))
+
+    assert line.endswith(
+        "| `name` = `Lot 7`<br>`geom` = `POLYGON of 5 vertices around 1748042.5 5427122.5` |"
+    )
+
+
+def test_the_first_line_tells_how_much_and_whether_to_look() -> None:
+    plain = replace(dataset("x"), flags=())
+    counts = "rows: 1 inserted, 1 updated, 1 deleted"
+
+    assert f"1 dataset, {counts}. Nothing odd was seen." in format_markdown(
+        Review("a", "b", (plain,))
+    )
+    assert f"1 dataset, {counts}. ⚠️ **1 thing to look at.**" in format_markdown(
+        Review("a", "b", (dataset("x"),))
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("2 rows far away", "**2 rows far away**"),
+        ("rows are not shown: `a` is not here", "**rows are not shown**: `a` is not here"),
+        ("column `a: b` is removed", "**column `a: b` is removed**"),
+    ],
+)
+def test_what_a_flag_is_about_is_bold(message: str, shown: str) -> None:
+    each = replace(dataset("x"), flags=(Flag(FlagKind.UNVERIFIED, message),))
+
+    assert f"- ⚠️ {shown}\n" in format_markdown(Review("a", "b", (each,)))
 
 
 def test_a_page_is_found_again_by_its_marker() -> None:

@@ -103,6 +103,60 @@ def test_flag_stays_quiet(kind: FlagKind) -> None:
     assert kind not in kinds(reviewed(*QUIET[kind]))
 
 
+METRES = DatasetFacts(
+    100, {1: 0, 2: 0, 3: 0, 4: 0}, {}, {2: Bounds(1_570_000, 5_170_000, 1_580_000, 5_180_000)}
+)
+DEGREES = DatasetFacts(100, {1: 0, 2: 0, 3: 0, 4: 0}, {}, {2: Bounds(172.0, -43.0, 173.0, -42.0)})
+
+
+@pytest.mark.parametrize(
+    ("facts", "old", "new", "words"),
+    [
+        (METRES, (1_575_000, 5_175_000), (172.6, -43.5), "such as longitude and latitude"),
+        (METRES, None, (172.6, -43.5), "such as longitude and latitude"),
+        (METRES, (1_575_000, 5_175_000), (5_175_000, 1_575_000), "x and y swapped"),
+        (DEGREES, (172.5, -42.5), (-42.5, 172.5), "x and y swapped"),
+        (DEGREES, (172.5, -42.5), (1_575_000, 5_175_000), "no longitude and latitude"),
+        (METRES, (1_575_000, 5_175_000), (1_775_000, 5_175_000), None),
+        (DEGREES, (172.5, -42.5), (10, 50), None),
+        (FACTS, (3, 4), (4, 3), None),
+        (FACTS, (3, 4), (40, 30), None),
+    ],
+)
+def test_coordinates_of_another_system(
+    facts: DatasetFacts,
+    old: tuple[float, float] | None,
+    new: tuple[float, float],
+    words: str | None,
+) -> None:
+    means = replace(MEANS, before=facts)
+    before = None if old is None else row(1, *old)
+    found = {flag.kind: flag for flag in reviewed((before, row(1, *new)), means=means).flags}
+
+    if words is None:
+        assert FlagKind.OTHER_COORDINATES not in found
+        return
+    flag = found[FlagKind.OTHER_COORDINATES]
+    assert flag.message == f"1 row with coordinates of another system than `EPSG:4326`: {words}"
+    assert (flag.count, flag.rows) == (1, ("1",))
+    # Said once: that it is far away follows from it.
+    assert not found.keys() & {FlagKind.FAR_FROM_THE_REST, FlagKind.MOVED_FAR}
+
+
+def test_few_changes_of_a_column_are_all_shown() -> None:
+    three = [(row(n), row(n, name=f"new {n}")) for n in range(3)]
+    four = [*three, (row(9), row(9, name="new 9"))]
+
+    (column,) = reviewed(*three).columns
+    assert [(each.old, each.count) for each in column.transitions] == [
+        ("r0", 1),
+        ("r1", 1),
+        ("r2", 1),
+    ]
+    (column,) = reviewed(*four).columns
+    assert column.transitions == ()
+
+
 def test_duplicates_are_found_across_batches() -> None:
     side = header(POINTS)
     batches = [batch(POINTS, POINTS, (None, row(n, **SAME))) for n in (1, 2, 3)]
