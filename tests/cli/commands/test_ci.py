@@ -352,6 +352,6 @@ def test_data_that_a_fork_did_not_send(work: Repo, job: Job, tmp_path: Path) -> 
 
     assert done.exit_code == 0, done.output
     body = job.stand_in.comments[0]["body"]
-    assert "rows are not shown: " in body
+    assert "**rows are not shown**: " in body
     assert "`name`" in body
     assert "| `points` | 50 | ? | ? | ? | 51 |" in body
