@@ -19,6 +19,7 @@ from havasu_vc.geo.buffers import Bools, Column, Floats, byte_column, simple_col
 from havasu_vc.geo.raster_v1 import (
     MAX_BANDS,
     Band,
+    Buffer,
     GeoReference,
     PixelType,
     Raster,
@@ -189,12 +190,24 @@ def _format_bands(bands: Sequence[Band | None]) -> "pa.Array[Any]":
         [
             pa.array([0 if band is None else int(band.pixel_type) for band in bands], pa.int32()),
             values("no_data", pa.binary()),
-            values("data", pa.binary()),
+            _joined([None if band is None else band.data for band in bands]),
             values("out_db_band", pa.int32()),
             values("out_db_url", pa.string()),
         ],
         fields=list(BAND_TYPE),
         mask=pa.array([band is None for band in bands], pa.bool_()),
+    )
+
+
+def _joined(values: Sequence[Buffer | None]) -> "pa.Array[Any]":
+    """Return bytes as a column, copied once: pixels are much, and builders copy as they grow."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
+    valid = np.array([value is not None for value in values], np.bool_)
+    whole = b"".join(value for value in values if value is not None)
+    bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [bits, pa.py_buffer(offsets), pa.py_buffer(whole)]
     )
 
 

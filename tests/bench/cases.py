@@ -27,6 +27,7 @@ MODULES = (
     "kart",
     "encoding",
     "sparking",
+    "rastering",
 )
 
 
