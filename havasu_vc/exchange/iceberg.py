@@ -1,32 +1,34 @@
 """Iceberg tables as sources: what PyIceberg, Spark and others wrote, by folder or metadata file.
 
 Rows are those of one snapshot, deletes applied. Columns keep their ids, and geometries are
-known by what Havasu's field properties or the types of Iceberg 3 say of them; any other
-binary column stays one. The key is the table's identifier fields.
+known by what Havasu's field properties or the types of Iceberg 3 say of them, and rasters
+by the former; any other binary column stays one. The key is the table's identifier fields.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.layout import Layout, kept_names, key_field, require_names, stored_batches
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.formats.iceberg.values import Snapshot
+from havasu_vc.formats.iceberg.values import MAIN, Reference, Snapshot
+from havasu_vc.model.rasters import with_blocks
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
-from havasu_vc.model.types import Encoding, Field, Primitive, descendants
+from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import scan_tasks, schema_of
 from havasu_vc.tables.snapshots import live_files, snapshot_of
 from havasu_vc.tables.table import Table, read_table
 
-__all__ = ["IcebergSource", "open_iceberg", "snapshot_history"]
+__all__ = ["IcebergSource", "open_iceberg", "snapshot_history", "table_references"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,10 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     require_names(key, names, "key column")
     if len(set(key)) != len(key):
         raise InvalidArgumentError(f"the key names a column twice: {', '.join(key)}")
-    stored = known.select(names)
+    # A raster that says nothing of its parts' ids gets some that no column ever had.
+    ids = itertools.count(max(known.last_id, table.metadata.last_column_id) + 1)
+    chosen = (with_blocks(field, lambda: next(ids)) for field in known.select(names).fields)
+    stored = Schema(tuple(chosen))
     crs = CrsNames(options.crs)
     fields = tuple(_field(field, options, crs, table) for field in stored.fields)
     fields = tuple(key_field(field) if field.name in key else field for field in fields)
@@ -109,9 +114,6 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
 
 def _field(field: Field, options: SourceOptions, crs: CrsNames, table: Table) -> Field:
     """Return a column of a table as a dataset is to have it."""
-    for part in (field, *descendants((field,))):
-        if part.raster is not None:
-            raise UnsupportedTypeError(field.name, "rasters of a table cannot be imported yet")
     if field.geometry is None:
         return field
     encoding = field.geometry.encoding if options.keep_encoding else options.geometry_encoding
@@ -138,14 +140,23 @@ def _notes(table: Table) -> tuple[str, ...]:
     return ("the table is partitioned, which the dataset is not; queries skip files by key",)
 
 
-def snapshot_history(place: str) -> tuple[Snapshot, ...]:
-    """Return the current snapshot of a table and those before it that are there, oldest first."""
+def snapshot_history(place: str, snapshot_id: int | None = None) -> tuple[Snapshot, ...]:
+    """Return a snapshot of a table and those before it that are there, oldest first.
+
+    The current one when none is named. What was rolled back is not before it.
+    """
     table = read_table(place)
     found: list[Snapshot] = []
-    number = table.metadata.current_snapshot_id
+    number = table.metadata.current_snapshot_id if snapshot_id is None else snapshot_id
     while number is not None and (one := table.metadata.snapshots.get(number)) is not None:
         if one in found:
             break
         found.append(one)
         number = one.parent_id
     return tuple(reversed(found))
+
+
+def table_references(place: str) -> dict[str, Reference]:
+    """Return the branches and tags of a table but its main branch, by name."""
+    found = read_table(place).metadata.references
+    return {name: found[name] for name in sorted(found) if name != MAIN}

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import PurePath
 
 import pyarrow as pa
 
 from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import collect_changes, evolved, last_column_id
-from havasu_vc.datasets.folder import TreeFolder, edited
+from havasu_vc.datasets.editing import collect_changes, last_column_id
+from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
@@ -27,29 +27,39 @@ from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import InvalidArgumentError, KeyViolationError, UnsupportedTypeError
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    KeyViolationError,
+    SchemaViolationError,
+    UnsupportedTypeError,
+)
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.exchange.source import Source, SourceOptions
-from havasu_vc.exchange.sources import open_sources, parse_table_location
+from havasu_vc.exchange.sources import open_sources
 from havasu_vc.formats.havasu.properties import format_properties
-from havasu_vc.formats.iceberg.values import Snapshot
 from havasu_vc.formats.kart.repository import KART_VERSION
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.evolution import field_ids, match_by_name
+from havasu_vc.model.evolution import (
+    check_evolution,
+    field_ids,
+    match_by_name,
+    with_stored_names,
+)
 from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.repo.kart_imports import columns_to_match, kart_replacement
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.store.edits import ObjectSink, edit_tree
+from havasu_vc.store.edits import ObjectSink
 from havasu_vc.store.trees import find_entry
 
-__all__ = ["ImportRequest", "import_history", "import_layers", "replacement"]
+__all__ = ["ImportRequest", "import_layers", "replacement"]
 
 ORDERS = ("key", "hilbert", "none")
 KINDS = (None, "havasu", "kart")
@@ -79,6 +89,12 @@ class ImportRequest:
     """Whether each snapshot of a table becomes a commit."""
     link: bool = False
     """Whether files of a table stay where they are, and are named rather than copied."""
+    refs: bool = False
+    """With `history`, whether branches and tags of a table become git's."""
+    branch: str | None = None
+    """The branch to commit to, which no work tree is on; None for HEAD."""
+    same_columns: bool = False
+    """Whether the dataset came from the same table, so that ids tell columns apart."""
 
 
 def import_layers(
@@ -107,7 +123,7 @@ def import_layers(
     notes: list[str] = []
     counts: dict[str, ChangeCounts] = {}
     edits: list[TreeEdit] = []
-    with Transaction(repo) as transaction:
+    with Transaction(repo, branch=request.branch) as transaction:
         known = transaction.folders
         _check_paths([path for _, path in chosen], known, replace=request.replace)
         size = sum(source.input_bytes for source, _ in chosen)
@@ -147,69 +163,8 @@ def _link(
         replace_existing=request.replace,
         dry_run=dry_run,
         message=message or f"Link to {request.location}",
+        branch=request.branch,
     )
-
-
-def import_history(
-    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
-) -> ImportResult:
-    """Import each version of an Iceberg or Delta table that is there as a commit, oldest first.
-
-    Each is compared with the one before, so a version that changed no row, such as a
-    compaction, is no commit.
-    """
-    table = parse_table_location(request.location)
-    if table is None:
-        raise InvalidArgumentError(
-            f"{request.location} has no history",
-            hints=("name a table as iceberg:FOLDER or delta:FOLDER",),
-        )
-    snapshots = _versions(*table)
-    if dry_run or len(snapshots) < 2:
-        return import_layers(repo, request, dry_run=dry_run, message=message)
-    options = request.options or SourceOptions()
-    total: dict[str, ChangeCounts] = {}
-    commit, notes = None, dict[str, None]()
-    for number, snapshot in enumerate(snapshots):
-        one = replace(
-            request,
-            options=replace(options, snapshot=snapshot[0]),
-            replace=request.replace or number > 0,
-        )
-        text = snapshot[1] if message is None else message
-        result = import_layers(repo, one, dry_run=False, message=text)
-        commit = result.commit or commit
-        notes |= dict.fromkeys(result.notes)
-        for path, counts in result.datasets.items():
-            total[path] = total.get(path, ChangeCounts()) + counts
-    return ImportResult(commit, repo.head_branch, total, tuple(notes))
-
-
-def _versions(format_: str, place: str) -> list[tuple[int, str]]:
-    """Return the versions of a table by number, oldest first, each with a message."""
-    if format_ == "iceberg":
-        from havasu_vc.exchange.iceberg import snapshot_history
-
-        return [(each.snapshot_id, _snapshot_message(each)) for each in snapshot_history(place)]
-    from havasu_vc.exchange.delta import delta_versions
-
-    return [
-        (
-            each.version,
-            f"{each.operation} of {_moment(each.timestamp_ms)}\n\nDelta-Version: {each.version}",
-        )
-        for each in delta_versions(place)
-    ]
-
-
-def _moment(milliseconds: int) -> str:
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _snapshot_message(snapshot: Snapshot) -> str:
-    operation = snapshot.summary.get("operation", "snapshot").capitalize()
-    made = _moment(snapshot.timestamp_ms)
-    return f"{operation} of {made}\n\nIceberg-Snapshot: {snapshot.snapshot_id}"
 
 
 def holds_kart(repo: OpenRepo) -> bool:
@@ -334,29 +289,6 @@ def sink_of(storage: Storage) -> ObjectSink:
     return storage.sink
 
 
-def _kart_replacement(
-    old: KartDataset,
-    tasks: Sequence[Task],
-    schema: Schema,
-    meta: dict[str, bytes],
-    engine: Engine,
-) -> TreeEdit:
-    """Return the edit that makes a Kart dataset hold the rows of some tasks, and no others."""
-    sink = sink_of(old.storage)
-    staged = NewKartDataset(old.path, schema, sink, structure=old.structure)
-    staged.write(_one_by_one(engine, tasks))
-    tree = edit_tree(sink, None, staged.finish().blobs)
-    new = KartDataset(old.path, TreeFolder(sink, tree), old.storage, "the source")
-    more, edit = evolved(old, schema)
-    with edit:
-        changed = {name: data for name, data in meta.items() if old.folder.read(name) != data}
-        edit.add_documents(changed)
-        collect_changes(edit, row_changes(old, new, engine))
-        if not (edit.counts.total or changed or (more and schema != old.schema)):
-            return TreeEdit(old.path, {})
-        return edit.finish()
-
-
 def _written(
     new: NewDataset,
     tasks: Sequence[Task],
@@ -382,7 +314,7 @@ def _replacing(
             f"{old.path} has the key ({', '.join(old.key.names)}), not ({', '.join(key)})",
             hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
         )
-    schema = match_by_name(old.schema, source.schema, field_ids(last_column_id(old)))
+    schema = _evolved(old, source.schema, request)
     kind = "kart" if isinstance(old, KartDataset) else "havasu"
     meta = {
         name: data
@@ -391,6 +323,16 @@ def _replacing(
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
     return replacement(old, tasks, schema, meta, engine, source.input_bytes)
+
+
+def _evolved(old: AnyDataset, incoming: Schema, request: ImportRequest) -> Schema:
+    """Return the columns that a dataset gets: told by id within one table, else by name."""
+    if request.same_columns and isinstance(old, HavasuDataset):
+        schema = with_stored_names(Schema(incoming.fields, old.schema.identifier_ids))
+        with suppress(SchemaViolationError):
+            check_evolution(old.schema, schema)
+            return schema
+    return match_by_name(columns_to_match(old, incoming), incoming, field_ids(last_column_id(old)))
 
 
 @kernel
@@ -421,7 +363,9 @@ def replacement(
     The rows are staged as a dataset of their own first, and compared with the old one.
     """
     if isinstance(old, KartDataset):
-        return _kart_replacement(old, tasks, schema, meta, engine)
+        return kart_replacement(
+            old, _one_by_one(engine, tasks), schema, meta, sink_of(old.storage), engine
+        )
     hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
     staged = NewDataset(
         old.path,

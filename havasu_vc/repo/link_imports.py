@@ -69,13 +69,14 @@ def import_links(
     replace_existing: bool,
     dry_run: bool,
     message: str,
+    branch: str | None = None,
 ) -> ImportResult:
     """Make one snapshot of a table a dataset that links to its files, in one commit."""
     source = open_iceberg(place, replace(options, keep_encoding=True))
     path = (destination or source.name).rstrip("/")
     if not dry_run:
         _ = repo.git.committer
-    with Transaction(repo) as transaction:
+    with Transaction(repo, branch=branch) as transaction:
         known = transaction.folders
         check_dataset_path(path, set(known) - {path})
         if path in known and not replace_existing:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
+from havasu_vc.store.linked import ALLOWED
 
 __all__ = ["Places", "local_path"]
 
@@ -103,5 +104,7 @@ class Places:
             hints=(
                 "a table that was moved or copied still names its old place:"
                 " read it there, or rewrite it",
+                f"if its files belong there, `git config --add {ALLOWED} "
+                f"{os.path.dirname(local_path(location))}` allows an import to read them",
             ),
         )

@@ -1,5 +1,6 @@
 """Iceberg tables taken in, with or without their history."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,9 +9,13 @@ import pytest
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.changes import count_changes
+from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
+from havasu_vc.tables.table import read_table
 from tests.exchange.test_iceberg import SCHEMA, numbered
-from tests.repo.tables import rows
+from tests.repo.tables import BY_ID, rows
+from tests.repo.test_rasters import outside, tiles, write
 from tests.support.sound import CheckedRepo, refuses
 from tests.tables.making import TableMaker
 
@@ -75,6 +80,46 @@ def test_a_later_snapshot_is_compared_with_the_dataset(
 def test_a_file_has_no_history(repo: CheckedRepo, tmp_path: Path) -> None:
     with refuses(repo.repo, InvalidArgumentError, hint=True):
         repo.repo.import_(tmp_path / "a.parquet", history=True)
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("flavour", list(Flavour))
+def test_rasters_of_every_flavour(
+    repo: CheckedRepo, tmp_path: Path, flavour: Flavour, link: bool
+) -> None:
+    repo.import_(write(tmp_path / "in", tiles(20, r2=outside())), options=BY_ID)
+    wish = Elsewhere(tmp_path / "given", "HEAD", "tiles", flavour, copy=True)
+    check_out_to(repo.repo.opened, wish)
+
+    repo.import_(f"iceberg:{tmp_path / 'given'}", "again", link=link)
+
+    assert rows(repo, "again") == rows(repo, "tiles")
+    again, tiles_ = repo.dataset("again"), repo.dataset("tiles")
+    assert again.schema == tiles_.schema
+    assert again.snapshot.digests == tiles_.snapshot.digests
+    assert [e.bounds for e in again.data_entries] == [e.bounds for e in tiles_.data_entries]
+    assert not list(repo.fsck(full=True))
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_rasters_that_say_nothing_of_their_parts(
+    repo: CheckedRepo, tmp_path: Path, link: bool
+) -> None:
+    repo.import_(write(tmp_path / "in", tiles(20)), options=BY_ID)
+    wish = Elsewhere(tmp_path / "given", "HEAD", "tiles", Flavour.HAVASU, copy=True)
+    check_out_to(repo.repo.opened, wish)
+    file = read_table(tmp_path / "given").metadata_file
+    document = json.loads(file.read_text())
+    document["properties"] = {}
+    for schema in document["schemas"]:
+        for field in schema["fields"]:
+            field.pop("havasu-vc.raster-ids", None)
+    file.write_text(json.dumps(document))
+
+    repo.import_(f"iceberg:{tmp_path / 'given'}", "again", link=link)
+
+    assert rows(repo, "again") == rows(repo, "tiles")
+    assert not list(repo.fsck(full=True))
 
 
 @pytest.mark.slow

@@ -138,6 +138,11 @@ def _delimiter(text: str | None) -> str | None:
     "--history", is_flag=True, help="Make a commit of each version of the table, oldest first."
 )
 @click.option(
+    "--refs",
+    is_flag=True,
+    help="With --history, make the branches and tags of an Iceberg table git's.",
+)
+@click.option(
     "--link",
     is_flag=True,
     help="Leave the data files of an Iceberg table where they are, and name them.",
@@ -192,6 +197,7 @@ def command(
     kind: str | None,
     dry_run: bool,
     history: bool,
+    refs: bool,
     link: bool,
     messages: tuple[str, ...],
     message_file: TextIO | None,
@@ -215,6 +221,8 @@ def command(
         return
     if all_layers and layers:
         raise click.UsageError("--layer and --all-layers contradict each other")
+    if refs and not history:
+        raise click.UsageError("--refs goes with --history")
     if history and reading["snapshot"] is not None:
         raise click.UsageError("--history and --snapshot contradict each other")
     if link and reading["bbox"] is not None:
@@ -236,6 +244,7 @@ def command(
         message=message,
         kind=kind,
         history=history,
+        refs=refs,
         link=link,
     )
     if output_format == "json":

@@ -50,18 +50,20 @@ class Changing:
         message: str | None = None,
         kind: str | None = None,
         history: bool = False,
+        refs: bool = False,
         link: bool = False,
     ) -> results.ImportResult:
         """Import layers of a file as datasets, in one commit.
 
         A table of another format is named `iceberg:FOLDER` or `delta:FOLDER`; with
-        `history` each snapshot of an Iceberg table becomes a commit, and with `link` its data
-        files stay where they are. A layer may be written `LAYER:DATASET`. With `replace`,
-        datasets that are there are compared by key and only what differs is committed. `order`
-        is `key`, `hilbert` or `none`. New datasets are of a `kind`, `havasu` or `kart`, by
-        default that of the repository.
+        `history` each snapshot of an Iceberg table becomes a commit, with `refs` beside it its
+        branches and tags git's, and with `link` its data files stay where they are. A layer
+        may be written `LAYER:DATASET`. With `replace`, datasets that are there are compared by
+        key and only what differs is committed. `order` is `key`, `hilbert` or `none`. New
+        datasets are of a `kind`, `havasu` or `kart`, by default that of the repository.
         """
-        from havasu_vc.repo.imports import ImportRequest, import_history, import_layers
+        from havasu_vc.repo.import_histories import import_history
+        from havasu_vc.repo.imports import ImportRequest, import_layers
 
         request = ImportRequest(
             str(location),
@@ -73,6 +75,7 @@ class Changing:
             replace=replace,
             kind=kind,
             history=history,
+            refs=refs,
             link=link,
         )
         run = import_history if history else import_layers
