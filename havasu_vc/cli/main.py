@@ -73,6 +73,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "upgrade": ("upgrade", "Make a Kart V3 repository of one in Kart's V2"),
         "optimize": ("optimize", "Fold small files into large ones, in a commit of its own"),
         "fsck": ("fsck", "Check that everything stored is sound"),
+        "validate": ("validate", "Check that data is what its columns say"),
         "repair": ("repair", "Finish merges that git left half done"),
         "gc": ("gc", "Remove data files that nothing needs any more"),
         "version": ("version", "Tell the version"),

@@ -21,6 +21,8 @@ class Finding:
     """What is wrong with it."""
     hint: str | None = None
     """What to do."""
+    column: str | None = None
+    """The column whose values are wrong, where it is one."""
 
 
 class Findings:
@@ -30,9 +32,11 @@ class Findings:
         self.found: list[Finding] = []
         """In the order they were found."""
 
-    def add(self, where: str, message: str, hint: str | None = None) -> None:
+    def add(
+        self, where: str, message: str, hint: str | None = None, column: str | None = None
+    ) -> None:
         """Add a finding."""
-        self.found.append(Finding(where, message, hint))
+        self.found.append(Finding(where, message, hint, column))
 
     @contextmanager
     def catching(self, where: str) -> Iterator[None]:

@@ -31,7 +31,7 @@ from havasu_vc.upkeep.fsck_values import ValueCheck
 
 __all__ = ["check_data_file", "check_files"]
 
-_REPORT = pa.schema([("message", pa.string()), ("hint", pa.string()), ("digests", pa.string())])
+_REPORT = pa.schema([(name, pa.string()) for name in ("message", "hint", "column", "digests")])
 
 
 def check_files(
@@ -65,7 +65,7 @@ def check_files(
                 digests.add(parse_digests(row["digests"]))
                 continue
             where = f"{view.path}: data file {files[number].file}"
-            findings.add(where, row["message"], row["hint"])
+            findings.add(where, row["message"], row["hint"], row["column"])
     checked |= {entry.file for entry in files}
     yield from findings.found
     if whole and not findings.found:
@@ -141,8 +141,8 @@ def check_data_file(
         if hashed:
             _check_hash(path)
         check = ValueCheck(entry, written)
-        for message in _problems(path, entry, written, check):
-            yield _report(message)
+        for column, message in _problems(path, entry, written, check):
+            yield _report(message, column=column)
         if not check.is_readable:
             return  # what cannot be read has no digest
         deleted = deleted_positions(file, deletes)
@@ -162,23 +162,28 @@ def _check_hash(path: str) -> None:
         raise CorruptDataFileError(name, f"its bytes have the hash {found}")
 
 
-def _problems(path: str, entry: Entry, written: Schema, check: ValueCheck) -> Iterator[str]:
+def _problems(
+    path: str, entry: Entry, written: Schema, check: ValueCheck
+) -> Iterator[tuple[str | None, str]]:
     with open_parquet(path) as file:
         if file.metadata.num_rows != entry.rows:
-            yield f"it has {file.metadata.num_rows} rows, its entry says {entry.rows}"
+            yield None, f"it has {file.metadata.num_rows} rows, its entry says {entry.rows}"
         if entry.splits and split_offsets(file.metadata) != entry.splits:
-            yield "its row groups do not begin where its entry says"
+            yield None, "its row groups do not begin where its entry says"
         if lacks(file.schema_arrow, written):
-            yield "it lacks columns of the schema that its entry names"
+            yield None, "it lacks columns of the schema that its entry names"
     for rows in read_row_groups(path, written):
         check.add(rows)
     yield from check.problems()
 
 
 def _report(
-    message: str | None = None, hint: str | None = None, *, digests: Digests | None = None
+    message: str | None = None,
+    hint: str | None = None,
+    *,
+    column: str | None = None,
+    digests: Digests | None = None,
 ) -> pa.RecordBatch:
     text = None if digests is None else format_digests(digests.sums)
-    return pa.RecordBatch.from_pylist(
-        [{"message": message, "hint": hint, "digests": text}], schema=_REPORT
-    )
+    row = {"message": message, "hint": hint, "column": column, "digests": text}
+    return pa.RecordBatch.from_pylist([row], schema=_REPORT)

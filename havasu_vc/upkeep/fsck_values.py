@@ -79,26 +79,30 @@ class ValueCheck:
         ]
         return not any(pc.any(mask).as_py() for mask in beyond)
 
-    def problems(self) -> Iterator[str]:
-        """Yield what is wrong, one line for each."""
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield columns and what is wrong with them, one line for each."""
         for field in self._schema.fields:
-            if field.required and self._nulls[field.id]:
-                yield f"column {field.name!r} is required and has nulls"
-            statistics = self._entry.statistics.get(field.id)
-            # Of a nested column the leaves are counted, one by one.
-            if statistics is not None and not children(field.type):
-                if statistics.values != self._entry.rows:
-                    count = statistics.values
-                    yield f"the statistics of column {field.name!r} are of {count} values"
-                if statistics.nulls != self._nulls[field.id]:
-                    yield (
-                        f"column {field.name!r} has {self._nulls[field.id]} nulls, "
-                        f"its statistics say {statistics.nulls}"
-                    )
-            if field.id in self._outside:
-                yield f"column {field.name!r} has values outside of its statistics"
-            yield from self._bounds_problem(field)
-            yield from self._geometry_problems(field)
+            for problem in self._problems_of(field):
+                yield field.name, problem
+
+    def _problems_of(self, field: Field) -> Iterator[str]:
+        if field.required and self._nulls[field.id]:
+            yield f"column {field.name!r} is required and has nulls"
+        statistics = self._entry.statistics.get(field.id)
+        # Of a nested column the leaves are counted, one by one.
+        if statistics is not None and not children(field.type):
+            if statistics.values != self._entry.rows:
+                count = statistics.values
+                yield f"the statistics of column {field.name!r} are of {count} values"
+            if statistics.nulls != self._nulls[field.id]:
+                yield (
+                    f"column {field.name!r} has {self._nulls[field.id]} nulls, "
+                    f"its statistics say {statistics.nulls}"
+                )
+        if field.id in self._outside:
+            yield f"column {field.name!r} has values outside of its statistics"
+        yield from self._bounds_problem(field)
+        yield from self._geometry_problems(field)
 
     def _geometry_problems(self, field: Field) -> Iterator[str]:
         if field.geometry is None:
