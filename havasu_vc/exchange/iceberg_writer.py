@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.datasets.havasu.writing import split_offsets
-from havasu_vc.errors import HavasuError, InvalidArgumentError, StorageError
+from havasu_vc.errors import ConcurrentChangeError, HavasuError, InvalidArgumentError, StorageError
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.export_geometry import (
@@ -64,6 +64,8 @@ __all__ = ["write_iceberg_3"]
 
 _FILE_BYTES = 128 << 20
 _POINTS = frozenset(kind + dimensions for kind in (1, 4) for dimensions in (0, 1000, 2000, 3000))
+_GLOBE = Bounds(-180, -90, 180, 90)
+_TRIES = 5
 _AUTHORITIES = ("EPSG", "OGC", "ESRI", "IAU")
 
 
@@ -84,7 +86,7 @@ def write_iceberg_3(
     written: list[Path] = []
     try:
         files = _write_files(folder, plan, batches, written)
-        _publish(folder, old, plan, files)
+        _commit(folder, old, plan, files, overwrite=overwrite)
     except BaseException as error:
         for path in written:
             path.unlink(missing_ok=True)
@@ -224,7 +226,8 @@ class _Seen:
         """Yield the bounds of geometries that have some, by field id."""
         for name, box in self.boxes.items():
             number = self.plan.geometries[name].field.id
-            if name not in self.curved and box.finite:
+            inside = name not in self.plan.globe or _GLOBE.covers(box)
+            if name not in self.curved and box.finite and inside:
                 yield number, box
 
 
@@ -276,6 +279,27 @@ def _described(path: Path, seen: _Seen) -> DataFile:
         lower_bounds=lower | {n: corner_of(box.xmin, box.ymin) for n, box in boxes.items()},
         upper_bounds=upper | {n: corner_of(box.xmax, box.ymax) for n, box in boxes.items()},
     )
+
+
+def _commit(
+    folder: Path, old: Table | None, plan: _Plan, files: list[DataFile], *, overwrite: bool
+) -> None:
+    """Publish a snapshot of the files; once more on top of what others published meanwhile.
+
+    Data files stay what they are then, and so does their manifest: its entries inherit
+    whatever the list says of it.
+    """
+    for last in (*[False] * (_TRIES - 1), True):
+        try:
+            _publish(folder, old, plan, files)
+        except ConcurrentChangeError:
+            if last:
+                raise
+            old = _table_there(folder, overwrite=overwrite)
+            if old is not None:
+                _require_same_types(old, plan, folder)
+        else:
+            return
 
 
 def _publish(folder: Path, old: Table | None, plan: _Plan, files: list[DataFile]) -> None:

@@ -3,17 +3,24 @@
 import json
 import struct
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.exchange.iceberg_writer import write_iceberg_3
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.formats.iceberg.manifests import parse_manifest
+from havasu_vc.formats.iceberg.values import Status
 from havasu_vc.formats.iceberg.version_3 import parse_corner
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.tables.snapshots import live_files, manifests_of
 from havasu_vc.tables.table import read_table
 from tests.repo.tables import BY_ID, points, rows, write
@@ -207,3 +214,67 @@ def test_spark_reads_native_geometries(
     plain = points(20)
     assert [bytes(row.g) for row in found] == plain["geom"].to_pylist()
     assert isinstance(plain, pa.Table)
+
+
+@pytest.mark.rule("ICE-14", "ICE-19")
+def test_ice_19_who_loses_the_race_writes_only_the_list_again(
+    placed: CheckedRepo, tmp_path: Path
+) -> None:
+    folder = tmp_path / "t"
+    placed.export("points", folder, format="iceberg-v3")
+    header = placed.dataset("points").header
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from placed.table("points").to_batches()
+        placed.export("points", folder, format="iceberg-v3", overwrite=True)
+
+    write_iceberg_3(folder, header, overtaken(), overwrite=True)
+
+    table = read_table(folder)
+    assert [each.sequence_number for each in table.metadata.snapshots.values()] == [1, 2, 3]
+    assert table.metadata.next_row_id == 300
+    (mine,) = live_files(table)
+    assert mine.file.first_row_id == 200
+    naming = []
+    for path in (folder / "metadata").glob("*-m.avro"):
+        entries = parse_manifest(path.read_bytes(), str(path)).entries
+        if any(e.file.path == mine.file.path and e.status is Status.ADDED for e in entries):
+            naming.append(str(path))
+    assert naming == [manifests_of(table, table.metadata.snapshot)[0].path]
+    lists = list((folder / "metadata").glob(f"snap-*{table.metadata.current_snapshot_id}-*"))
+    assert len(lists) == 1
+
+
+@pytest.mark.rule("ICE-25")
+def test_ice_25_no_file_is_ever_written_into_again(
+    placed: CheckedRepo, tmp_path: Path
+) -> None:
+    folder = tmp_path / "t"
+    placed.export("points", folder, format="iceberg-v3")
+    before = {path: path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
+
+    placed.export("points", folder, format="iceberg-v3", overwrite=True)
+
+    after = {path: path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
+    changed = [path.name for path, number in before.items() if after.get(path) != number]
+    assert changed == ["version-hint.text"]
+
+
+@pytest.mark.rule("PQ-27")
+@pytest.mark.parametrize(("x", "known"), [(10.0, True), (181.0, False)])
+def test_pq_27_bounds_of_a_geography_stay_on_the_globe(
+    tmp_path: Path, x: float, known: bool
+) -> None:
+    geometry = Geometry(Encoding.WKB, "OGC:CRS84")
+    column = Field(1, "geom", Primitive.BINARY, geometry=geometry, extra=(("edges", "karney"),))
+    wkb = bytes(shapely.to_wkb(shapely.Point(x, 5)))
+    batch = pa.record_batch({"geom": pa.array([wkb])})
+    header = DatasetHeader("places", "havasu", Schema((column,)), {})
+
+    write_iceberg_3(tmp_path / "t", header, iter([batch]))
+
+    table = read_table(tmp_path / "t")
+    said = json.loads(table.metadata_file.read_text())["schemas"][0]["fields"][0]
+    assert said["type"] == "geography(OGC:CRS84, karney)"
+    (each,) = live_files(table)
+    assert (each.file.lower_bounds or {}) == ({1: struct.pack("<2d", x, 5)} if known else {})

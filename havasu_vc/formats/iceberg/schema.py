@@ -278,9 +278,9 @@ def _restored_field(field: Field, known: Mapping[str, str], where: str) -> Field
             return field
     encoding = known.get(havasu.GEOMETRY_ENCODING)
     if field.geometry is None and encoding in list(Encoding):
-        found = Encoding(encoding)
-        if field.type == (Primitive.BINARY if found.is_binary else Primitive.STRING):
-            shape = Geometry(found, known.get(havasu.CRS), known.get(havasu.SHAPE))
+        coded = Encoding(encoding)
+        if field.type == (Primitive.BINARY if coded.is_binary else Primitive.STRING):
+            shape = Geometry(coded, known.get(havasu.CRS), known.get(havasu.SHAPE))
             field = replace(field, geometry=shape)
     have = {name for name, _ in field.extra}
     extra = tuple(
