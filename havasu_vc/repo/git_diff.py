@@ -23,9 +23,10 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import find_entry
 
-__all__ = ["DIFF_COMMAND", "TEXT_CONVERSION", "install_diff", "snapshot_diff"]
+__all__ = ["DIFF_COMMAND", "SNAPSHOT", "TEXT_CONVERSION", "install_diff", "snapshot_diff"]
 
 SNAPSHOT = f"/{HAVASU_MARKER}/snapshot.json"
+"""How the path of every snapshot ends."""
 APART = ("title", "description")
 """Meta items that a snapshot does not cover."""
 
@@ -33,7 +34,7 @@ DIFF_COMMAND = (
     'havasu() { case "$1" in '
     f"*{SNAPSHOT}) "
     "if command -v havasu-vc >/dev/null 2>&1; then "
-    'havasu-vc git-diff "$1" "${3:-.}" "${6:-.}" </dev/null || :; '
+    'havasu-vc git-diff "$1" "${3:-.}" "${6:-.}" ${8:+"$8"} </dev/null || :; '
     'else echo "$1: rows are not shown, as havasu-vc is not on the PATH"; fi;; '
     f"*/{HAVASU_MARKER}/meta/title|*/{HAVASU_MARKER}/meta/description) "
     'for side in "-$2" "+$5"; do sign=${side%"${side#?}"}; '
@@ -64,15 +65,23 @@ def install_diff(repository: GitRepository) -> None:
             config.set(f"diff.havasu.{name}", ours)
 
 
-def snapshot_diff(repo: OpenRepo, path: str, old: str, new: str) -> DatasetDiff:
+def snapshot_diff(
+    repo: OpenRepo, path: str, old: str, new: str, moved_to: str | None = None
+) -> DatasetDiff:
     """Return how a dataset differs between two versions of its `snapshot.json`.
 
-    These are ids of blobs; `.` is none. No data file is fetched for it.
+    These are ids of blobs; `.` is none. The second stands at `moved_to`, where the dataset
+    was renamed. No data file is fetched for it.
     """
-    if not path.endswith(SNAPSHOT):
-        raise InvalidArgumentError(f"{path} is no snapshot of a dataset")
-    dataset = path.removesuffix(SNAPSHOT)
-    before, after = (_version(repo, dataset, blob) for blob in (old, new))
+    places = (path, moved_to or path)
+    for place in places:
+        if not place.endswith(SNAPSHOT):
+            raise InvalidArgumentError(f"{place} is no snapshot of a dataset")
+    names = [place.removesuffix(SNAPSHOT) for place in places]
+    before, after = (
+        _version(repo, name, blob) for name, blob in zip(names, (old, new), strict=True)
+    )
+    dataset = names[1]
     diff = diff_datasets(
         dataset, before, after, lambda: repo.settings.open_engine(0), note=repo.settings.note
     )

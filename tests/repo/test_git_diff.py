@@ -91,6 +91,70 @@ def test_datasets_that_come_and_go(repo: Repo, tmp_path: Path, programs: Path) -
     assert "--- more:feature:7" in git(repo, "diff", "HEAD", "HEAD^", programs=programs)
 
 
+def renamed(repo: Repo) -> None:
+    """Rename the dataset as git does it, without a work tree."""
+    git(repo, "read-tree", "--prefix=other/", "HEAD:points")
+    git(repo, "rm", "-r", "-q", "--sparse", "--cached", "points")
+    git(repo, "commit", "-q", "-m", "Rename")
+
+
+def test_a_renamed_dataset(repo: Repo, programs: Path) -> None:
+    renamed(repo)
+    new = {1: ("one", 1), 2: ("zwei", 2), 4: ("four", 4)}
+    points.write(Repo.open(repo.path), new, dataset="other")
+
+    alone = git(repo, "diff", "-M", "HEAD~2", "HEAD^", programs=programs)
+    both = git(repo, "diff", "-M10%", "HEAD~2", "HEAD", programs=programs)
+    apart = git(repo, "diff", "--no-renames", "HEAD~2", "HEAD^", programs=programs)
+
+    assert alone == "renamed: points → other\n"
+    assert both.startswith("renamed: points → other\n--- other:feature:2\n+++ other:feature:2\n")
+    assert "-                                     name = TWO" in both
+    assert "--- points:feature:4" in apart
+    assert "+++ other:feature:4" in apart
+
+
+def test_in_another_work_tree(repo: Repo, tmp_path: Path, programs: Path) -> None:
+    git(repo, "worktree", "add", "-q", str(tmp_path / "tree"), "HEAD^")
+    done = subprocess.run(
+        ["git", "diff", "HEAD", "main"],
+        cwd=tmp_path / "tree",
+        env=os.environ | {"PATH": f"{programs}{os.pathsep}/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.startswith(ROWS)
+
+
+def test_while_a_merge_of_git_waits(repo: Repo, programs: Path) -> None:
+    git(repo, "switch", "-q", "-c", "side", "HEAD^")
+    points.write(Repo.open(repo.path), START | {2: ("deux", 2)})
+    merged = subprocess.run(["git", "merge", "main"], cwd=repo.path, check=False)
+    assert merged.returncode == 1
+
+    # git shows conflicts by the textconv; it must not fail, nor ask for rows.
+    assert "<<<<<<<" in git(repo, "diff", programs=programs)
+    assert "+++ points:feature:2" in git(repo, "diff", "HEAD", "main", programs=programs)
+
+
+def test_a_partial_clone_of_git(repo: Repo, tmp_path: Path, programs: Path) -> None:
+    git(repo, "config", "uploadpack.allowFilter", "true")
+    address = repo.path.as_uri()
+    git(repo, "clone", "-q", "--filter=blob:none", "--no-checkout", address, str(tmp_path / "part"))
+    clone = Repo.open(tmp_path / "part")
+    for name in ("command", "textconv"):
+        clone.config.set(f"diff.havasu.{name}", repo.config.get(f"diff.havasu.{name}") or "")
+    (clone.git.data_folder.parent / "info").mkdir(exist_ok=True)
+    attributes = clone.git.data_folder.parent / "info" / "attributes"
+    attributes.write_text("**/.havasu-dataset/** diff=havasu\n")
+    text = git(clone, "diff", "HEAD^", "HEAD", programs=programs)
+
+    assert text.count("\n") == 1
+    assert "rows are not shown: data file" in text
+
+
 def test_titles(repo: Repo, programs: Path) -> None:
     repo.set_meta("points", {"title": "A \x1b[31mtitle"})
     text = git(repo, "diff", "HEAD^", "HEAD", programs=programs)
