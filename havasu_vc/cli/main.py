@@ -235,7 +235,7 @@ def cli(
 
     Tables live in a git repository; these commands change, compare and merge them by
     row and cell. The options below stand before the command, or after it in their
-    long form.
+    long form; `-q` may stand there too.
     """
     if verbose:
         import logging

@@ -79,7 +79,8 @@ def _common_parameters() -> list[click.Parameter]:
     )
     parameters: list[click.Parameter] = [
         click.Option(
-            [f"--{'' if wanted else 'no-'}{name}"],
+            # `git switch -q` is in many fingers; the other letters mean other things there.
+            [f"--{'' if wanted else 'no-'}{name}", *(["-q"] if name == "quiet" else [])],
             is_flag=True,
             expose_value=False,
             hidden=True,
@@ -100,7 +101,7 @@ def _common_parameters() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """A command that also takes the common options in their long form."""
+    """A command that also takes the common options in their long form, and `-q`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Add the common options to those of the command."""
