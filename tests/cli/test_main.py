@@ -125,7 +125,7 @@ def test_common_options_stand_before_or_after(repo: Path, tmp_path: Path) -> Non
     assert branch("-C", tmp_path, "branch").exit_code == 41
     assert branch("-C", repo, "-q", "branch", "one").stderr == ""
     assert branch("-C", repo, "branch", "two", "--quiet").stderr == ""
-    assert branch("-C", repo, "branch", "-q", "three").stderr == ""
+    assert branch("-C", repo, "branch", "-q", "four").stderr == ""
     assert branch("-C", repo, "branch", "three").stderr == "Made branch 'three'\n"
 
 
