@@ -21,6 +21,8 @@ __all__ = ["ENGINES", "THRESHOLD", "EngineSettings", "choose_engine"]
 ENGINES = ("auto", "local", "spark")
 THRESHOLD = 2 << 30
 """Bytes of input above which `auto` means Spark."""
+PROCESS_THRESHOLD = 48 << 20
+"""Bytes of input above which the local engine may start processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,11 @@ def choose_engine(
             if note is not None:
                 note(f"{error}; the local engine does the work")
     return LocalEngine(
-        threads=chosen.threads, budget=chosen.budget, scratch=chosen.scratch, progress=progress
+        threads=chosen.threads,
+        budget=chosen.budget,
+        scratch=chosen.scratch,
+        progress=progress,
+        processes=input_bytes > PROCESS_THRESHOLD,
     )
 
 

@@ -6,8 +6,11 @@ and wait. The task being consumed is never held up while its own queue is empty,
 the run always moves on, and a task of any size is streamed.
 
 One task or one thread runs in the consumer's own thread, so that small commands pay
-nothing.
+nothing. With `processes`, what threads could not run side by side is sent to processes
+(`engine.processes`).
 """
+
+from __future__ import annotations
 
 import os
 import threading
@@ -17,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -29,11 +32,14 @@ from havasu_vc.engine.protocol import (
     checked_batches,
 )
 from havasu_vc.engine.scratch import Scratch
-from havasu_vc.model.task import Task
+from havasu_vc.model.task import Task, is_busy
+
+if TYPE_CHECKING:
+    from havasu_vc.engine.processes import Workers
 
 __all__ = ["LocalEngine"]
 
-BUDGET = 256 << 20
+BUDGET = 96 << 20
 _BATCH_COST = 2048
 """What a batch costs beside its data: many tiny ones are not free."""
 _PATIENCE = 5.0
@@ -50,6 +56,7 @@ class LocalEngine:
         budget: int = BUDGET,
         scratch: Path | None = None,
         progress: Progress | None = None,
+        processes: bool = False,
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"cannot work with {threads} threads")
@@ -59,7 +66,10 @@ class LocalEngine:
         """Bytes of finished batches that may wait for the consumer."""
         self.progress = progress or SilentProgress()
         """Who hears how far a run is."""
+        self.processes = processes
+        """Whether tasks that keep Python busy run in processes, which take a moment to start."""
         self._scratch = Scratch(scratch)
+        self._workers: Workers | None = None
 
     def run(self, tasks: Sequence[Task], *, description: str = "") -> Batches:
         """Yield the batches of all tasks, in task order."""
@@ -74,7 +84,7 @@ class LocalEngine:
             if len(tasks) <= 1 or self.threads == 1:
                 yield from self._run_here(tasks)
             else:
-                yield from self._run_ahead(tasks)
+                yield from self._run_ahead(self._spread(tasks))
         finally:
             self.progress.finish()
 
@@ -86,7 +96,10 @@ class LocalEngine:
         return partition_tasks(self, tasks, key, parts, folder=folder)
 
     def close(self) -> None:
-        """Remove what was spilled."""
+        """End processes and remove what was spilled."""
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
         self._scratch.close()
 
     def __enter__(self) -> Self:
@@ -99,6 +112,15 @@ class LocalEngine:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _spread(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Return tasks for threads, with those sent to processes that had better be."""
+        if not self.processes or not any(map(is_busy, tasks)):
+            return tasks
+        from havasu_vc.engine.processes import Workers
+
+        self._workers = self._workers or Workers()
+        return self._workers.sent(tasks, self._scratch.new_folder("processes"))
 
     def _run_here(self, tasks: Sequence[Task]) -> NumberedBatches:
         for index, task in enumerate(tasks):
@@ -116,6 +138,9 @@ class LocalEngine:
                     yield index, batch
                 self.progress.advance(1)
         finally:
+            work.let_none_begin()
+            if self._workers is not None:
+                self._workers.stop()
             work.stop()
 
 
@@ -177,12 +202,15 @@ class _WorkAhead:
             raise result.error
         return None
 
-    def stop(self) -> None:
-        """Let no task go on, and wait a while until none does."""
+    def let_none_begin(self) -> None:
+        """Let no task begin, nor one go on that comes to its next batch."""
         with self._room:
             self._end = 0
             self._results.clear()
             self._room.notify_all()
+
+    def stop(self) -> None:
+        """Wait a while until no task goes on."""
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

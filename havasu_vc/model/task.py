@@ -17,7 +17,16 @@ from typing import Any, ParamSpec, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["Kernel", "Task", "kernel", "kernel_named", "run_task", "task_of"]
+__all__ = [
+    "Kernel",
+    "Task",
+    "is_busy",
+    "keeps_python_busy",
+    "kernel",
+    "kernel_named",
+    "run_task",
+    "task_of",
+]
 
 Kernel: TypeAlias = Callable[..., Iterator[pa.RecordBatch]]
 """What a task runs: called with its arguments, yields batches."""
@@ -27,6 +36,7 @@ Marked: TypeAlias = Callable[Parameters, Iterator[pa.RecordBatch]]
 
 _NAME = re.compile(r"havasu_vc(?:\.[a-z][a-z0-9_]*)+:[a-z][a-z0-9_]*")
 _KERNELS: dict[str, Kernel] = {}
+_BUSY: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,23 @@ def kernel(function: Marked[Parameters]) -> Marked[Parameters]:
         raise ValueError(f"{name!r} cannot be found by its name: not a public function here")
     _KERNELS[name] = function
     return function
+
+
+def keeps_python_busy(function: Marked[Parameters]) -> Marked[Parameters]:
+    """Mark a kernel that works row by row, so that threads cannot run it side by side."""
+    _BUSY.add(_name_of(function))
+    return function
+
+
+def is_busy(task: Task) -> bool:
+    """Whether a task runs a kernel that keeps Python busy, itself or within another."""
+    return task.kernel in _BUSY or any(map(_holds_busy, task.arguments))
+
+
+def _holds_busy(argument: object) -> bool:
+    if isinstance(argument, Task):
+        return is_busy(argument)
+    return isinstance(argument, tuple | list) and any(map(_holds_busy, argument))
 
 
 def task_of(

@@ -16,7 +16,7 @@ from havasu_vc.formats.kart.features import FeatureDecoder, RawRows, decode_raw
 from havasu_vc.formats.kart.legend import Legend
 from havasu_vc.formats.kart.paths import KeyColumns, PathStructure, parse_keys
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import kernel
+from havasu_vc.model.task import keeps_python_busy, kernel
 
 __all__ = ["Files", "Form", "batches", "diff_files", "read_rows", "scan", "scan_files"]
 
@@ -93,6 +93,7 @@ def _keys(folders: list[bytes], names: list[bytes], form: Form) -> KeyColumns | 
     return keys if found == (folders, names) else None
 
 
+@keeps_python_busy
 @kernel
 def scan(
     objects: StoredFolder, folders: tuple[Subtree, ...], form: Form
@@ -144,6 +145,7 @@ def _key_order(leaf: Leaf, form: Form) -> Sequence[int]:
     return order
 
 
+@keeps_python_busy
 @kernel
 def diff_files(old: Files, new: Files, before: Form, after: Form) -> Iterator[pa.RecordBatch]:
     """Yield the changes between features of two versions that have the same keys."""
