@@ -27,6 +27,7 @@ from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo.kart_tables import can_be_table, table_view
 from havasu_vc.repo.keeping_bases import keep_bases
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.parts import kept_part
 from havasu_vc.repo.ref_tables import other_refs
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.store.locks import exclusive_lock, shared_lock
@@ -282,7 +283,15 @@ class _Following:
         for path in [path for path in self.state.tables if not can_be_table(folders.get(path))]:
             self._gone(path)
         first: HavasuError | None = None
+        part = kept_part(self.repo)
         for path, folder in folders.items():
+            if part is not None and not part.has(path) and path not in self.state.tables:
+                if self.strict:
+                    self.notes.append(
+                        f"no table of {path}, as this clone takes {' and '.join(part.datasets)}; "
+                        f"`git config --add havasu.data.dataset {path}` adds it"
+                    )
+                continue
             if not can_be_table(folder):
                 if self.strict:
                     self.notes.append(f"{path} is a dataset of a kind that cannot be a table")

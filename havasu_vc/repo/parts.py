@@ -38,6 +38,14 @@ class Part:
     box: Box | None = None
     """Files that cannot have a geometry in it are left; None for all."""
 
+    def has(self, path: str) -> bool:
+        """Whether a dataset is one of them.
+
+        >>> Part(("wells",)).has("roads"), Part(box=(0, 0, 1, 1)).has("roads")
+        (False, True)
+        """
+        return not self.datasets or path in {each.strip("/") for each in self.datasets}
+
 
 def parse_box(text: str, *, around: bool = False) -> Box:
     """Return a box as people write it; with `around` it may cross the anti-meridian.

@@ -11,6 +11,7 @@ from havasu_vc.datasets.havasu import (
     diff,
     edit,
     folding,
+    large_values,
     intervals,
     writing,
 )
@@ -31,7 +32,7 @@ def tiny_thresholds(
         patch.setattr(folding, "MOST_DELTAS", most_deltas)
         for module in (writing, delete_writing):
             patch.setattr(module, "GROUP_ROWS", group_rows)
-        patch.setattr(delete_writing, "LARGE", 8)
+        patch.setattr(large_values, "LARGE", 8)
         patch.setattr(history_diff, "PARTS", 3)
         if diffs:
             patch.setattr(diff, "SMALL_ROWS", 0)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from havasu_vc.datasets.havasu import delete_writing
+from havasu_vc.datasets.havasu import large_values
 from havasu_vc.errors import (
     DataFileNotFoundError,
     DatasetNotFoundError,
@@ -65,7 +65,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = points(len(names)).set_column(2, "name", pa.array(names))
     ours.import_(write_file(folder / "big.parquet", table), "big", options=BY_ID)
     with tiny_thresholds(most_deltas=9, group_rows=4096), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delete_writing, "LARGE", 1 << 16)
+        patch.setattr(large_values, "LARGE", 1 << 16)
         for number in range(3):
             ours.write("big", points(1, start=number * 4000, name="new"))
         ours.write("big", points(3, start=500, name="new"))
@@ -202,6 +202,40 @@ def test_checking_out_a_part_brings_what_the_table_has(ours: Repo, tmp_path: Pat
     theirs = on_demand(ours, tmp_path)
     theirs.workspace.check_out()
     assert files(theirs) == files(ours)
+
+
+def test_tables_of_a_part_are_those_of_its_datasets(ours: Repo, tmp_path: Path) -> None:
+    add(ours, tmp_path, ROWS, "roads")
+    ours.push()
+    theirs = clone(tmp_path / "server.git", tmp_path / "part", part=Part(("roads",)))
+
+    made = theirs.workspace.check_out()
+
+    assert made.tables == ("roads",) and len(files(theirs)) == 1
+    (note,) = made.notes
+    assert note.startswith("no table of points, as this clone takes roads")
+    write(ours, {**ROWS, 3: ("three", 3)}, dataset="roads")
+    ours.push()
+    theirs.fetch()
+    theirs.merge("origin/main")
+    assert theirs.workspace.edited() == {} and theirs.status().problems == ()
+    assert len(read(theirs, dataset="roads")) == 3
+    run_git("config", "--add", "havasu.data.dataset", "points", cwd=theirs.path)
+    grown = reopened(theirs).workspace.check_out()
+    assert set(grown.tables) == {"points", "roads"} and grown.notes == ()
+
+
+def test_tables_of_a_place_bring_what_they_lack(tmp_path: Path, asked: list[int]) -> None:
+    ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
+    ours.import_(write_file(tmp_path / "east.parquet", points(90, start=180)), "e", options=BY_ID)
+    share(ours, server)
+    theirs = clone(server, tmp_path / "part", part=Part(box=(-180.0, 0.0, -170.0, 20.0)))
+    before = len(files(theirs))
+
+    assert set(theirs.workspace.check_out().tables) == {"points", "e"}
+
+    assert len(files(theirs)) == before + 1 == len(named(server))
+    assert asked == [1], "together, by dataset"
 
 
 # Dropping, verifying, telling

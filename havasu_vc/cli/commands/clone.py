@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from havasu_vc.cli.commands.checkout import tell_tables
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
@@ -54,8 +55,9 @@ def command(
     URL is anything that git takes. The tables of its branch are checked out in `tables/`.
     A clone that was cut off while data came goes on with `havasu-vc fetch`.
 
-    With `--filter=data`, `--dataset` or `--bbox`, no tables are made, and data files that
-    were not brought come when something reads them.
+    With `--dataset`, they are those of the datasets named. With `--filter=data` or `--bbox`
+    no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
+    that were not brought come when something reads them.
     """
     from havasu_vc.repo.cloning import CloneRequest, folder_of
     from havasu_vc.repo.parts import Part, parse_box
@@ -71,8 +73,10 @@ def command(
         invocation.say(f"Cloned into {place}: {counted(fetched.files, 'data file')}, {size}")
     else:
         invocation.say(f"Cloned into {place}")
-    if repo.git.is_bare or no_checkout or repo.git.is_kart or repo.opened.on_demand:
+    if repo.git.is_bare or no_checkout or repo.git.is_kart or not repo.datasets():
         return
-    if repo.datasets():
-        result = repo.workspace.check_out()
-        invocation.say(f"Checked out {counted(len(repo.datasets()), 'table')} in {result.root}")
+    if what == "data" or bbox is not None:
+        invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
+        return
+    result = repo.workspace.check_out()
+    tell_tables(invocation, repo, result)
