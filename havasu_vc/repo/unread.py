@@ -16,6 +16,7 @@ from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.errors import (
     CorruptionError,
     DataFileNotFoundError,
+    GeometryError,
     HavasuError,
     MissingProgramError,
     StateError,
@@ -70,7 +71,7 @@ class ReadableRows:
             self.missing = f"data file `{error.file[:16]}` is not here"
         except (StorageError, MissingProgramError) as error:
             self.missing = f"data files cannot be brought (`{_plain(str(error))}`)"
-        except CorruptionError as error:
+        except (CorruptionError, GeometryError) as error:
             self.missing = f"data files cannot be read (`{_plain(str(error))}`)"
 
 

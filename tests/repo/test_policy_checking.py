@@ -278,3 +278,29 @@ def test_kart_datasets(tmp_path: Path) -> None:
 
     (found,) = findings(repo, 'unique = [["name"]]')
     assert found.message == "1 value of `name` in several rows"
+
+
+@pytest.mark.parametrize("kart", [False, True])
+def test_a_merge_is_held_against_its_first_parent(tmp_path: Path, kart: bool) -> None:
+    repo = Repo.init(tmp_path / "repo", kart=kart)
+    repo.import_(
+        tables.write(tmp_path / "a.parquet", tables.points(100)), "a", options=tables.BY_ID
+    )
+    repo.create_branch("side")
+    edited(repo, {"id": 1, "number": 50})
+    repo.switch("side")
+    edited(repo, {"id": 2, "number": 60})
+    repo.switch("main")
+    assert repo.merge("side").kind == "merge"
+
+    (found,) = findings(repo, "[[dataset.check]]\nsql = 'number < 10'", "HEAD^..HEAD")
+    assert found.rows == ("2",)
+
+
+def test_every_rule_is_in_the_reference() -> None:
+    from havasu_vc.review.policy import _RULES, SCHEMA_CHANGES
+
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text("utf-8")
+
+    assert {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")} == {*_RULES}
+    assert all(f"`{kind}`" in text for kind in SCHEMA_CHANGES)

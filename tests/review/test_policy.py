@@ -1,9 +1,15 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.review.policy import Check, Policy, Rules, parse_policy
+from havasu_vc.review.policy_checks import DatasetCheck
+from havasu_vc.review.summarising import Means, summarise
+from tests.review.test_summarising import POINTS, row
+from tests.writers.cases import batch, diff_of, header
 
 FULL = b"""
 [[dataset]]
@@ -105,3 +111,20 @@ def test_any_text_is_a_policy_or_an_error(text: str) -> None:
         parse_policy(text.encode())
     except InvalidFileError:
         pass
+
+
+def test_only_the_row_that_cannot_be_read_is_out_of_bounds() -> None:
+    side = header(POINTS)
+    changes: list[tuple[Any, Any]] = [(None, row(n, 1, 2)) for n in range(40)]
+    changes[7] = (None, row(7, shape=b"junk"))
+    diff = diff_of(batch(POINTS, POINTS, *changes), old=side, new=side)
+    (rules,) = parse_policy(b"[[dataset]]\nbounds = [0, 0, 5, 5]\nvalid-geometry = true").of(
+        "roads"
+    )
+    check = DatasetCheck(rules, diff, rows_before=0, scan=None)
+    summarise(diff, Means(), [check])
+
+    assert [(found.rule, found.count, found.rows) for found in check.findings()] == [
+        ("valid-geometry", 1, ("7",)),
+        ("bounds", 1, ("7",)),
+    ]

@@ -1,0 +1,86 @@
+"""The counts of a review are those of the diff, and of plain Python, over random histories."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.model.changes import count_changes
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.repo import Repo, Settings
+from tests.repo import tables
+
+COLUMNS = {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}
+VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, "", "x"], "c": [None, 0.5, 1.5]}
+Version = tuple[tuple[str, ...], dict[int, tuple[Any, ...]]]
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> Version:
+    """Return some columns, and by key what rows hold in them."""
+    names = tuple(sorted(draw(st.sets(st.sampled_from(sorted(COLUMNS)), min_size=1))))
+    row = st.tuples(*(st.sampled_from(VALUES[name]) for name in names))
+    return names, draw(st.dictionaries(st.integers(0, 9), row, max_size=8))
+
+
+def table(version: Version, *, keyed: bool) -> pa.Table:
+    names, rows = version
+    columns = {name: [row[at] for row in rows.values()] for at, name in enumerate(names)}
+    types = [pa.field(name, COLUMNS[name]) for name in names]
+    if keyed:
+        columns, types = {"id": list(rows)} | columns, [pa.field("id", pa.int64()), *types]
+    return pa.table(columns, schema=pa.schema(types))
+
+
+def expected(old: Version, new: Version) -> ChangeCounts:
+    """Return how many rows differ between tables with a key, in columns that both have."""
+    common = [name for name in old[0] if name in new[0]]
+
+    def values(version: Version, key: int) -> list[Any]:
+        return [version[1][key][version[0].index(name)] for name in common]
+
+    both = old[1].keys() & new[1].keys()
+    # A column that came differs where it holds something, as one that went did.
+    came = [name for name in new[0] if name not in old[0]]
+    updates = sum(
+        values(old, key) != values(new, key)
+        or any(new[1][key][new[0].index(name)] is not None for name in came)
+        for key in both
+    )
+    return ChangeCounts(len(new[1].keys() - both), updates, len(old[1].keys() - both))
+
+
+@given(st.lists(versions(), min_size=2, max_size=4), st.booleans())
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+def test_counts_over_random_histories(history: list[Version], keyed: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        repo = Repo.init(Path(folder) / "repo", settings=Settings(engine="local"))
+        commits = []
+        options = SourceOptions(primary_key=("id",)) if keyed else tables.NO_KEY
+        for number, version in enumerate(history):
+            file = tables.write(Path(folder) / f"{number}.parquet", table(version, keyed=keyed))
+            if number == 0 or history[number - 1] != version:
+                repo.import_(file, "t", options=options, replace=number > 0)
+            commits.append(str(repo.head().commit))
+        for first, one in enumerate(commits):
+            for second, other in enumerate(commits):
+                reviewed = repo.review(f"{one}..{other}")
+                diffs = list(repo.diff(f"{one}..{other}"))
+                counts = sum((count_changes(each.changes) for each in diffs), ChangeCounts())
+                assert reviewed.counts == counts
+                if keyed:
+                    assert counts == expected(history[first], history[second])
+                elif history[first][0] == history[second][0]:
+                    old, new = (
+                        Counter(each[1].values()) for each in (history[first], history[second])
+                    )
+                    assert (
+                        counts.inserts - counts.deletes == (new - old).total() - (old - new).total()
+                    )
