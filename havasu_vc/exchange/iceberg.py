@@ -17,8 +17,11 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.layout import Layout, kept_names, key_field, require_names, stored_batches
-from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.formats.iceberg.values import MAIN, Reference, Snapshot
+from havasu_vc.exchange.row_group_boxes import may_meet, sound_box
+from havasu_vc.exchange.source import Box, SourceOptions
+from havasu_vc.formats.iceberg.entries import point_of
+from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference, Snapshot
+from havasu_vc.formats.iceberg.version_3 import parse_corner
 from havasu_vc.model.rasters import with_blocks
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
@@ -86,6 +89,8 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     ids = itertools.count(max(known.last_id, table.metadata.last_column_id) + 1)
     chosen = (with_blocks(field, lambda: next(ids)) for field in known.select(names).fields)
     stored = Schema(tuple(chosen))
+    if options.bbox is not None and stored.geometries:
+        files = _within(files, stored.geometries[0], options.bbox, table)
     crs = CrsNames(options.crs)
     fields = tuple(_field(field, options, crs, table) for field in stored.fields)
     fields = tuple(key_field(field) if field.name in key else field for field in fields)
@@ -110,6 +115,31 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
         key_hint=known.key.names,
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
     )
+
+
+def _within(
+    files: tuple[LiveFile, ...], column: Field, window: Box, table: Table
+) -> tuple[LiveFile, ...]:
+    """Return the files but data files that manifests say to lie outside of a window."""
+    native = table.metadata.format_version > 2
+    globe = native and "edges" in dict(column.extra)
+    return tuple(
+        each
+        for each in files
+        if not each.is_data or may_meet(window, _box_of(each.file, column.id, native, globe))
+    )
+
+
+def _box_of(file: DataFile, number: int, native: bool, globe: bool) -> Box | None:
+    """Return where a data file lies, None where that is not known."""
+    parse = parse_corner if native else point_of
+    lower = file.lower_bounds if native else file.geometry_lower
+    upper = file.upper_bounds if native else file.geometry_upper
+    least = parse((lower or {}).get(number, b""))
+    most = parse((upper or {}).get(number, b""))
+    if least is None or most is None or (least[0] > most[0] and not globe):
+        return None
+    return sound_box(*least, *most)
 
 
 def _field(field: Field, options: SourceOptions, crs: CrsNames, table: Table) -> Field:

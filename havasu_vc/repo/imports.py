@@ -155,6 +155,15 @@ def _link(
     place = require_linkable(request.location, request.kind, request.order)
     if request.layers or request.all_layers:
         raise InvalidArgumentError("a table has no layers", hints=("leave out --layer",))
+    if request.options is not None and request.options.bbox is not None:
+        raise InvalidArgumentError(
+            "linked files have all of their rows", hints=("leave out --link, or --bbox",)
+        )
+    if request.kind is None and holds_kart(repo):
+        raise InvalidArgumentError(
+            "this is a repository of Kart datasets, which have no files to link",
+            hints=("--as havasu makes a dataset of the other kind in it",),
+        )
     return import_links(
         repo,
         place,

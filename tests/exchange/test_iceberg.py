@@ -1,6 +1,7 @@
 """Iceberg tables as sources: those of our own codec, of PyIceberg and of Iceberg 3."""
 
 import json
+import struct
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ import shapely
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SourceNotFoundError
 from havasu_vc.exchange.iceberg import snapshot_history
 from havasu_vc.exchange.sources import list_source_layers, open_sources
+from havasu_vc.formats.iceberg.entries import corner
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
+from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from tests.exchange.reading import open_one, read_all, read_table
@@ -93,6 +96,52 @@ def test_columns_keys_and_encodings_can_be_chosen(maker: TableMaker) -> None:
             open_one(f"iceberg:{maker.location}", **wrong)
     with pytest.raises(InvalidArgumentError, match="cannot be a key"):
         open_one(f"iceberg:{maker.location}", primary_key=("geom",))
+
+
+def bounded(file: DataFile, least: tuple[float, float], most: tuple[float, float]) -> DataFile:
+    return replace(file, geometry_lower={2: corner(*least)}, geometry_upper={2: corner(*most)})
+
+
+@pytest.mark.rule("HAV-70e")
+def test_files_outside_of_a_box_are_not_read(tmp_path: Path) -> None:
+    made = TableMaker(tmp_path / "roads", SCHEMA)
+    near = bounded(made.data(numbered(1, 2)), (1, -2), (2, -1))
+    far = bounded(made.data(numbered(50)), (50, -50), (50, -50))
+    nonsense = bounded(made.data(numbered(3)), (9, -3), (3, -3))
+    made.commit(near, far, nonsense, made.data(numbered(4)))
+
+    source = open_one(f"iceberg:{made.location}", bbox=(0.0, -5.0, 4.0, 0.0))
+
+    assert sorted(read_all(source).column("id").to_pylist()) == [1, 2, 3, 4]
+    Path(far.path).unlink()  # which nobody misses
+    source = open_one(f"iceberg:{made.location}", bbox=(0.0, -5.0, 4.0, 0.0))
+    assert sorted(read_all(source).column("id").to_pylist()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("type_", "window", "count"),
+    [
+        ("geography", (-175.0, -90.0, -160.0, 90.0), 1),
+        ("geography", (0.0, -90.0, 90.0, 90.0), 0),
+        ("geometry", (0.0, -90.0, 90.0, 90.0), 1),
+    ],
+)
+def test_bounds_of_the_globe_may_cross_the_antimeridian(
+    type_: str, window: tuple[float, float, float, float], count: int, tmp_path: Path
+) -> None:
+    plain = Schema((ID, Field(2, "geom", Primitive.BINARY)), (1,))
+    made = TableMaker(tmp_path / "t", plain, format_version=3)
+    file = made.data([{"id": 1, "geom": wkb(-170)}])
+    lower, upper = {2: struct.pack("<2d", 170, -90)}, {2: struct.pack("<2d", -165, 90)}
+    made.commit(replace(file, lower_bounds=lower, upper_bounds=upper))
+    document = json.loads(made.table.metadata_file.read_bytes())
+    for each in document["schemas"]:
+        each["fields"][1]["type"] = type_
+    made.table.metadata_file.write_text(json.dumps(document))
+
+    source = open_one(f"iceberg:{made.location}", bbox=window)
+
+    assert len(source.tasks()) == count
 
 
 def test_tables_that_are_not_there(tmp_path: Path, maker: TableMaker) -> None:

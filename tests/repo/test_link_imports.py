@@ -326,6 +326,9 @@ def test_what_cannot_be_linked(repo: CheckedRepo, maker: TableMaker, tmp_path: P
     for options in ({"kind": "kart"}, {"order": "hilbert"}):
         with refuses(repo.repo, InvalidArgumentError, match="stay as they are", hint=True):
             link(repo.repo, maker, **options)
+    box = SourceOptions(bbox=(0.0, 0.0, 1.0, 1.0))
+    with refuses(repo.repo, InvalidArgumentError, match="all of their rows", hint=True):
+        link(repo.repo, maker, options=box)
     maker.commit(maker.data(numbered(5)))
     with refuses(repo.repo, KeyViolationError, match="id = 5"):
         link(repo.repo, maker)

@@ -142,7 +142,7 @@ def test_a_new_schema_has_an_id_of_its_own_and_one_that_was_there_is_used_again(
     for source in ("a", "b", "a"):
         repo.import_(tmp_path / f"{source}.parquet", "points", replace=True)
         root = repo.workspace.check_out().root
-        metadata = read_table(root / "points").metadata
+        metadata = read_table(Path(root) / "points").metadata
         seen.append((metadata.current_schema_id, sorted(metadata.schemas)))
         assert metadata.schema.names == repo.dataset("points").schema.names
 
