@@ -13,7 +13,7 @@ from havasu_vc.store.files import DataFileStore
 from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share
 from tests.repo.points import make, read, write
-from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
+from tests.support.servers import S3_ENVIRONMENT, asked_of, has_moto, moto
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 
@@ -106,6 +106,39 @@ def test_what_is_lacking(bucket: tuple[S3FileSystem, str], count: int) -> None:
     put(bucket, wanted[1].sha256, b"ab")
 
     assert ObjectStoreRemote(f"s3://{bucket[1]}/data").lacking(wanted) == wanted[1:]
+
+
+def test_ten_thousand_files_are_looked_for_in_a_few_requests(
+    bucket: tuple[S3FileSystem, str], endpoint: str
+) -> None:
+    remote = ObjectStoreRemote(f"s3://{bucket[1]}/data")
+    for number in range(20):
+        put(bucket, f"{number:064x}", b"abc")
+    wanted = [WantedFile(f"{number:064x}", 3) for number in range(10_000)]
+    asked_of(endpoint)
+
+    assert remote.lacking(wanted) == wanted[20:]
+
+    assert len(asked_of(endpoint)) <= 10_000 // 1000 + 2
+
+
+def test_a_file_is_sent_in_one_request(
+    bucket: tuple[S3FileSystem, str], endpoint: str, tmp_path: Path
+) -> None:
+    remote, store = ObjectStoreRemote(f"s3://{bucket[1]}/data"), DataFileStore(tmp_path)
+    wanted = []
+    for number in range(30):
+        temporary = store.temporary()
+        temporary.write_bytes(b"content %d" % number)
+        wanted.append(WantedFile(*store.put(temporary)))
+    asked_of(endpoint)
+
+    with remote.sending(wanted):
+        remote.upload(wanted, store, lambda count: None)
+
+    requests = asked_of(endpoint)
+    assert len([each for each in requests if "/objects/" in each]) == 30
+    assert len(requests) <= 30 + 6
 
 
 @pytest.mark.parametrize("what", ["lacking", "upload", "sending"])

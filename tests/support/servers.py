@@ -7,12 +7,13 @@ with moto() as url:                 an S3 server; AWS_ENDPOINT_URL for those who
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["S3_ENVIRONMENT", "giftless", "has_giftless", "has_moto", "moto"]
+__all__ = ["S3_ENVIRONMENT", "asked_of", "giftless", "has_giftless", "has_moto", "moto"]
 
 S3_ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "somebody",
@@ -36,7 +37,16 @@ _GIFTLESS = "from giftless.app import init_app\napp = init_app()\n" + _SERVE
 _MOTO = (
     """
 from moto.server import DomainDispatcherApplication, create_backend_app
-app = DomainDispatcherApplication(create_backend_app)
+served = DomainDispatcherApplication(create_backend_app)
+asked = []
+def app(environment, start):
+    if environment["PATH_INFO"] == "/-/asked":
+        text = "\\n".join(asked).encode()
+        asked.clear()
+        start("200 OK", [("Content-Length", str(len(text)))])
+        return [text]
+    asked.append(environment["REQUEST_METHOD"] + " " + environment["PATH_INFO"])
+    return served(environment, start)
 """
     + _SERVE
 )
@@ -81,6 +91,12 @@ def moto() -> Iterator[str]:
     """Serve S3 from memory."""
     with _running(_MOTO, S3_ENVIRONMENT) as url:
         yield url
+
+
+def asked_of(url: str) -> list[str]:
+    """Return the requests that a server of `moto` got since this was asked last."""
+    with urllib.request.urlopen(f"{url}/-/asked") as answer:
+        return answer.read().decode().splitlines()
 
 
 @contextmanager
