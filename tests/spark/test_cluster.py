@@ -23,15 +23,21 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
+import subprocess
 import sys
 import havasu_vc
+from havasu_vc.engine import session as sessions
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo, Settings
-from havasu_vc.spark import changes, history, read, session, write
+from havasu_vc.spark import changes, functions, history, read, session, write
 from pathlib import Path
 
-master, folder, table = sys.argv[1:]
+master, folder, table, other, how = sys.argv[1:]
+if how == "installed":
+    # What was installed has to do: no code is sent.
+    for module in (sessions, sys.modules["havasu_vc.spark.session"]):
+        module.ship_package = lambda session: None
 spark = session(master=master, **{"spark.executor.memory": "512m", "spark.cores.max": "2"})
 work = EngineSettings(session=spark, scratch=Path(folder) / "scratch")
 work.scratch.mkdir()
@@ -39,10 +45,27 @@ repo = Repo.open(folder + "/repo", settings=Settings(engine="spark", engine_sett
 repo.import_(table, "big", options=SourceOptions(primary_key=("id",)))
 rows = read(spark, repo, "big")
 write(rows.where("id < 10").selectExpr("id", "'new' AS name"), repo, "big")
+
+def found(_):
+    import havasu_vc.geo.functions
+    yield havasu_vc.__file__
+
 print(Path(havasu_vc.__file__).parent)
+places = spark.sparkContext.parallelize(range(8), 8).mapPartitions(found).distinct().collect()
+print(*{place.rpartition("/havasu_vc/")[0] == str(Path(havasu_vc.__file__).parents[1])
+    for place in places})
 print(rows.count(), changes(spark, repo, "big", "HEAD^...HEAD").count())
 executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
 print(history(spark, repo, "points").count(), len(executors))
+functions.register(spark)
+near = "ST_Area(ST_Buffer(ST_Point(CAST(id AS DOUBLE), 0.0), 1.0)) > 3"
+print(rows.where(near).count(), rows.count())
+subprocess.run(["git", "-C", folder + "/repo", "branch", "first"], check=True)
+subprocess.run(["git", "-C", folder + "/repo", "switch", "-q", "-c", "again", "HEAD~2"], check=True)
+repo = Repo.open(folder + "/repo", settings=repo.settings)
+repo.import_(other, "big", options=SourceOptions(primary_key=("id",)))
+kinds = changes(spark, repo, "big", "first..again").groupBy("_change_type").count().collect()
+print(sorted((row[0], row[1]) for row in kinds))
 spark.stop()
 """
 
@@ -118,13 +141,20 @@ def awaited(log: Path, pattern: str) -> str:
     raise AssertionError(f"{pattern} is not in\n{log.read_text(errors='replace')}")
 
 
-def test_two_workers_read_compare_and_write(cluster: str, python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["sent", "installed"])
+def test_two_workers_import_read_compare_and_write(
+    cluster: str, python: str, tmp_path: Path, how: str
+) -> None:
     make(tmp_path / "repo", {number: (f"n{number}", number) for number in range(20)})
-    table = pa.table({"id": range(20_000), "name": ["old"] * 20_000})
-    pq.write_table(table, tmp_path / "big.parquet", row_group_size=10_000)
+    names = ["old"] * 20_000
+    files = [tmp_path / "big.parquet", tmp_path / "other.parquet"]
+    for file in files:
+        table = pa.table({"id": range(len(names)), "name": names})
+        pq.write_table(table, file, row_group_size=10_000)
+        names = ["new"] * 10 + ["old"] * 19_989 + ["changed", "more"]
 
     done = subprocess.run(
-        [python, "-c", PROGRAM, cluster, str(tmp_path), str(tmp_path / "big.parquet")],
+        [python, "-c", PROGRAM, cluster, str(tmp_path), *map(str, files), how],
         env=os.environ | {"PYTHONPATH": "", "PYSPARK_PYTHON": python},
         cwd=tmp_path,
         capture_output=True,
@@ -133,4 +163,12 @@ def test_two_workers_read_compare_and_write(cluster: str, python: str, tmp_path:
     )
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [f"{site_of(python)}/havasu_vc", "20000", "20", "20", "3"]
+    kinds = [("INSERT", 1), ("UPDATE_AFTER", 1), ("UPDATE_BEFORE", 1)]
+    assert done.stdout.splitlines() == [
+        f"{site_of(python)}/havasu_vc",
+        str(how == "installed"),
+        "20000 20",
+        "20 3",
+        "20000 20000",
+        str(kinds),
+    ]
