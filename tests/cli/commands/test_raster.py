@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from havasu_vc.datasets.havasu.outlines import plan_outlines
@@ -11,6 +12,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.task import run_task
 from havasu_vc.repo import Repo
 from tests.cli.conftest import Run, succeed
+from tests.support.git import run_git
 from tests.support.rasters import cells, ortho_folder, write_image
 
 
@@ -95,3 +97,33 @@ def test_what_is_not_there_is_told(run: Run, orthos: Path) -> None:
     assert run("raster", "info", next(orthos.rglob("*.tif")), "key").exit_code == 2
     (orthos / "bad.tif").write_text("no image")
     assert "no TIFF image" in run("raster", "info", orthos / "bad.tif").stderr
+
+
+def digests(repo: Path) -> Any:
+    """Return the sums over all values that the last commit tells."""
+    text = run_git("show", "HEAD:scene/.havasu-dataset/snapshot.json", cwd=repo)
+    return json.loads(text)["digests"]
+
+
+def test_patches_carry_every_bit(run: Run, repo: Path, tmp_path: Path) -> None:
+    array = cells("float32", (5, 200, 150))
+    array[0, :3] = np.nan
+    path = write_image(tmp_path / "a.tif", array, nodata=float("nan"))
+    succeed(run("import", path, "scene", "-m", "First"))
+    array[4, 7, 7] = -0.25
+    write_image(path, array, nodata=float("nan"), crs="EPSG:32760")
+    succeed(run("import", path, "scene", "--replace", "-m", "Second"))
+    patch = tmp_path / "second.patch"
+    patch.write_text(succeed(run("create-patch", "HEAD")).stdout)
+    made = digests(repo)
+
+    succeed(run("reset", "HEAD^"))
+    succeed(run("apply", patch))
+
+    assert digests(repo) == made
+    summary = tmp_path / "summary.json"
+    summary.write_text(succeed(run("diff", "HEAD^...HEAD", "-o", "json")).stdout)
+    succeed(run("reset", "HEAD^"))
+    refused = run("apply", summary)
+    assert refused.exit_code != 0
+    assert "the output of `diff` is none" in refused.stderr
