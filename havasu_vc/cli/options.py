@@ -173,7 +173,7 @@ def output_option(function: _F) -> _F:
     )(function)
 
 
-def format_option(*formats: str) -> Callable[[_F], _F]:
+def format_option(*formats: str, help: str = "The form of what is printed.") -> Callable[[_F], _F]:
     """Add `-o`, the form of what is printed."""
     return click.option(
         "-o",
@@ -182,7 +182,7 @@ def format_option(*formats: str) -> Callable[[_F], _F]:
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="The form of what is printed.",
+        help=help,
     )
 
 

@@ -10,7 +10,7 @@ import click
 from havasu_vc.cli.arguments import parse_names
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import RevisionCommand, style_option
+from havasu_vc.cli.options import RevisionCommand, format_option, style_option
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import run_git_here
 from havasu_vc.cli.revisions import revisions_and_filters
@@ -25,15 +25,7 @@ __all__ = ["command"]
 @click.argument(
     "arguments", metavar="[REVISIONS] [FILTER...]", nargs=-1, shell_complete=complete_revisions
 )
-@click.option(
-    "-o",
-    "--output-format",
-    "output_format",
-    type=click.Choice(("text", "json", "json-lines")),
-    default="text",
-    show_default=True,
-    help="The form of what is printed.",
-)
+@format_option("text", "json", "json-lines")
 @style_option
 @click.option("--oneline", is_flag=True, help="Print each commit on one line.")
 @click.option("--graph", is_flag=True, help="Draw how commits follow each other; git does it.")

@@ -9,7 +9,12 @@ import click
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.memory import give_back_memory
-from havasu_vc.cli.options import RevisionCommand, engine_option, output_option
+from havasu_vc.cli.options import (
+    RevisionCommand,
+    engine_option,
+    format_option,
+    output_option,
+)
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.revisions import revisions_and_filters
 
@@ -20,13 +25,10 @@ __all__ = ["command"]
 @click.argument(
     "arguments", metavar="BASE...HEAD [FILTER...]", nargs=-1, shell_complete=complete_revisions
 )
-@click.option(
-    "-o",
-    "--output-format",
-    "output_format",
-    type=click.Choice(("markdown", "html", "json")),
-    default="markdown",
-    show_default=True,
+@format_option(
+    "markdown",
+    "html",
+    "json",
     help="What to write; html is one page with a map of all changed rows.",
 )
 @output_option
