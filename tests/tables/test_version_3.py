@@ -4,6 +4,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Number
@@ -13,6 +14,8 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from havasu_vc.errors import (
@@ -21,11 +24,24 @@ from havasu_vc.errors import (
     UnsupportedError,
     UnsupportedTypeError,
 )
+from havasu_vc.formats.iceberg.defaults import default_values, split_defaults
 from havasu_vc.formats.iceberg.metadata import parse_metadata
+from havasu_vc.formats.iceberg.native_geometry import with_native_types
+from havasu_vc.formats.iceberg.schema import schema_from_json
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
+from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
-from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
+from havasu_vc.model.types import (
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    descendants,
+)
 from havasu_vc.tables.comparing import compare_rows
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.table import read_table
@@ -289,6 +305,27 @@ def test_defaults_that_are_none_of_their_type(maker: TableMaker, type_: Any, sai
         document["schemas"][0]["fields"].append(column(9, type_, said))
         document["last-column-id"] = 20
         parse_metadata(json.dumps(document).encode(), "t")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40)
+    | st.sampled_from(["sNaN", "1E+999999999", "0001-01-01", "9999-12-31T23:59:60", "-0", " 00 "]),
+    lambda inside: st.lists(inside, max_size=3)
+    | st.dictionaries(st.sampled_from(["keys", "values", "10", "x"]), inside, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(st.sampled_from([type_ for type_, *_ in VALUES]), JSON)
+def test_any_default_is_a_value_or_refused(type_: Any, said: Any) -> None:
+    inside = {"type": "struct", "fields": [column(10, type_, said), column(31, "int")]}
+    schema = {"type": "struct", "fields": [column(8, inside, {"31": said, "10": said})]}
+    bare, found = split_defaults(schema)
+    fields = schema_from_json(with_native_types(bare), "t").fields
+    types = {field.id: arrow_type(field.type) for field in descendants(fields)}
+    with suppress(CorruptDatasetError):
+        for number, value in default_values(fields, found.initial, "t").items():
+            pa.scalar(value, types[number])
 
 
 @pytest.mark.parametrize("type_", ["variant", "unknown"])
