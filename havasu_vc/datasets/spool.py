@@ -76,7 +76,8 @@ class Spool:
             self._writer.close()
             self._writer = None
         if self._path is not None:
-            with pa.memory_map(str(self._path)) as source:
+            # Not mapped: pages that are read would count as memory of the process.
+            with pa.OSFile(str(self._path)) as source:
                 reader = pa.ipc.open_file(source)
                 for index in range(reader.num_record_batches):
                     yield reader.get_batch(index)

@@ -145,7 +145,7 @@ def hash_ragged(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> H
     # Blocks bound the memory: eight bytes of index per word of input.
     start = 0
     while start < len(hashes):
-        end = int(np.searchsorted(offsets, offsets[start] + (1 << 21), "right")) - 1
+        end = int(np.searchsorted(offsets, offsets[start] + (1 << 19), "right")) - 1
         end = min(max(end, start + 1), start + (1 << 16), len(hashes))
         hashes[start:end] = _hash_block(raw, offsets[start : end + 1])
         start = end

@@ -24,12 +24,14 @@ from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["write_delete_file"]
+__all__ = ["LARGE_TYPE", "set_large_aside", "write_delete_file"]
 
 _FILE = pa.field("file", pa.string(), nullable=False, metadata={FIELD_ID: b"2147483546"})
 _POS = pa.field("pos", pa.int64(), nullable=False, metadata={FIELD_ID: b"2147483545"})
 _DIGEST = pa.struct([("field", pa.int32()), ("sha256", pa.binary(32))])
-_LARGE = pa.field("large", pa.list_(_DIGEST))
+LARGE_TYPE = pa.list_(_DIGEST)
+"""The Arrow type of what stands for the large values of a row."""
+_LARGE = pa.field("large", LARGE_TYPE)
 
 
 def write_delete_file(
@@ -100,7 +102,9 @@ def _delete_batches(
         last = deletion.file
         count = len(deletion.positions)
         targets[deletion.file] = targets.get(deletion.file, 0) + count
-        rows, large = _set_large_aside(deletion.rows, schema)
+        rows, large = deletion.rows, deletion.large
+        if large is None:
+            rows, large = set_large_aside(rows, schema)
         fields = list(target.field("row").type)
         columns = [without_gaps(*each) for each in zip(rows.columns, fields, strict=True)]
         yield pa.RecordBatch.from_arrays(
@@ -128,7 +132,7 @@ def _cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, pa.ListArray]:
+def set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, pa.ListArray]:
     """Return rows without their large values, and the digests of these."""
     found: dict[int, list[dict[str, object]]] = {}
     columns = list(rows.columns)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,12 +40,15 @@ __all__ = [
     "Deletion",
     "deleted_places",
     "needs_data_files",
+    "needs_originals",
     "read_deleted_keys",
     "read_deleted_rows",
     "read_positions",
 ]
 
-SHARE_BYTES = 32 << 20
+Kept: TypeAlias = Callable[[pa.RecordBatch], "pa.BooleanArray | None"]
+"""Tells which rows of a batch are wanted, None for all; large values are null."""
+SHARE_BYTES = 16 << 20
 """Bytes of large values that are put back at a time."""
 
 
@@ -59,6 +62,8 @@ class Deletion:
     """Which rows, ascending."""
     rows: pa.RecordBatch
     """What they say, in the same order."""
+    large: pa.ListArray | None = None
+    """Digests of the large values that `rows` leaves null; None where none was set aside."""
 
 
 @lru_cache(maxsize=256)
@@ -76,12 +81,18 @@ def read_positions(path: str) -> Mapping[str, Positions]:
 
 
 def read_deleted_rows(
-    path: str, schema: Schema, wanted: Mapping[str, Positions], data: Mapping[str, str]
+    path: str,
+    schema: Schema,
+    wanted: Mapping[str, Positions],
+    data: Mapping[str, str],
+    *,
+    kept: Kept | None = None,
 ) -> Iterator[Deletion]:
     """Yield the rows of a delete file at some positions, in the columns of a schema.
 
     `data` gives the path of each data file, from which large values are fetched, and
-    columns that had been dropped when the delete file was written.
+    columns that had been dropped when the delete file was written. `kept` tells by their
+    keys which rows are wanted.
     """
     with open_parquet(path) as file:
         if file.schema_arrow.names[:3] != ["file", "pos", "row"]:
@@ -91,7 +102,7 @@ def read_deleted_rows(
         plan = plan_projection(carried, schema, file_name(path))
         lacking = lacks(carried, schema)
         for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
-            for deletion in _wanted_rows(batch, wanted, plan.apply, data, schema):
+            for deletion in _wanted_rows(batch, wanted, (plan.apply, kept), data, schema):
                 if lacking and lacks(carried, schema, _file_schema(data[deletion.file])):
                     there = read_rows(data[deletion.file], schema, deletion.positions)
                     yield Deletion(deletion.file, deletion.positions, there)
@@ -107,6 +118,12 @@ def needs_data_files(path: str, schema: Schema) -> bool:
     with open_parquet(path) as file:
         if lacks(pa.schema(list(file.schema_arrow.field("row").type)), schema):
             return True
+    return needs_originals(path)
+
+
+def needs_originals(path: str) -> bool:
+    """Return whether a delete file leaves large values to the data files."""
+    with open_parquet(path) as file:
         large = file.read(columns=["large"], use_threads=False).column(0)
         return bool(large.null_count < len(large))
 
@@ -140,10 +157,11 @@ def _file_schema(path: str) -> pa.Schema:
 def _wanted_rows(
     batch: pa.RecordBatch,
     wanted: Mapping[str, Positions],
-    project: Callable[[pa.RecordBatch], pa.RecordBatch],
+    how: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], Kept | None],
     data: Mapping[str, str],
     schema: Schema,
 ) -> Iterator[Deletion]:
+    project, kept = how
     encoded = batch.column("file").dictionary_encode()
     codes = encoded.indices.to_numpy()
     where = batch.column("pos").to_numpy()
@@ -154,6 +172,11 @@ def _wanted_rows(
         chosen = np.flatnonzero((codes == code) & among(where, positions))
         if not len(chosen):
             continue
+        if kept is not None:
+            row = batch.column("row").take(arrow_array(chosen))
+            mask = kept(project(pa.RecordBatch.from_struct_array(row)))
+            if mask is not None:
+                chosen = chosen[mask.to_numpy(zero_copy_only=False)]
         for some in _shares(chosen, batch.column("large"), data.get(name)):
             part = batch.take(arrow_array(some))
             rows = project(pa.RecordBatch.from_struct_array(part.column("row")))

@@ -116,7 +116,7 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
         return replace(
             plan, dealt=True, alignment=align(old, new, gone, come, (old_pieces, new_pieces))
         )
-    files = [(piece.path, piece.count) for piece in pieces if isinstance(piece, FilePiece)]
+    files = [file for piece in pieces for file in piece.read]
     intervals = cut_intervals(files, new.key.fields[0].id)
     return replace(plan, intervals=intervals)
 
@@ -186,7 +186,14 @@ def _deleted_pieces(
             data = {file: view.place(file) for file in chosen}
             count = sum(len(positions) for positions in chosen.values())
             size = entry.size * count // max(entry.rows, 1)
+            if any(field.raster is not None for field in view.schema.fields):
+                # Rasters are mostly left to the data files, which weigh more than what is here.
+                size += sum(_share(view.entries.get(file), len(chosen[file])) for file in chosen)
             yield DeletedPiece(view.file_path(entry), chosen, data, count, size)
+
+
+def _share(entry: Entry | None, count: int) -> int:
+    return 0 if entry is None else entry.size * count // max(entry.rows, 1)
 
 
 def _bring_originals(view: HavasuDataset, entry: Entry, files: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.folder import edited
-from havasu_vc.datasets.havasu.delete_writing import write_delete_file
+from havasu_vc.datasets.havasu.delete_writing import set_large_aside, write_delete_file
 from havasu_vc.datasets.havasu.deletes import (
     Deletion,
     read_deleted_rows,
@@ -57,6 +57,7 @@ __all__ = ["Edit", "file_blobs"]
 
 SMALL_TABLE = 256 * 1024
 """A table below this many bytes is one file, rewritten with each edit."""
+_LARGE = "_large"
 MOSTLY_DELETED = 0.3
 """A file is rewritten rather than left with this share of deleted rows."""
 
@@ -120,7 +121,8 @@ class Edit:
         self._positions.setdefault(entry.file, []).append(positions)
         if entry.file not in self._gone:
             self._gone[entry.file] = self._spool()
-        self._gone[entry.file].add(rows)
+        kept, large = set_large_aside(self._in_schema(rows), self.schema)
+        self._gone[entry.file].add(kept.append_column(_LARGE, large))
 
     def add_documents(self, documents: Mapping[str, bytes | None]) -> None:
         """Write or remove documents of the dataset itself, by path."""
@@ -260,11 +262,14 @@ class Edit:
             parts = list(carried.get(file, ()))
             if file in self._gone:
                 rows = pa.concat_batches(list(self._gone[file].batches()))
-                parts.append(Deletion(file, np.concatenate(self._positions[file]), rows))
+                large = rows.column(rows.num_columns - 1)
+                rows = rows.select(list(range(rows.num_columns - 1)))
+                parts.append(Deletion(file, np.concatenate(self._positions[file]), rows, large))
             positions = np.concatenate([part.positions for part in parts])
             rows = pa.concat_batches([self._in_schema(part.rows) for part in parts])
-            order = np.argsort(positions, kind="stable")
-            yield Deletion(file, positions[order], rows.take(pa.array(order)))
+            large = pa.concat_arrays([part.large for part in parts if part.large is not None])
+            order = pa.array(np.argsort(positions, kind="stable"))
+            yield Deletion(file, positions[order.to_numpy()], rows.take(order), large.take(order))
 
     def _in_schema(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         return plan_projection(rows.schema, self.schema, self.dataset.path).apply(rows)
@@ -281,7 +286,9 @@ class Edit:
             }
             data = {file: str(self.dataset.storage.location(file)) for file in kept}
             for deletion in read_deleted_rows(path, self.schema, kept, data) if kept else ():
-                carried.setdefault(deletion.file, []).append(deletion)
+                rows, large = set_large_aside(deletion.rows, self.schema)
+                aside = Deletion(deletion.file, deletion.positions, rows, large)
+                carried.setdefault(deletion.file, []).append(aside)
         return carried
 
     def _tree_edit(self, leaving: set[str], files: list[WrittenFile]) -> TreeEdit:

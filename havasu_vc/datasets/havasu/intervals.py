@@ -14,12 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.havasu.parquet import key_ranges
+from havasu_vc.datasets.havasu.parquet import group_bytes, key_ranges
 from havasu_vc.model.schema import Schema
 
 __all__ = ["Interval", "cut_intervals", "groups_in"]
 
 ROWS_A_TASK = 1 << 19
+BYTES_A_TASK = 32 * 1024 * 1024
+"""Bytes of both sides that a task pairs, unless single row groups have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Interval:
 
     def only(self, batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         """Return the rows in the interval."""
+        keep = self.mask(batch, schema)
+        return batch if keep is None else batch.filter(keep)
+
+    def mask(self, batch: pa.RecordBatch, schema: Schema) -> pa.BooleanArray | None:
+        """Return which rows are in the interval; None for all."""
         column = batch.column(schema.by_id[self.field_id].name)
         keep = None
         if self.low is not None:
@@ -42,9 +49,7 @@ class Interval:
         if self.high is not None:
             below = pc.less(column, pa.scalar(self.high, column.type))
             keep = below if keep is None else pc.and_(keep, below)
-        if keep is None or pc.all(keep).as_py():
-            return batch
-        return batch.filter(keep)
+        return None if keep is None or pc.all(keep).as_py() else keep
 
 
 def groups_in(path: str, interval: Interval) -> tuple[int, ...]:
@@ -62,23 +67,29 @@ def groups_in(path: str, interval: Interval) -> tuple[int, ...]:
 
 
 def cut_intervals(files: Sequence[tuple[str, int]], field_id: int) -> tuple[Interval | None, ...]:
-    """Return intervals that together hold all keys, each with about as many rows.
+    """Return intervals that together hold all keys, each with about as much to read.
 
-    `files` are the paths of data files, each with its count of rows.
+    `files` are the paths of data files, each with the count of its rows that are read.
     """
-    minima: list[tuple[Any, int]] = []
+    minima: list[tuple[Any, int, int]] = []
     for path, count in files:
         ranges = key_ranges(path, field_id)
+        sizes = group_bytes(path)
+        held = sum(rows for rows, _ in sizes)
         rows = count // max(len(ranges), 1)
-        minima.extend((found[0], rows) for found in ranges if found is not None)
+        for found, (_, size) in zip(ranges, sizes, strict=True):
+            if found is not None:
+                minima.append((found[0], rows, size * min(count, held) // max(held, 1)))
     minima.sort(key=lambda item: item[0])
     cuts: list[Any] = []
-    waiting = 0
-    for least, rows in minima:
-        if waiting >= ROWS_A_TASK and (not cuts or least > cuts[-1]):
+    waiting = bytes_waiting = 0
+    for least, rows, size in minima:
+        full = waiting >= ROWS_A_TASK or (waiting and bytes_waiting + size > BYTES_A_TASK)
+        if full and (not cuts or least > cuts[-1]):
             cuts.append(least)
-            waiting = 0
+            waiting = bytes_waiting = 0
         waiting += rows
+        bytes_waiting += size
     if not cuts:
         return (None,)
     edges = [None, *cuts, None]

@@ -40,6 +40,8 @@ Positions = npt.NDArray[np.int64]
 """Rows of one file, counted from 0, ascending."""
 
 BATCH_ROWS = 1 << 16
+BATCH_BYTES = 32 << 20
+"""Bytes that a batch has about, at most."""
 MOST_THREADS = 8
 """Row groups that are in memory at once when they are read side by side."""
 
@@ -115,7 +117,9 @@ def read_row_groups(
     With `positions`, a last column `_pos` says where in the file each row is. `planned`
     says how columns are found where that is not by the field ids in the file alone.
     """
-    with open_parquet(path) as file:
+    # Pages of a mapped file count as memory of the process, and rasters are many.
+    rasters = any(field.raster is not None for field in schema.fields)
+    with open_parquet(path, mapped=not rasters) as file:
         found = file.schema_arrow
         plan = planned(found) if planned else plan_projection(found, schema, file_name(path))
         starts = row_group_starts(file)
@@ -134,8 +138,14 @@ def read_row_groups(
 
 def _batches(file: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if names:
+        # Others write row groups of any size; rows may be rasters.
+        there = file.metadata.row_group(group)
+        fitting = BATCH_BYTES * there.num_rows // max(there.total_byte_size, 1)
         yield from file.iter_batches(
-            BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False
+            max(min(BATCH_ROWS, fitting), 1),
+            row_groups=[group],
+            columns=list(names),
+            use_threads=False,
         )
         return
     # Of no columns pyarrow gives no rows either.
@@ -216,6 +226,13 @@ def key_ranges(path: str, field_id: int) -> list[tuple[Any, Any] | None]:
                         found = (statistics.min, statistics.max)
             ranges.append(found)
         return ranges
+
+
+def group_bytes(path: str) -> list[tuple[int, int]]:
+    """Return the rows of each row group, and its bytes in memory."""
+    with open_parquet(path) as file:
+        groups = (file.metadata.row_group(index) for index in range(file.num_row_groups))
+        return [(group.num_rows, group.total_byte_size) for group in groups]
 
 
 def _leaf_index(file: pq.ParquetFile, field_id: int) -> int | None:

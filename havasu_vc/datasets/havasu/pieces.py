@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.datasets.havasu.deletes import read_deleted_rows
+from havasu_vc.datasets.havasu.deletes import needs_originals, read_deleted_rows
 from havasu_vc.datasets.havasu.intervals import Interval, groups_in
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import (
@@ -45,6 +45,11 @@ class FilePiece:
     groups: tuple[int, ...] | None = None
     """The row groups that count; None for all."""
 
+    @property
+    def read(self) -> tuple[tuple[str, int], ...]:
+        """The data files that are read, each with how many of its rows."""
+        return ((self.path, self.count),)
+
     def batches(self, schema: Schema, interval: Interval | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the columns of a schema."""
         deleted = deleted_positions(file_name(self.path), self.deletes)
@@ -67,9 +72,17 @@ class DeletedPiece:
     size: int
     """Bytes, about."""
 
+    @property
+    def read(self) -> tuple[tuple[str, int], ...]:
+        """The data files that are read for large values, each with how many of its rows."""
+        if not needs_originals(self.path):
+            return ()
+        return tuple((self.data[file], len(rows)) for file, rows in self.wanted.items())
+
     def batches(self, schema: Schema, interval: Interval | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the columns of a schema."""
-        for deletion in read_deleted_rows(self.path, schema, self.wanted, self.data):
+        kept = None if interval is None else lambda rows: interval.mask(rows, schema)
+        for deletion in read_deleted_rows(self.path, schema, self.wanted, self.data, kept=kept):
             yield deletion.rows
 
 
@@ -92,11 +105,12 @@ def pair(
 
 
 def _gathered(pieces: Sequence[Piece], schema: Schema, interval: Interval | None) -> pa.RecordBatch:
-    batches = [
+    found = (
         batch if interval is None else interval.only(batch, schema)
         for piece in pieces
         for batch in piece.batches(schema, interval)
-    ]
+    )
+    batches = [batch for batch in found if batch.num_rows]
     return _as_one(batches, schema) if not batches else one_batch(batches)
 
 

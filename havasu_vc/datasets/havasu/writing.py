@@ -53,6 +53,8 @@ __all__ = [
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
+RASTER_GROUP_BYTES = 8 * 1024 * 1024
+"""Of a table with rasters, so that a few tiles are read without many others."""
 _COPY = "havasu-vc.copy"
 _FEW = 4096
 _BLOCK = 128
@@ -82,7 +84,9 @@ def write_data_files(
     `keys` is the folder of key caches, None to write none. `copy` makes a file with the
     same rows another file.
     """
-    groups = cut_row_groups(batches, most_rows=GROUP_ROWS, most_bytes=GROUP_BYTES)
+    rasters = any(field.raster is not None for field in layout.schema.fields)
+    most_bytes = RASTER_GROUP_BYTES if rasters else GROUP_BYTES
+    groups = cut_row_groups(batches, most_rows=GROUP_ROWS, most_bytes=most_bytes)
     seen: set[str] = set()
     with ThreadPoolExecutor(2, thread_name_prefix="havasu-hash") as pool:
         first = next(groups, None)
