@@ -37,7 +37,7 @@ from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.havasu.properties import Properties, format_properties
 from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.history.diff import row_changes
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER, TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.durability import replace_file
@@ -74,7 +74,7 @@ _META = ("title", "description")
 
 def can_be_table(folder: DatasetFolder | None) -> bool:
     """Whether a dataset is of a kind that can be checked out."""
-    return folder is not None and folder.marker in (HAVASU_MARKER, TABLE_MARKER)
+    return folder is not None and folder.marker in TABLES
 
 
 def table_view(
@@ -85,15 +85,15 @@ def table_view(
     `near` are trees of other versions whose counterparts one may be made from.
     """
     inside = TreeFolder(repo.git.objects, folder.internals)
-    if folder.marker == TABLE_MARKER:
-        view = KartDataset(folder.path, inside, repo.storage, revision)
+    if folder.marker in KART_MARKERS:
+        view = KartDataset(folder.path, inside, repo.storage, revision, folder.marker)
         return counterpart(repo, view, near=near)
     return HavasuDataset(folder.path, inside, repo.storage, revision)
 
 
 def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuDataset:
     """Return the Havasu dataset that the table of a tree of internals shows."""
-    marker = TABLE_MARKER if is_kart_tree(repo, tree) else HAVASU_MARKER
+    marker = _marker(repo, path, tree, revision)
     return table_view(repo, DatasetFolder(path, marker, tree, tree), revision)
 
 
@@ -104,7 +104,19 @@ def is_kart_tree(repo: OpenRepo, tree: str) -> bool:
 
 def kart_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> KartDataset:
     """Return the Kart dataset of a tree of internals."""
-    return KartDataset(path, TreeFolder(repo.git.objects, tree), storage, revision)
+    marker = _marker(repo, path, tree, revision)
+    return KartDataset(path, TreeFolder(repo.git.objects, tree), storage, revision, marker)
+
+
+def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
+    """Return what the folder of a tree of internals is called: V2 has another name than V3."""
+    if not is_kart_tree(repo, tree):
+        return HAVASU_MARKER
+    with suppress(HavasuError):
+        folder = repo.folders(repo.resolve(revision)).get(path)
+        if folder is not None and folder.internals == tree:
+            return folder.marker
+    return TABLE_MARKER
 
 
 def counterpart(repo: OpenRepo, view: KartDataset, *, near: Iterable[str] = ()) -> HavasuDataset:
@@ -165,7 +177,8 @@ def _made(
         for tree in dict.fromkeys(near):
             if tree == view.folder.tree or not is_kart_tree(repo, tree):
                 continue
-            old = kart_view(repo, view.path, tree, repo.storage, tree[:10])
+            inside = TreeFolder(repo.git.objects, tree)
+            old = replace(view, folder=inside, storage=repo.storage, revision=tree[:10])
             base = _kept(repo, old, _place(repo, view.path, tree))
             if base is None or not can_pair(old, view):
                 continue

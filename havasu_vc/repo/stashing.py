@@ -30,7 +30,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.names import TABLE_MARKER
+from havasu_vc.model.names import KART_MARKERS
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.following import following
 from havasu_vc.repo.kart_edits import kart_edit_between
@@ -221,10 +221,12 @@ def _view(
 ) -> tuple[HavasuDataset, str]:
     """Return HEAD's dataset after an edit, and the tree that it would have."""
     folder = transaction.folders[path]
-    if folder.marker == TABLE_MARKER and transaction.storage.sink is not None:
+    if folder.marker in KART_MARKERS and transaction.storage.sink is not None:
         sink = transaction.storage.sink
         tree = edit_tree(sink, folder.internals, edit.blobs)
-        kart = KartDataset(path, TreeFolder(sink, tree), transaction.storage, "the stash")
+        kart = KartDataset(
+            path, TreeFolder(sink, tree), transaction.storage, "the stash", folder.marker
+        )
         return counterpart(repo, kart, near=[folder.internals]), tree
     draft = Draft(repo.git.objects)
     tree = edit_tree(draft, folder.internals, dict(edit.blobs))

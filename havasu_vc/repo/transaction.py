@@ -25,7 +25,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
 )
-from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3
+from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
@@ -308,13 +308,20 @@ class Transaction:
 
     def _add_files(self, base: str | None, plan: _Plan, changes: dict[str, Change]) -> None:
         """Add the files at the top that tell git and Kart what the repository holds."""
-        version = None if base is None else find_entry(self._git.objects, base, KART_VERSION)
+        version, old = (
+            base is not None and find_entry(self._git.objects, base, name) is not None
+            for name in (KART_VERSION, OLD_VERSION)
+        )
         kinds = {folder.rpartition("/")[2] for folder in plan.folders}
-        kart = TABLE_MARKER in kinds
-        if version is None and (kart or self._git.is_kart):
+        kart, havasu = TABLE_MARKER in kinds, HAVASU_MARKER in kinds
+        if old and kart:
+            raise StateError(
+                "a repository in Kart's form V2 holds no datasets of V3",
+                hints=("`havasu-vc upgrade DIRECTORY` makes a V3 repository of it",),
+            )
+        if not version and not old and (kart or self._git.is_kart):
             changes.setdefault(KART_VERSION, KART_VERSION_3)
-        havasu = HAVASU_MARKER in kinds
-        if self._git.is_kart or (not havasu and (kart or version is not None)):
+        if self._git.is_kart or (not havasu and (kart or version or old)):
             return
         attributes = attributes_edit(self._git.objects, base)
         if attributes is not None:

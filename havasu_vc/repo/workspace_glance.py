@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.workspace.state import TableState, WorkspaceState, identify, read_state
 
@@ -113,7 +113,7 @@ def notes_on_head(
     behind += [
         path
         for path, folder in folders.items()
-        if path not in state.tables and folder.marker in (HAVASU_MARKER, TABLE_MARKER)
+        if path not in state.tables and folder.marker in TABLES
     ]
     if not behind:
         return ()

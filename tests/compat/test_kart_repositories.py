@@ -4,6 +4,7 @@ import io
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from havasu_vc.cli.main import cli, run
@@ -17,8 +18,11 @@ from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.model.task import run_task
 from havasu_vc.repo import Repo
 from havasu_vc.store.drafts import Draft
+from havasu_vc.tables.table import read_table
 from havasu_vc.writers import WriterOptions, writer_named
 from tests.compat.kart import EXPECTED, NAMES, git, needs_data, unpacked
+from tests.repo.checkouts import rows_of
+from tests.repo.tables import BY_ID, points, write
 
 pytestmark = needs_data
 
@@ -220,3 +224,26 @@ def test_what_a_partial_clone_lacks_is_missed_when_it_is_needed(tmp_path: Path) 
     assert not list(repo.diff("HEAD...HEAD"))
     with pytest.raises(LookupError, match="1 rows or folders of rows are not in this"):
         repo.row("pts", 2)
+
+
+def test_a_repository_in_v2_is_read_checked_out_and_edited(tmp_path: Path) -> None:
+    place = unpacked("v2/points", tmp_path)
+    git(place, "config", "havasu.workspace.path", str(tmp_path / "tables"))
+    repo = Repo.open(place)
+    (path,) = repo.datasets()
+    upgraded = repo.upgrade(tmp_path / "new").table(path).to_arrow().sort_by("fid")
+    assert repo.table(path).to_arrow().sort_by("fid").equals(upgraded)
+    assert [sum(map(len, diff.changes)) for diff in repo.diff("HEAD^...HEAD")] == [5]
+    assert repo.workspace.check_out().changed == (path,)
+    assert repo.status().problems == ()
+    table = read_table(repo.workspace.root / path)
+    assert len(rows_of(table)) == upgraded.num_rows == 2143
+    repo.write(path, pa.table({"fid": [1], "name": ["eins"]}))
+    # What makes it V2 stays, so Kart opens the commit as one of V2.
+    names = git(place, "ls-tree", "--name-only", "HEAD").split()
+    assert names == [".sno.repository.version", path]
+    assert list(repo.fsck(full=True)) == []
+    repo.workspace.check_out()
+    assert {row["name"] for row in rows_of(read_table(repo.workspace.root / path))} >= {"eins"}
+    with pytest.raises(StateError, match="V2 holds no datasets of V3"):
+        repo.import_(write(tmp_path / "points.parquet", points(3)), options=BY_ID)
