@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, count_lines, counts_of
 from havasu_vc.writers.protocol import WriterOptions
+from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import joined
 from havasu_vc.writers.terminal import codes, printable, styled
 from havasu_vc.writers.text import NULL, printable_column, shown_text
@@ -102,6 +103,8 @@ def _rows(
     """Return the text of each conflict."""
     prefix = f"{printable(dataset.path)}:feature:"
     parts = [pc.binary_join_element_wise(_INDENT * 2 + prefix, names, ":\n", "")]
+    schema = dataset.header.schema
+    ancestors = {each.id: old for each, old in side_columns(rows.column("ancestor"), schema)}
     for version in VERSIONS:
         side = rows.column(version)
         if side.null_count == len(side):
@@ -112,8 +115,12 @@ def _rows(
             names,
             f":{version}:{end}\n",
         ]
-        for field, column in side_columns(side, dataset.header.schema):
-            values = pc.fill_null(shown_text(column, field), NULL)
+        for field, column in side_columns(side, schema):
+            if field.raster is not None and version != "ancestor":
+                # Alike in words, most versions of a raster differ in their cells alone.
+                values = pc.fill_null(words_of_changes(ancestors[field.id], column), NULL)
+            else:
+                values = pc.fill_null(shown_text(column, field), NULL)
             lines += [f"{printable(field.name):>40} = ", values, "\n"]
         text = pc.binary_join_element_wise(*lines, "")
         parts.append(pc.if_else(side.is_valid(), text, None))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 
 from havasu_vc.datasets.havasu.outlines import plan_outlines
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -127,3 +128,30 @@ def test_patches_carry_every_bit(run: Run, repo: Path, tmp_path: Path) -> None:
     refused = run("apply", summary)
     assert refused.exit_code != 0
     assert "the output of `diff` is none" in refused.stderr
+
+
+def test_branches_that_changed_one_tile_conflict_and_others_merge(
+    run: Run, orthos: Path, tmp_path: Path
+) -> None:
+    def edited(name: str, value: int, sheet: int) -> Path:
+        folder = ortho_folder(tmp_path / name)
+        array = cells() + sheet
+        array[1, :4, :4] = value
+        place = rasterio.Affine(10, 0, 1_600_000 + 500 * sheet, 0, -10, 5_400_000)
+        write_image(folder / "sheets" / f"sheet_{sheet}.tif", array, transform=place)
+        return folder
+
+    for branch, value, sheet in (("ours", 250, 0), ("theirs", 251, 0), ("other", 252, 2)):
+        succeed(run("switch", "-c", branch, "main"))
+        succeed(run("import", edited(branch, value, sheet), "orthos", "--replace"))
+    succeed(run("merge", "theirs"))
+    merged = succeed(run("diff", "main..other", "-o", "feature-count")).stdout
+    assert "2 features changed" in merged
+
+    succeed(run("merge", "ours"))
+    text = succeed(run("conflicts", "orthos")).stdout
+    assert "band 2: 16 of 1,024 cells differ" in text
+    succeed(run("resolve", "orthos:feature:sheets/sheet_0.tif,0,0", "--with", "ours"))
+    succeed(run("merge", "--continue"))
+    left = succeed(run("diff", "theirs..other", "-o", "feature-count")).stdout
+    assert "1 features changed" in left
