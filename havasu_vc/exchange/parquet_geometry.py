@@ -153,7 +153,7 @@ def extension_geometry(field: pa.Field) -> FoundGeometry | None:
     encoding = kind.upper() if kind.lower() in ("wkb", "wkt") else kind.lower()
     try:
         said = json.loads(raw or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         said = {}
     said = said if isinstance(said, dict) else {}
     crs = said.get("crs")

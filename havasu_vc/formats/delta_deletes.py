@@ -31,6 +31,8 @@ _UUID_TEXT = 20
 _FRAME_BYTES = 8
 """What stands around a vector in a file: its length and a checksum."""
 _LARGEST = 256 << 20
+_MOST_DELETED = 1 << 25
+"""Deleted rows of one file; its footer may claim any number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,9 @@ def parse_deleted(
     try:
         if data is None:
             inline = _bytes_of(vector.place, where)[: vector.size]
-            positions = parse_deletion_vector(inline, most=rows)
+            positions = parse_deletion_vector(inline, most=min(rows, _MOST_DELETED))
         else:
-            positions = parse_framed_deletion_vector(data, most=rows)
+            positions = parse_framed_deletion_vector(data, most=min(rows, _MOST_DELETED))
     except ValueError as error:
         raise CorruptDatasetError(where, str(error)) from error
     if len(positions) != vector.rows:

@@ -123,7 +123,7 @@ def _read(text: str) -> "pyproj.CRS":
         raise _unknown(text)
     try:
         return pyproj.CRS.from_user_input(wanted)
-    except (pyproj.exceptions.ProjError, ValueError, TypeError) as error:
+    except (pyproj.exceptions.ProjError, ValueError, TypeError, RecursionError) as error:
         raise _unknown(text) from error
 
 

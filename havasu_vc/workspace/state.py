@@ -103,6 +103,8 @@ class TableState:
     """The position delete files that were made of the dataset's delete files."""
     refs: Mapping[str, RefState] = field(default_factory=dict)
     """Other branches and tags of the table, by name."""
+    document: FileIdentity | None = None
+    """The metadata file that we wrote, None where that was not noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,15 +186,19 @@ def _table_to_json(table: TableState) -> dict[str, Any]:
         "version": table.version,
         "flavour": table.flavour.value,
         "files": {
-            sha256: [known.inode, known.size, known.mtime_ns]
-            for sha256, known in sorted(table.files.items())
+            sha256: _identity_to_json(known) for sha256, known in sorted(table.files.items())
         },
         "deletes": [[list(batch.sources), list(batch.files)] for batch in table.deletes],
         "refs": {
             name: [ref.commit, ref.tree, ref.snapshot_id]
             for name, ref in sorted(table.refs.items())
         },
+        "document": table.document and _identity_to_json(table.document),
     }
+
+
+def _identity_to_json(known: FileIdentity) -> list[int]:
+    return [known.inode, known.size, known.mtime_ns]
 
 
 def parse_state(data: bytes, where: str) -> WorkspaceState:
@@ -212,7 +218,7 @@ def parse_state(data: bytes, where: str) -> WorkspaceState:
             bool(value["refs"]),
             {path: _table(path, table) for path, table in value["tables"].items()},
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise StateError(
             f"{where} cannot be understood",
             hints=("remove it, then `havasu-vc checkout` looks at the tables anew",),
@@ -236,4 +242,5 @@ def _table(path: str, value: dict[str, Any]) -> TableState:
             name: RefState(str(commit), str(tree), int(snapshot))
             for name, (commit, tree, snapshot) in value["refs"].items()
         },
+        FileIdentity(*map(int, document)) if (document := value.get("document")) else None,
     )

@@ -38,6 +38,8 @@ _NANOSECONDS = {
 _TYPE = re.compile(
     r"(geometry|geography)\s*(?:\(\s*([^,()]*?)\s*(?:,\s*([^,()]*?)\s*)?\))?", re.IGNORECASE
 )
+_LONGEST = 300
+"""Characters of a type; no name of a system or property is as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ class NativeGeometry:
     @classmethod
     def parse(cls, text: str) -> NativeGeometry | None:
         """Return the type that a text says, None when it says none; ValueError for a bad one."""
-        match = _TYPE.fullmatch(text.strip())
+        match = _TYPE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
         if match is None:
+            text = text[:_LONGEST]
             if text.strip().lower().startswith(("geometry", "geography")):
                 raise ValueError(f"type {text!r} cannot be understood")
             return None

@@ -1,0 +1,1 @@
+"""Decoders of bytes from strangers, fuzzed: random and damaged bytes give a value or an error."""
