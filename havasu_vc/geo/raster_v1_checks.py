@@ -20,7 +20,7 @@ from havasu_vc.geo.buffers import Bools, Column
 from havasu_vc.geo.raster_v1 import PixelType
 from havasu_vc.geo.raster_v1_columns import RasterHeaders, parse_rasters, raster_headers
 
-__all__ = ["check_rasters"]
+__all__ = ["check_rasters", "first_unsound"]
 
 _NAMED: Final = ("band_1", "band_2", "band_3", "band_4")
 _SIZES: Final = np.zeros(256, np.int64)
@@ -57,6 +57,30 @@ def check_rasters(column: Column) -> RasterHeaders:
     for row in np.flatnonzero(bad & headers.there).tolist():
         _refuse(column, row)
     return headers
+
+
+def first_unsound(column: Column) -> tuple[int, str] | None:
+    """Return the first row of a raster column that is not sound, and why; found by halving."""
+    low, high = 0, len(column)
+    reason = _unsound(column)
+    if reason is None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _unsound(column.slice(low, middle - low)) is None:
+            low = middle
+        else:
+            high = middle
+    found = _unsound(column.slice(low, 1)) or reason
+    return low, found.removeprefix("the raster in row 0 cannot be used: ")
+
+
+def _unsound(column: Column) -> str | None:
+    try:
+        check_rasters(column)
+    except GeometryError as error:
+        return error.message
+    return None
 
 
 def _checked(

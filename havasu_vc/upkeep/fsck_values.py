@@ -17,6 +17,9 @@ import pyarrow.compute as pc
 from havasu_vc.errors import GeometryError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.raster_v1_bounds import Places, places_of_rasters
+from havasu_vc.geo.raster_v1_checks import first_unsound
+from havasu_vc.geo.raster_v1_columns import raster_headers
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
@@ -39,6 +42,8 @@ class ValueCheck:
         self._outside: set[int] = set()
         self._unreadable: dict[int, str] = {}
         self._with_srid: set[int] = set()
+        self._unsound: dict[int, str] = {}
+        self._places: dict[int, list[Places]] = {}
         self._limits = {field.id: _limits(field, entry) for field in schema.fields}
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -47,6 +52,8 @@ class ValueCheck:
             self._nulls[field.id] += column.null_count
             if field.geometry is not None:
                 self._look_at_geometries(field, field.geometry.encoding, column)
+            elif field.raster is not None:
+                self._look_at_rasters(field, rows, column)
             elif not self._inside(column, self._limits[field.id]):
                 self._outside.add(field.id)
 
@@ -63,6 +70,15 @@ class ValueCheck:
         known = self._bounds.get(field.id)
         if found is not None:
             self._bounds[field.id] = found if known is None else known.union(found)
+
+    def _look_at_rasters(self, field: Field, rows: pa.RecordBatch, column: pa.Array) -> None:
+        found = first_unsound(column)
+        if found is not None:
+            names = self._schema.key.names or self._schema.names[:1]
+            key = ",".join(str(rows.column(name)[found[0]].as_py()) for name in names)
+            self._unsound.setdefault(field.id, f"in row {key}: {found[1]}")
+            return
+        self._places.setdefault(field.id, []).append(places_of_rasters(raster_headers(column)))
 
     @property
     def is_readable(self) -> bool:
@@ -103,6 +119,20 @@ class ValueCheck:
             yield f"column {field.name!r} has values outside of its statistics"
         yield from self._bounds_problem(field)
         yield from self._geometry_problems(field)
+        yield from self._raster_problems(field)
+
+    def _raster_problems(self, field: Field) -> Iterator[str]:
+        reason = self._unsound.get(field.id)
+        if reason is not None:
+            yield f"column {field.name!r} has a raster that cannot be one, {reason}"
+        said = self._entry.areas.get(field.id)
+        places = self._places.get(field.id, [])
+        if said is None or not places:
+            return
+        if None in places:
+            yield f"column {field.name!r} has bounds, and rasters that could be anywhere"
+        elif any(said.union(area) != said for place in places for area in place or ()):
+            yield f"column {field.name!r} has rasters outside of its bounds"
 
     def _geometry_problems(self, field: Field) -> Iterator[str]:
         if field.geometry is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.live import SpatialTest, live_files
 from havasu_vc.errors import GeometryError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo.predicates import SpatialPredicate, Window
+from havasu_vc.geo.raster_v1_columns import raster_headers
 from havasu_vc.history.merging import Side
+from havasu_vc.model.arrow import to_stored
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.rasters import RASTER_PARTS, RASTER_TYPE, raster_ids
+from havasu_vc.model.schema import Schema
+from havasu_vc.upkeep.fsck_values import ValueCheck
 from havasu_vc.writers.conflicts_json import write_conflicts_json
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
@@ -312,6 +318,41 @@ def test_a_raster_that_contradicts_itself_does_not_come_in(
     with pytest.raises(GeometryError, match=r"row 2 .*band 1 has 6 bytes, but 7 × 2"):
         repo.import_(write(tmp_path / "a", tiles(4, r2=wrong)), options=BY_ID)
     assert repo.datasets() == ()
+
+
+def test_fsck_names_a_raster_that_cannot_be_one(
+    repo: CheckedRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a writer makes that does not look, as anybody's may.
+    monkeypatch.setattr(writing, "check_rasters", raster_headers)
+    wrong = raster(1)
+    wrong["band_1"] = {**wrong["band_1"], "data": b"12345"}
+    repo.repo.import_(write(tmp_path / "a", tiles(9, r5=wrong)), options=BY_ID)
+    (problem,) = repo.repo.fsck(full=True)
+    assert "tiles" in problem.where
+    assert problem.message == (
+        "column 'rast' has a raster that cannot be one, in row 5: band 1 has 5 bytes, but 3 × 2"
+        " pixels of PT_8BUI are 6"
+    )
+
+
+def test_fsck_finds_bounds_that_leave_a_raster_out(repo: CheckedRepo, tmp_path: Path) -> None:
+    repo.import_(write(tmp_path / "a", tiles(3)), options=BY_ID)
+    view = repo.dataset("tiles")
+    (entry,) = view.data_entries
+    number = view.schema.by_name["rast"].id
+    for area, count in ((entry.areas[number], 0), (GeographicBounds(0, 44, 1, 45), 1)):
+        check = ValueCheck(replace(entry, areas={number: area}), view.schema)
+        check.add(batch_of_tiles(3, view.schema))
+        assert len(list(check.problems())) == count
+    nowhere = ValueCheck(entry, view.schema)
+    nowhere.add(batch_of_tiles(3, view.schema, r1=raster(1, crs=None)))
+    assert any("could be anywhere" in line for _, line in nowhere.problems())
+
+
+def batch_of_tiles(count: int, schema: Schema, **changes: dict[str, Any] | None) -> pa.RecordBatch:
+    (batch,) = tiles(count, **changes).to_batches()
+    return to_stored(batch, schema)
 
 
 def test_each_raster_column_owns_a_block_of_ids(filled: CheckedRepo) -> None:

@@ -32,6 +32,11 @@ def repo(tmp_path: Path) -> Repo:
     return repo
 
 
+def root_of(repo: Repo, flavour: Flavour | None = None) -> Path:
+    """Check everything out and return where the tables are."""
+    return Path(repo.workspace.check_out(Wish(flavour)).root)
+
+
 def scanned(repo: Repo, revision: str = "HEAD") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = repo.table("tiles", revision).to_arrow().to_pylist()
     return sorted(found, key=lambda row: row["id"])
@@ -67,21 +72,21 @@ def schema_json(root: Path) -> dict[str, Any]:
 
 @pytest.mark.rule("HAV-81", "HAV-83")
 def test_a_flavour_declares_rasters_as_its_readers_know_them(repo: Repo) -> None:
-    root = repo.workspace.check_out().root
+    root = root_of(repo)
     assert len(schema_json(root)["rast"]["type"]["fields"]) == 10
-    root = repo.workspace.check_out(Wish(Flavour.HAVASU)).root
+    root = root_of(repo, Flavour.HAVASU)
     field = schema_json(root)["rast"]
     assert field["type"] == {"type": "struct", "fields": []}
     assert field["havasu.raster-encoding"] == "v1"
     assert field["havasu-vc.raster-ids"] == "4"
-    root = repo.workspace.check_out(Wish(Flavour.ICEBERG)).root
+    root = root_of(repo, Flavour.ICEBERG)
     assert len(schema_json(root)["rast"]["type"]["fields"]) == 10
 
 
 def test_pyiceberg_reads_pixels(repo: Repo) -> None:
     static = pytest.importorskip("pyiceberg.table").StaticTable
     repo.write("tiles", pa.table({"id": [3, 50], "name": ["three", "new"]}))
-    root = repo.workspace.check_out(Wish(Flavour.ICEBERG)).root
+    root = root_of(repo, Flavour.ICEBERG)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = static.from_metadata(str(root / "tiles")).scan().to_arrow()
@@ -97,7 +102,7 @@ def test_pyiceberg_reads_pixels(repo: Repo) -> None:
 def test_spark_reads_and_edits_rasters(
     spark: SparkSession, iceberg: Catalog, repo: Repo, mode: str
 ) -> None:
-    table = f"{iceberg(repo.workspace.check_out().root)}.tiles"
+    table = f"{iceberg(root_of(repo))}.tiles"
     assert selected(spark, table) == scanned(repo)
     modes = (f"'write.{what}.mode'='{mode}'" for what in ("update", "delete", "merge"))
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(modes)})")
@@ -152,7 +157,7 @@ def test_a_bad_raster_that_spark_wrote_is_named_and_mended(
 ) -> None:
     from havasu_vc.errors import GeometryError
 
-    table = f"{iceberg(repo.workspace.check_out().root)}.tiles"
+    table = f"{iceberg(root_of(repo))}.tiles"
     spark.sql(f"UPDATE {table} SET rast.width = 9 WHERE id = 1")
     with pytest.raises(GeometryError, match="the raster of row 1 cannot be read: band 1 has 6"):
         repo.workspace.commit(message="bad")
@@ -164,7 +169,7 @@ def test_a_bad_raster_that_spark_wrote_is_named_and_mended(
 def test_flavour_havasu_leaves_other_columns_to_spark(
     spark: SparkSession, iceberg: Catalog, repo: Repo
 ) -> None:
-    table = f"{iceberg(repo.workspace.check_out(Wish(Flavour.HAVASU)).root)}.tiles"
+    table = f"{iceberg(root_of(repo, Flavour.HAVASU))}.tiles"
     found = spark.sql(f"SELECT count(*), max(name) FROM {table}").collect()
     assert [tuple(row) for row in found] == [(20, "tile 9")]
 
@@ -183,7 +188,7 @@ def test_without_a_jar_rasters_are_those_of_the_table(
     columns = repo.get_meta("tiles")["schema.json"]
     columns[1]["name"] = "photo"
     repo.set_meta("tiles", {"schema.json": [*columns, {"name": "more", "dataType": "raster"}]})
-    table = f"{iceberg(repo.workspace.check_out().root)}.tiles"
+    table = f"{iceberg(root_of(repo))}.tiles"
     frame = ours.read(spark, repo, "tiles")
     assert frame.orderBy("id").toArrow().to_pylist() == selected(spark, table) == scanned(repo)
     shown = frame.where("id = 12").select(
@@ -194,8 +199,8 @@ def test_without_a_jar_rasters_are_those_of_the_table(
     assert [tuple(row) for row in shown.collect()] == [(3, 5, 12.0)]
     history = ours.history(spark, repo, "tiles")
     assert history.where("new.photo.width = 3").count() > 0
-    far = {"intersects": (100.0, 0.0, 110.0, 10.0), "geometry": "photo"}
-    assert ours.read(spark, repo, "tiles", **far).count() == 0
+    far = ours.read(spark, repo, "tiles", intersects=(100, 0, 110, 10), geometry="photo")
+    assert far.count() == 0
     near = ours.read(spark, repo, "tiles", intersects=(4.6, 44, 5.4, 45), geometry="photo")
     assert sorted(row.id for row in near.select("id").collect()) == [3, 5]
     assert raster(1)["width"] == 3
