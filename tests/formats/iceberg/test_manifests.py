@@ -438,7 +438,36 @@ def test_a_partition_field_needs_its_column() -> None:
     assert entry.file.partition == {1000: None}
 
 
-@pytest.mark.parametrize("version", [0, 3])
+def test_version_3_says_rows_and_vectors() -> None:
+    vector = replace(
+        PLAIN.file,
+        first_row_id=7,
+        referenced_data_file="a.parquet",
+        content_offset=4,
+        content_size=44,
+    )
+    second = replace(PLAIN, file=replace(PLAIN.file, record_count=5))
+    entries = (replace(PLAIN, file=vector), second, second)
+    data = written(*entries, format_version=3)
+
+    (first, *_) = (record["data_file"] for record in records(data))
+    names = ("first_row_id", "referenced_data_file", "content_offset", "content_size_in_bytes")
+    assert [first[name] for name in names] == [7, "a.parquet", 4, 44]
+    numbers = field_ids(fastavro.reader(io.BytesIO(data)).writer_schema)
+    assert [numbers[n] for n in (142, 143, 144, 145)] == list(names)
+    found = parse_manifest(data, WHERE)
+    assert found.format_version == 3
+    assert replace(found.entries[0].file, partition={}) == vector
+    lines = (ManifestFile("m", 1, sequence_number=2, first_row_id=100), ManifestFile("n", 1))
+    listed = format_manifest_list(lines, snapshot_id=1, format_version=3)
+    assert [line.first_row_id for line in parse_manifest_list(listed, WHERE)] == [100, None]
+    # Those that have no id of their own follow each other.
+    ids = [each.file.first_row_id for each in inherited(found, lines[0], WHERE)]
+    assert ids == [7, 100, 105]
+    assert [e.file.first_row_id for e in inherited(found, lines[1], WHERE)] == [7, None, None]
+
+
+@pytest.mark.parametrize("version", [0, 4])
 def test_other_versions_are_not_written(version: int) -> None:
     with pytest.raises(ValueError, match="are not written"):
         written(PLAIN, format_version=version)
