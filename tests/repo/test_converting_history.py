@@ -82,3 +82,48 @@ def test_a_kart_dataset_comes_back_as_it_was(repo: Repo) -> None:
 def test_a_dataset_of_the_kind_stays(repo: Repo) -> None:
     with pytest.raises(StateError, match="already"):
         repo.convert("points", repo.dataset("points").kind, history=True)
+
+
+def test_merges_stay_merges_and_names_get_namesakes(repo: Repo) -> None:
+    kind = repo.dataset("points").kind
+    other = OTHER[kind]
+    repo.create_tag("v1", "HEAD^")
+    repo.create_branch("side", "HEAD^")
+    repo.create_branch("far", "HEAD^^")
+    repo.switch("side")
+    repo.write("points", pa.table({"id": [7], "renamed": [77]}), message="On side")
+    repo.write("others", pa.table({"id": [7], "number": pa.array([1], pa.int32())}))
+    repo.switch("main")
+    repo.merge("side")
+    repo.write("points", pa.table({"id": [8], "renamed": [88]}), message="After")
+    branches = {branch.name: branch.commit for branch in repo.branches()}
+
+    repo.convert("points", other, history=True, refs=True)
+
+    assert {b.name: b.commit for b in repo.branches() if b.name in branches} == {
+        **branches,
+        "main": repo.head().commit,
+    }
+    shown = repo.git.git("log", "--format=%p|%s", "HEAD^2", "^HEAD^1", "--topo-order").text
+    merges = [line for line in shown.splitlines() if " " in line.partition("|")[0]]
+    assert len(merges) == 1 and merges[0].endswith('Merge branch "side" into main')
+    assert shown.count("On side") == shown.count("Edit 5") == shown.count("After") == 1
+    for name in (f"{other}/main", f"{other}/side", f"{other}/far", f"{other}/v1"):
+        old = name.partition("/")[2]
+        old = branches.get(old, old)
+        assert repo.dataset("points", name).kind == other
+        assert rows(repo, "points", name) == rows(repo, "points", old)
+        assert rows(repo, "others", name) == rows(repo, "others", old)
+    assert rows(repo, "points") == rows(repo, "points", "HEAD^1")
+    assert list(repo.fsck(full=True)) == []
+    with pytest.raises(StateError, match="already"):
+        repo.convert("points", other, history=True, refs=True)
+
+
+def test_a_namesake_is_not_written_over(repo: Repo) -> None:
+    other = OTHER[repo.dataset("points").kind]
+    repo.create_branch(f"{other}/main")
+    before = repo.git.git("for-each-ref").text
+    with pytest.raises(StateError, match=f"there is heads/{other}/main already"):
+        repo.convert("points", other, history=True, refs=True)
+    assert repo.git.git("for-each-ref").text == before

@@ -29,6 +29,11 @@ __all__ = ["command"]
     help="Declare what a column holds: ewkb, wkb, wkt, geojson, or none; may be repeated.",
 )
 @click.option("--history", is_flag=True, help="With --to, every commit that changed it as well.")
+@click.option(
+    "--refs",
+    is_flag=True,
+    help="With --history, those of all branches and tags; each gets a namesake KIND/NAME.",
+)
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
 @engine_option
 @click.pass_obj
@@ -37,6 +42,7 @@ def command(
     dataset: str,
     kind: str | None,
     history: bool,
+    refs: bool,
     geometries: tuple[str, ...],
     messages: tuple[str, ...],
 ) -> None:
@@ -46,7 +52,8 @@ def command(
     which Kart reads and writes. A diff over the commit shows no change of rows.
 
     With --history every commit that changed the dataset comes again, with its author and
-    date, beside those that are there, and a merge commit joins them to HEAD.
+    date, beside those that are there, merges as merges, and a merge commit joins them to
+    HEAD. --refs does so for every branch and tag: v1 gets the namesake havasu/v1.
 
     With --geometry only the schema of a Havasu dataset changes: a column of bytes or text
     is declared as geometries, as those of another encoding, or as none. Its values must
@@ -54,10 +61,12 @@ def command(
     """
     if (kind is None) == (not geometries):
         raise click.UsageError("say --to what to convert, or --geometry which columns to declare")
+    if refs and not (history and kind is not None):
+        raise click.UsageError("--refs goes with --to and --history")
     repo = invocation.open_repo()
     message = join_message(messages)
     if kind is not None:
-        result = repo.convert(dataset, kind, message=message, history=history)
+        result = repo.convert(dataset, kind, message=message, history=history, refs=refs)
     else:
         result = repo.declare_geometries(dataset, dict(map(_pair, geometries)), message=message)
     tell_commit(invocation, repo, result)

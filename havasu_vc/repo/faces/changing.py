@@ -83,17 +83,24 @@ class Changing:
 
     @commits
     def convert(
-        self, dataset: str, kind: str, *, message: str | None = None, history: bool = False
+        self,
+        dataset: str,
+        kind: str,
+        *,
+        message: str | None = None,
+        history: bool = False,
+        refs: bool = False,
     ) -> results.CommitResult:
         """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows.
 
-        With `history` every commit that changed it comes again beside those that are there.
+        With `history` every commit that changed it comes again beside those that are there;
+        with `refs` those of all branches and tags, which get namesakes `KIND/NAME`.
         """
         from havasu_vc.repo.converting import convert
         from havasu_vc.repo.converting_history import convert_history
 
         if history:
-            return convert_history(self.opened, dataset.strip("/"), kind, message)
+            return convert_history(self.opened, dataset.strip("/"), kind, message, refs=refs)
         return convert(self.opened, dataset.strip("/"), kind, message)
 
     @commits
