@@ -4,9 +4,11 @@ from itertools import pairwise
 
 import pytest
 
+from havasu_vc.model.schema import Schema
 from tests.review.page.conftest import Opened, settle
 from tests.review.page.pages import many
 from tests.support.browser import Tab
+from tests.writers.cases import FID, NAME, batch, diff_of, header
 
 ASKED = {"button", "link", "textbox", "searchbox", "combobox", "slider", "radio", "grid", "dialog"}
 ASKED |= {"application", "columnheader", "region", "row", "table", "img", "search", "complementary"}
@@ -55,6 +57,20 @@ def test_text_stands_out(opened: Opened, tab: Tab, theme: str) -> None:
     tab.click("#kinds button:nth-child(1)")
     tab.click("#modes label:nth-of-type(4)")
     settle(tab)
+    assert tab.run(CONTRAST) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_text_stands_out_where_there_is_little(
+    opened: Opened, tab: Tab, theme: str, rows: int
+) -> None:
+    tab.prefers(color_scheme=theme)
+    schema = Schema((FID, NAME), (1,))
+    changes = [(None, {"fid": n, "name": "x"}) for n in range(rows)]
+    side = header(schema)
+    batches = [batch(schema, schema, *changes)] if rows else []
+    opened([diff_of(*batches, old=side, new=side)], hash="#roads:1")
     assert tab.run(CONTRAST) == []
 
 
