@@ -16,6 +16,7 @@ import os
 import re
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ A_BATCH = 100
 """Files that are asked for in one request; servers refuse many more."""
 SILENT_SECONDS = 60.0
 """How long a server may say nothing."""
+LEAST_SPEED = 1024
+"""Bytes a second; a file that comes slower never comes."""
 _MOST_ANSWER = 4 << 20
 _MOST_REDIRECTS = 4
 _MEDIA = "application/vnd.git-lfs+json"
@@ -99,6 +102,7 @@ class DirectDownloads:
     endpoint: str
     """Its URL."""
     _local: threading.local = field(default_factory=threading.local, repr=False)
+    _open: list[http.client.HTTPConnection] = field(default_factory=list, repr=False)
 
     def download(
         self, files: Sequence[WantedFile], store: DataFileStore, report: Report
@@ -108,6 +112,16 @@ class DirectDownloads:
         Raises for bytes that are wrong and for files that the server does not have, after all
         others have come.
         """
+        try:
+            return self._download(files, store, report)
+        finally:
+            while self._open:
+                self._open.pop().close()
+            self._local = threading.local()
+
+    def _download(
+        self, files: Sequence[WantedFile], store: DataFileStore, report: Report
+    ) -> list[WantedFile]:
         left: list[WantedFile] = []
         wrong: list[HavasuError] = []
         lock = threading.Lock()
@@ -122,7 +136,7 @@ class DirectDownloads:
                     came = self._bring(file, actions.get(file.sha256), store, report)
                 except TimeoutError as error:
                     raise StorageError(
-                        f"{self.endpoint} said nothing for {SILENT_SECONDS:.0f} seconds",
+                        f"{self.endpoint} has gone silent, or sends next to nothing",
                         hints=("what came is kept; doing it again goes on",),
                     ) from error
                 except (CorruptDataFileError, DataFileNotFoundError) as error:
@@ -175,11 +189,14 @@ class DirectDownloads:
         if urlsplit(self.endpoint).scheme == "https" and urlsplit(href).scheme != "https":
             return False
         moved = 0
+        last = time.monotonic() + SILENT_SECONDS + file.size / LEAST_SPEED
 
         def count(number: int) -> None:
             nonlocal moved
             moved += number
             report(number)
+            if time.monotonic() > last:
+                raise TimeoutError
 
         temporary = store.temporary()
         try:
@@ -187,23 +204,22 @@ class DirectDownloads:
                 response = self._get(href, headers)
                 if response is None:
                     return False
-                try:
-                    copy_checked(response, target, file, count)
-                    whole = response.length in (0, None) and response.isclosed()
-                finally:
-                    if not response.isclosed():
-                        self._hang_up()
+                with closing(response):
+                    copy_checked(_Body(response), target, file, count)
+                    kept = response.length == 0
+                    if kept:
+                        response.read()  # the connection is free for the next file
+            if not kept:
+                self._hang_up()
             store.put(temporary, sha256=file.sha256)
         except (CorruptDataFileError, OSError, http.client.HTTPException) as error:
             self._hang_up()
             report(-moved)
             if isinstance(error, TimeoutError | HavasuError) and not _is_cut(error, moved, file):
                 raise
-            return False
+            return False  # the client tries again, and says what is wrong
         finally:
             temporary.unlink(missing_ok=True)
-        if not whole:
-            self._hang_up()
         return True
 
     def _get(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse | None:
@@ -221,7 +237,7 @@ class DirectDownloads:
             if response.status == 200:
                 return response
             place = response.headers.get("Location")
-            response.read(1 << 16)
+            response.close()
             self._hang_up()
             if response.status not in (301, 302, 303, 307, 308) or not place:
                 return None
@@ -239,8 +255,9 @@ class DirectDownloads:
             return known  # type: ignore[no-any-return]
         self._hang_up()
         self._local.host = (parts.scheme, parts.netloc)
-        self._local.connection = _connection(url)
-        return self._local.connection  # type: ignore[no-any-return]
+        made = self._local.connection = _connection(url)
+        self._open.append(made)
+        return made
 
     def _hang_up(self) -> None:
         connection = getattr(self._local, "connection", None)
@@ -248,6 +265,18 @@ class DirectDownloads:
             with suppress(OSError):
                 connection.close()
         self._local.connection = None
+
+
+class _Body:
+    """The body of an answer, given as it comes: a server that sends little is noticed."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._response = response
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self._response.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _is_cut(error: Exception, moved: int, file: WantedFile) -> bool:

@@ -51,12 +51,12 @@ def copy_checked(source: Source, target: Target, file: WantedFile, report: Repor
     buffer = memoryview(bytearray(min(BLOCK, file.size + 1)))
     while count := source.readinto(buffer[: min(BLOCK, left + 1)]):
         left -= count
+        report(count)
         if left < 0:
             raise CorruptDataFileError(file.sha256, f"it has more than its {file.size} bytes")
         data = buffer[:count]
         digest.update(data)
         target.write(data)
-        report(count)
     if left:
         raise CorruptDataFileError(
             file.sha256, f"it has {file.size - left} bytes instead of {file.size}"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["FAULTS", "WebServer", "serving"]
+__all__ = ["FAULTS", "SLOW", "WebServer", "serving"]
 
 FAULTS = {
     "bytes": "other bytes of the same number",
@@ -34,6 +34,11 @@ FAULTS = {
     "id": "the server names files by paths",
     "nonsense": "the answer is no JSON",
     "error": "every request for a file fails",
+}
+SLOW = {
+    "stall": "the server says nothing more in the middle of a file",
+    "trickle": "a few bytes come now and then",
+    "deaf": "the server takes a request and never answers",
 }
 
 
@@ -55,6 +60,8 @@ class WebServer(ThreadingHTTPServer):
         self.password = ""
         self.elsewhere = ""
         """Where downloads are redirected to."""
+        self.patience = threading.Event()
+        """Set when slow answers should end."""
         (root / "lfs").mkdir(exist_ok=True)
 
     def url(self, name: str = "", *, user: str = "") -> str:
@@ -187,6 +194,8 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data[: len(data) // 2])
             self.cut()
+        elif fault in SLOW:
+            self.dawdle(data, fault)
         elif fault == "longer":
             self.send_response(200)
             self.send_header("Connection", "close")
@@ -197,6 +206,17 @@ class Handler(BaseHTTPRequestHandler):
             self.cut()
         else:
             self.give(200, data)
+
+    def dawdle(self, data: bytes, fault: str) -> None:
+        if fault != "deaf":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data[: len(data) // 2])
+        while not self.server.patience.wait(0.05):
+            if fault == "trickle":
+                self.wfile.write(b"x")
+        self.cut()
 
     def cut(self) -> None:
         self.close_connection = True
@@ -241,6 +261,7 @@ def serving(root: Path) -> Iterator[WebServer]:
     try:
         yield server
     finally:
+        server.patience.set()
         server.shutdown()
         server.server_close()
         thread.join()
