@@ -34,7 +34,7 @@ from havasu_vc.model.types import (
     Type,
 )
 
-__all__ = ["Column", "columns_of", "schema_of"]
+__all__ = ["Column", "columns_of", "schema_of", "type_of"]
 
 Column = dict[str, Any]
 """One column in Kart's JSON."""
@@ -53,14 +53,15 @@ def columns_of(schema: Schema) -> list[Column]:
 
 
 def _column_of(field: Field, key_position: int | None) -> Column:
-    column: Column = {"id": str(field.id), "name": field.name, **_type_of(field)}
+    column: Column = {"id": str(field.id), "name": field.name, **type_of(field)}
     if key_position is not None:
         rest = {name: column.pop(name) for name in tuple(column)[3:]}
         column |= {"primaryKeyIndex": key_position, **rest}
     return column
 
 
-def _type_of(field: Field) -> Column:
+def type_of(field: Field) -> Column:
+    """Return the attributes of a column that follow from a field's type."""
     if field.geometry is not None:
         shape = {
             "geometryType": field.geometry.shape,
@@ -211,7 +212,7 @@ def _check_encodings(column: Column, old: Field | None) -> None:
 def _parse_type(
     column: Column, old: Field | None, new_id: Callable[[], int]
 ) -> tuple[Type, Geometry | None]:
-    if old is not None and _type_of(old) == {
+    if old is not None and type_of(old) == {
         key: value
         for key, value in column.items()
         if key not in ("id", "name", "primaryKeyIndex") and value is not None

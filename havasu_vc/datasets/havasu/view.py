@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.datasets.folder import Folder, check_guard
 from havasu_vc.datasets.havasu.plan import Layout, clustered_column
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
+from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     CorruptDataFileError,
@@ -95,7 +96,8 @@ class HavasuDataset:
     @cached_property
     def schema(self) -> Schema:
         """Its columns."""
-        return _schema(self._document("meta/schema.json"), self._where("meta/schema.json"))
+        name = "meta/schema.json"
+        return remembered_schema(parse_schema, self._document(name), self._where(name))
 
     @property
     def key(self) -> KeySpec:
@@ -159,7 +161,7 @@ class HavasuDataset:
         cached = self._past.get(name)
         if cached is None:
             path = f"meta/past/{name}.json"
-            cached = _schema(self._document(path), self._where(path))
+            cached = remembered_schema(parse_schema, self._document(path), self._where(path))
             self._past[name] = cached
         return cached
 
@@ -296,20 +298,6 @@ class HavasuDataset:
         from havasu_vc.datasets.havasu.apply import apply_changes
 
         return apply_changes(self, changes)
-
-
-_schemas: dict[bytes, Schema] = {}
-_REMEMBERED = 256
-
-
-def _schema(data: bytes, where: str) -> Schema:
-    """Parse a schema; looking back, most commits have the same one."""
-    known = _schemas.get(data)
-    if known is None:
-        known = parse_schema(data, where)
-        if len(_schemas) < _REMEMBERED:
-            _schemas[data] = known
-    return known
 
 
 def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schema) -> bool:

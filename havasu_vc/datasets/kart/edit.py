@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["KartEdit", "layout_documents"]
 
 
-class KartEdit:
+class KartEdit(AbstractContextManager["KartEdit"]):
     """Collects changes, then says what becomes of the tree. Use it as a context manager."""
 
     def __init__(
@@ -81,15 +81,7 @@ class KartEdit:
         self.counts = ChangeCounts()
         """The changes collected so far."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._blobs.clear()
 
     def add_documents(self, documents: Mapping[str, bytes | None]) -> None:

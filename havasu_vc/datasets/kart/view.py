@@ -20,6 +20,7 @@ from havasu_vc.datasets.kart.kernels import Files, Form, batches, scan, scan_fil
 from havasu_vc.datasets.kart.reading import Blobs, Objects, StoredFolder, objects_of
 from havasu_vc.datasets.kart.trees import count_features, leaves, subtrees
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
+from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
 from havasu_vc.formats.kart.columns import parse_columns, parse_schema
@@ -87,7 +88,7 @@ class KartDataset:
         data = self._meta.get("schema.json")
         if data is None:
             raise CorruptDatasetError(f"{self.path} at {self.revision}", "it has no schema.json")
-        return _schema(data, self.where("meta/schema.json"))
+        return remembered_schema(parse_schema, data, self.where("meta/schema.json"))
 
     @property
     def key(self) -> KeySpec:
@@ -291,17 +292,3 @@ def _json(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return data.decode(errors="replace")
-
-
-_schemas: dict[bytes, Schema] = {}
-_REMEMBERED = 256
-
-
-def _schema(data: bytes, where: str) -> Schema:
-    """Parse a schema; looking back, most commits have the same one."""
-    known = _schemas.get(data)
-    if known is None:
-        known = parse_schema(data, where)
-        if len(_schemas) < _REMEMBERED:
-            _schemas[data] = known
-    return known

@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError, SchemaViolationError, UnsupportedTypeError
-from havasu_vc.model.columns import Column
+from havasu_vc.model.columns import Column, type_of
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Decimal, Encoding, Field, Fixed, Geometry, Primitive, Type
 
@@ -64,7 +64,6 @@ _SIMPLE = {
     "time": Primitive.TIME,
 }
 DATA_TYPES = frozenset((*_SIMPLE, *_SIZES, "geometry", "numeric", "timestamp"))
-_INTEGERS = {"int8": 8, "int16": 16, "uint8": 16, "uint16": 32, "uint32": 64}
 
 
 def field_id(column: str) -> int:
@@ -281,41 +280,14 @@ def _kept_attributes(kept: str, field: Field) -> Column | None:
 
 
 def _derived(field: Field) -> Column:
-    """Return the attributes that follow from a field's type."""
-    if field.geometry is not None:
-        told = {"geometryType": field.geometry.shape, "geometryCRS": field.geometry.crs}
-        return _without_nulls({"dataType": "geometry", **told})
-    match field.type:
-        case Primitive.INT | Primitive.LONG:
-            size = _INTEGERS.get(field.source_type or "", 0)
-            return {
-                "dataType": "integer",
-                "size": size or (32 if field.type is Primitive.INT else 64),
-            }
-        case Primitive.FLOAT | Primitive.DOUBLE:
-            return {"dataType": "float", "size": 32 if field.type is Primitive.FLOAT else 64}
-        case Primitive.TIMESTAMP:
-            return {"dataType": "timestamp"}
-        case Primitive.TIMESTAMPTZ:
-            return {"dataType": "timestamp", "timezone": "UTC"}
-        case Primitive.STRING:
-            return {"dataType": "text"}
-        case Primitive.UUID:
-            return {"dataType": "text", "length": 36}
-        case Primitive.BINARY:
-            return {"dataType": "blob"}
-        case Fixed(length):
-            return {"dataType": "blob", "length": length}
-        case Decimal(precision, scale):
-            return {"dataType": "numeric", "precision": precision, "scale": scale}
-        case Primitive.BOOLEAN | Primitive.DATE | Primitive.TIME:
-            return {"dataType": field.type.value}
-        case _:
-            raise UnsupportedTypeError(
-                field.name,
-                f"Kart has no type like {'raster' if field.raster else field.type}",
-                hints=("leave the column out, or keep the dataset as a Havasu one",),
-            )
+    """Return the attributes that follow from a field's type; raises for types that Kart lacks."""
+    if field.raster is not None or not isinstance(field.type, Primitive | Decimal | Fixed):
+        raise UnsupportedTypeError(
+            field.name,
+            f"Kart has no type like {'raster' if field.raster else field.type}",
+            hints=("leave the column out, or keep the dataset as a Havasu one",),
+        )
+    return type_of(field)
 
 
 def _without_nulls(column: Column) -> Column:
