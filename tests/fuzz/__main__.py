@@ -20,6 +20,13 @@ import tempfile
 import traceback
 from pathlib import Path
 
+INSTRUMENTED = [
+    "havasu_vc.formats",
+    "havasu_vc.geo",
+    "havasu_vc.exchange",
+    "havasu_vc.review.policy",
+]
+"""What Atheris watches: the more it is, the longer it takes to begin."""
 ROOM = 400 << 20
 """Address space for bombs beside what the decoders themselves take."""
 
@@ -104,7 +111,7 @@ def _run_child(names: list[str], seconds: int) -> int:
 def _with_atheris(names: list[str], folder: str) -> None:
     import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-    with atheris.instrument_imports(include=["havasu_vc.formats", "havasu_vc.geo"]):
+    with atheris.instrument_imports(include=INSTRUMENTED):
         from tests.fuzz.contract import hold
         from tests.fuzz.decoders import DECODERS
     decoders = [DECODERS[name] for name in names]
@@ -115,7 +122,14 @@ def _with_atheris(names: list[str], folder: str) -> None:
             hold(decoders[data[0] % len(decoders)], data[1:])
 
     seconds = os.environ.get("HAVASU_FUZZ_SECONDS", "30")
-    how = [f"-max_total_time={seconds}", "-max_len=4096", "-rss_limit_mb=3000", "-timeout=20"]
+    artifacts = tempfile.mkdtemp(prefix="havasu-fuzz-")
+    how = [
+        f"-artifact_prefix={artifacts}/",
+        f"-max_total_time={seconds}",
+        "-max_len=4096",
+        "-rss_limit_mb=3000",
+        "-timeout=20",
+    ]
     atheris.Setup([sys.argv[0], *how, folder], one)
     atheris.Fuzz()
 

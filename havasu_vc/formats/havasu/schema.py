@@ -150,9 +150,9 @@ def _inner(part: str, field: Field) -> dict[str, str]:
 def schema_from_json(value: Any, where: str) -> Schema:
     """Return the schema that JSON values describe."""
     expect(value, dict, "the schema", where)
-    fields = _fields(value.get("fields"), where, 0)
     identifiers = expect(value.get("identifier-field-ids", []), list, "identifier-field-ids", where)
     try:
+        fields = _fields(value.get("fields"), where, 0)
         if any(map(holds_rasters, fields)):
             fields = _with_blocks(fields)
         return Schema(fields, tuple(expect(i, int, "a field id", where) for i in identifiers))

@@ -468,3 +468,12 @@ OWN = {"table-uuid", "havasu.format-version", "last-column-id"}
 )
 def test_properties_come_back(properties: Properties) -> None:
     assert parse_properties(format_properties(properties), WHERE) == properties
+
+
+def test_ids_of_parts_that_cannot_be() -> None:
+    inner = {"type": "list", "element-id": 0, "element": "int", "element-required": False}
+    field = {"id": 1, "name": "a", "required": False, "type": inner}
+    document = json.dumps({"type": "struct", "fields": [field]}).encode()
+
+    with pytest.raises(CorruptDatasetError, match="field id 0 of 'element'"):
+        parse_schema(document, WHERE)
