@@ -12,7 +12,7 @@ help: ## List the targets
 
 setup: $(READY) ## Make .venv with everything for development; quick when nothing changed
 
-$(READY): pyproject.toml scripts/setup.sh
+$(READY): pyproject.toml scripts/setup.sh scripts/system.sh
 	@PYTHON="$(PYTHON)" scripts/setup.sh .venv
 	@touch $@
 

@@ -28,12 +28,5 @@ echo "Making $venv and installing havasu-vc into it; the first time takes a few 
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]' </dev/null
 command -v java >/dev/null || [ -x "${JAVA_HOME:-}/bin/java" ] ||
     echo "There is no Java: all works but Spark, for which install a JDK 17."
-# The tests of Git LFS need the real client; where we may, it is installed.
-if ! command -v git-lfs >/dev/null; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        { apt-get update -qq && apt-get install -y -qq --no-install-recommends git-lfs; } </dev/null >/dev/null ||
-            echo "git-lfs could not be installed: its tests are skipped."
-    else
-        echo "There is no git-lfs: its tests are skipped (Debian, Ubuntu: apt install git-lfs)."
-    fi
-fi
+# The tests of Git LFS need the real client.
+scripts/system.sh git-lfs
