@@ -99,11 +99,23 @@ class GeoTiffSource:
         return tasks
 
     def cut_as(self, schema: Schema) -> GeoTiffSource:
-        """Return the same files cut as those of a table were, if nothing was said of tiles."""
-        if self.options.raster.tile is not None or self.options.raster.whole:
-            return self
-        known = tile_size(schema)
-        if known is None:
+        """Return the same files cut as those of a table were; raises if they are to be otherwise.
+
+        Rows of tiles of another size would have the keys of these, and other cells.
+        """
+        known, wanted = tile_size(schema), self.options.raster.tile
+        if wanted is not None and wanted != known:
+            asked = _size_words(wanted)
+            said = (
+                f"cut into tiles of {_size_words(known)}, not {asked}"
+                if known
+                else (f"whole, not cut into tiles of {asked}")
+            )
+            raise InvalidArgumentError(
+                f"the images of the dataset are {said}",
+                hints=("leave out --tile, or import under another name",),
+            )
+        if known is None or wanted is not None:
             return self
         options = replace(self.options, raster=replace(self.options.raster, tile=known))
         return _source(self.name, self.files, options, self.input_bytes)
@@ -214,6 +226,10 @@ def _source(
         notes=tuple(_notes(files, options)),
         key_hint=hint,
     )
+
+
+def _size_words(tile: tuple[int, int]) -> str:
+    return f"{tile[0]} × {tile[1]}"
 
 
 def _remembering(schema: Schema, tile: tuple[int, int]) -> Schema:

@@ -196,6 +196,7 @@ def key_field(field: Field) -> Field:
     required = replace(field, required=True)
     if not can_identify(required):
         held = "geometries" if field.geometry is not None else str(field.type)
+        held = "rasters" if field.raster is not None else held
         raise InvalidArgumentError(
             f"column {field.name!r} cannot be a key: it holds {held}",
             hints=("name another column with --primary-key",),

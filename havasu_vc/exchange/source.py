@@ -86,9 +86,8 @@ class RasterReading:
     """How images become rasters."""
 
     tile: tuple[int, int] | None = None
-    """Columns and rows of the tiles that an image is cut into; None for one raster."""
-    whole: bool = False
-    """Whether one raster is meant even where an earlier release was cut into tiles."""
+    """Columns and rows of the tiles that an image is cut into; None for those that an earlier
+    release was cut into, or for one raster."""
     out_db: bool = False
     """Whether rasters name their file instead of holding its pixels."""
     url_base: str | None = None

@@ -91,8 +91,11 @@ def test_the_next_release_is_cut_as_the_one_before(tmp_path: Path) -> None:
     before = opened(folder, tile=(32, 32)).schema
 
     assert opened(folder).cut_as(before).schema == before
-    assert opened(folder, tile=(16, 16)).cut_as(before).schema != before
-    assert opened(folder, whole=True).cut_as(before).schema.key.names == ("file",)
+    assert opened(folder, tile=(32, 32)).cut_as(before).schema == before
+    with pytest.raises(InvalidArgumentError, match="tiles of 32 × 32, not 16 × 16"):
+        opened(folder, tile=(16, 16)).cut_as(before)
+    with pytest.raises(InvalidArgumentError, match="are whole, not cut into tiles of 16 × 16"):
+        opened(folder, tile=(16, 16)).cut_as(opened(folder).schema)
 
 
 @pytest.mark.rule("HAV-43", "HAV-48")

@@ -67,8 +67,7 @@ class _Reading:
             csv_delimiter=_delimiter(self.csv_delimiter),
             csv_encoding=self.csv_encoding,
             raster=RasterReading(
-                tile=None if self.tile in (None, "none") else parse_tile(self.tile),
-                whole=self.tile == "none",
+                tile=None if self.tile is None else parse_tile(self.tile),
                 out_db=self.out_db or self.out_db_base is not None,
                 url_base=self.out_db_base,
                 mixed_crs=self.mixed_crs,
@@ -166,7 +165,7 @@ def _delimiter(text: str | None) -> str | None:
 @click.option("--csv-encoding", default="utf-8", show_default=True, help="How a CSV is encoded.")
 @click.option(
     "--tile",
-    metavar="N|WxH|none",
+    metavar="N|WxH",
     help="Cut images into tiles of this many columns and rows, a row of the table each.",
 )
 @click.option(
