@@ -144,7 +144,8 @@ class FeatureDecoder:
     def _rows(self, name: str, keys: KeyColumns, raw: RawRows, where: Where) -> pa.RecordBatch:
         legend = self._legends.get(name)
         if legend is None:
-            raise CorruptDatasetError(where(0), f"it names the legend {name}, which is not there")
+            shown = name if name.isprintable() else repr(name)
+            raise CorruptDatasetError(where(0), f"it names the legend {shown}, which is not there")
         width = len(legend.values)
         for index, found in enumerate(raw.widths) if set(raw.widths) != {width} else ():
             if found != width:
