@@ -95,6 +95,17 @@ class Window:
         return cls(shapely.box(bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax), crs)
 
     @property
+    def on_globe(self) -> "shapely.Geometry":
+        """The geometry with the SRID of its system: longitude and latitude unless one is told."""
+        import shapely
+
+        if self.crs is None:
+            return shapely.set_srid(self.geometry, 4326)
+        authority, _, code = self.crs.identifier.partition(":")
+        known = authority == "EPSG" and code.isdigit()
+        return shapely.set_srid(self.geometry, int(code) if known else 0)
+
+    @property
     def bounds(self) -> Bounds | None:
         """The bounds of the window; None if it is empty or not finite."""
         found = np.asarray(self.geometry.bounds)

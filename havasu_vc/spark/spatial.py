@@ -23,6 +23,7 @@ from havasu_vc.geo.predicates import SpatialPredicate, Window
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field
+from havasu_vc.spark import functions
 
 __all__ = ["blocks_that_match", "exact_filter", "parse_window", "spatial_tests"]
 
@@ -121,19 +122,10 @@ _HEADER = ("width", "height", "num_bands", "crs_wkt", "geo_reference")
 
 def _areas_match(column: Field, test: SpatialTest) -> Column:
     """Return whether the area of each raster matches; no pixels are read for it."""
-    import shapely
-
-    from havasu_vc.spark import functions
-
     raster = F.col("`" + column.name.replace("`", "``") + "`")
     header = F.struct(*(raster.getField(name).alias(name) for name in _HEADER))
-    authority, _, code = ("EPSG", "", "4326")
-    if test.window.crs is not None:
-        authority, _, code = test.window.crs.identifier.partition(":")
-    srid = int(code) if authority == "EPSG" and code.isdigit() else 0
-    window = shapely.set_srid(test.window.geometry, srid)
     matches: Column = getattr(functions, f"RS_{test.predicate.value.capitalize()}")(
-        F.when(raster.isNotNull(), header), window
+        F.when(raster.isNotNull(), header), test.window.on_globe
     )
     return matches
 
