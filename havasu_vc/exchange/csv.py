@@ -199,12 +199,22 @@ def _require_closed(form: _Form, last: str | None) -> None:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - len(ends[0]), 0))
         tail = file.read()
-    if any(tail.endswith(end[skipped:]) for end in ends):
-        raise InvalidFileError(
-            form.path,
-            "it ends inside a quoted value",
-            hints=("fetch or export it again if it was cut short, or close the quote",),
-        )
+    if not any(tail.endswith(end[skipped:]) for end in ends):
+        return
+    # A quote that stands before line breaks alone may as well close a value as begin one.
+    if quoted[0].rstrip("\r\n").endswith('"') and _quotes(form) % 2 == 0:
+        return
+    raise InvalidFileError(
+        form.path,
+        "it ends inside a quoted value",
+        hints=("fetch or export it again if it was cut short, or close the quote",),
+    )
+
+
+def _quotes(form: _Form) -> int:
+    """Return how many quotes a file has."""
+    with open(form.path, encoding=form.encoding, errors="replace", newline="") as file:
+        return sum(part.count('"') for part in iter(lambda: file.read(1 << 20), ""))
 
 
 class _RowTooLongError(Exception):

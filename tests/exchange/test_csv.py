@@ -211,6 +211,12 @@ def test_quotes_that_are_closed_or_stray_are_no_cut(end: str, tmp_path: Path) ->
     assert len(read_table(write(tmp_path / "t.csv", f"a,b\n1,{end}"))) == 1
 
 
+def test_a_value_of_line_breaks_is_no_cut(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "t.csv", 'a,b\n"","\n"\n'))
+
+    assert table.column("b").to_pylist() == ["\n"]
+
+
 def test_only_a_header_is_a_table_without_rows(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "t.csv", "a,b\n"))
     assert (table.num_rows, table.column_names) == (0, ["a", "b"])
