@@ -137,24 +137,31 @@ def _measure(
                 raise InvalidArgumentError(
                     f"two rows would be the file {name}", hints=("give the table a key",)
                 )
-            found = files.canvases.setdefault(name, CanvasOfTiles())
-            try:
-                found.add(raster)
-            except InvalidArgumentError as error:
-                raise InvalidArgumentError(
-                    f"{name}: {error.message}",
-                    hints=("--tiles-apart writes a file of each row, into a folder",),
-                ) from error
+            with _naming(name):
+                files.canvases.setdefault(name, CanvasOfTiles()).add(raster)
     if not files.canvases:
         raise InvalidArgumentError("there is no raster to export")
     if nulls:
         notes.append(f"{nulls:,} rows have no raster and are left out")
-    notes.extend(
-        f"{name} has cells that no tile covers; they are no data"
-        for name, found in files.canvases.items()
-        if found.cells < found.canvas.width * found.canvas.height
-    )
+    for name, found in files.canvases.items():
+        with _naming(name):
+            canvas = found.canvas
+        if found.cells < canvas.width * canvas.height:
+            blank = "0" if canvas.bands[0][1] is None else "no data"
+            notes.append(f"{name} has cells that no tile covers; they are {blank}")
     return notes[:20]
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Name the file in what is wrong with its tiles."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"{name}: {error.message}",
+            hints=("--tiles-apart writes a file of each row, into a folder",),
+        ) from error
 
 
 def _fill(files: _Files, export: GeoTiffExport, rows: Batches, only: str | None) -> int:

@@ -27,6 +27,7 @@ __all__ = ["Canvas", "CanvasOfTiles", "GeoTiffWriter", "write_geotiff"]
 
 _ALIGNED: Final = 1e-3  # of a cell
 _MAX_SIDE: Final = 2**31 - 1
+_MAX_CELLS: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class CanvasOfTiles:
         if self._first is None or self._corner is None:
             raise ValueError("no raster was added")
         left, top, right, bottom = self._edges
-        if max(right - left, bottom - top) > _MAX_SIDE:
+        width, height = right - left, bottom - top
+        if max(width, height) > _MAX_SIDE or width * height > _MAX_CELLS:
             raise InvalidArgumentError("its tiles lie too far apart for one file")
         (row, column), place = self._corner
         if (row, column) != (top, left):  # the first tile is not among the rows
@@ -182,6 +184,7 @@ def _options(canvas: Canvas, rasterio: Any) -> dict[str, Any]:
         "nodata": None if blank is None else np.frombuffer(blank, kind.dtype)[0].item(),
         "compress": "deflate",
         "BIGTIFF": "IF_SAFER",
+        "SPARSE_OK": True,  # what no tile covers takes no room
         "tiled": tiled,
         **({"blockxsize": 512, "blockysize": 512} if tiled else {}),
     }

@@ -13,6 +13,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.task import run_task
 from havasu_vc.repo import Repo
 from tests.cli.conftest import Run, succeed
+from tests.review.page.pages import ReadPage
 from tests.support.git import run_git
 from tests.support.rasters import cells, ortho_folder, write_image
 
@@ -155,3 +156,33 @@ def test_branches_that_changed_one_tile_conflict_and_others_merge(
     succeed(run("merge", "--continue"))
     left = succeed(run("diff", "theirs..other", "-o", "feature-count")).stdout
     assert "1 features changed" in left
+
+
+def test_reviews_say_and_show_what_changed(run: Run, orthos: Path, tmp_path: Path) -> None:
+    succeed(run("import", ortho_folder(tmp_path / "new", changed=True), "orthos", "--replace"))
+
+    markdown = succeed(run("review", "HEAD^...HEAD", "-o", "markdown")).stdout
+    assert "band 1: 10 of 1,024 cells differ, by up to " in markdown
+    for command in ("review", "diff"):
+        page = tmp_path / f"{command}.html"
+        succeed(run(command, "HEAD^...HEAD", "-o", "html", "--output", page))
+        (dataset,) = ReadPage.of(page.read_text()).manifest["datasets"]
+        sides = [picture["side"] for picture in dataset["pictures"]]
+        assert sides == ["before", "after", "difference"]
+
+
+def test_pages_show_pixels_elsewhere_where_they_may_be_read(
+    run: Run, repo: Path, tmp_path: Path
+) -> None:
+    folder = ortho_folder(tmp_path / "in")
+    succeed(run("import", folder, "orthos", "--out-db"))
+
+    def pictures() -> int:
+        page = tmp_path / "page.html"
+        succeed(run("review", "HEAD^...HEAD", "-o", "html", "--output", page))
+        (dataset,) = ReadPage.of(page.read_text()).manifest["datasets"]
+        return len(dataset["pictures"])
+
+    assert pictures() == 0
+    run_git("config", "havasu.outdb.allow", folder.as_uri(), cwd=repo)
+    assert pictures() == 3
