@@ -1,7 +1,8 @@
-"""Servers of others on loopback, each in a process of its own: giftless (LFS) and moto (S3).
+"""Servers of others on loopback, each in a process of its own: giftless (LFS), moto (S3), GCS.
 
 with giftless(folder) as url:       an LFS server; `<url>/<organisation>/<name>.git/info/lfs`
 with moto() as url:                 an S3 server; AWS_ENDPOINT_URL for those who use it
+with google() as url:               Google's API, with the bucket `maps`; STORAGE_EMULATOR_HOST
 """
 
 import os
@@ -13,7 +14,16 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["S3_ENVIRONMENT", "asked_of", "giftless", "has_giftless", "has_moto", "moto"]
+__all__ = [
+    "S3_ENVIRONMENT",
+    "asked_of",
+    "giftless",
+    "google",
+    "has_giftless",
+    "has_google",
+    "has_moto",
+    "moto",
+]
 
 S3_ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "somebody",
@@ -50,6 +60,18 @@ def app(environment, start):
 """
     + _SERVE
 )
+_GOOGLE = """
+import socket
+from gcp_storage_emulator.server import create_server
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+server = create_server("127.0.0.1", port, in_memory=True, default_bucket="maps")
+server.start()
+print(port, flush=True)
+import threading
+threading.Event().wait()
+"""
 
 _SETTINGS = """
 LEGACY_ENDPOINTS: false
@@ -79,6 +101,10 @@ def has_moto() -> bool:
     return find_spec("moto") is not None and find_spec("flask_cors") is not None
 
 
+def has_google() -> bool:
+    return find_spec("gcp_storage_emulator") is not None
+
+
 @contextmanager
 def giftless(folder: Path) -> Iterator[str]:
     """Serve LFS objects from a folder."""
@@ -90,6 +116,13 @@ def giftless(folder: Path) -> Iterator[str]:
 def moto() -> Iterator[str]:
     """Serve S3 from memory."""
     with _running(_MOTO, S3_ENVIRONMENT) as url:
+        yield url
+
+
+@contextmanager
+def google() -> Iterator[str]:
+    """Serve Google's API of stores from memory."""
+    with _running(_GOOGLE, {}) as url:
         yield url
 
 
