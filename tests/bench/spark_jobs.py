@@ -8,6 +8,7 @@ One session with 2 GB of memory does everything; the first runs only warm it up.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.spark import changes, read, session
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
 from tests.bench.edits import DATASET
+from tests.bench.process_memory import sampled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,9 +72,11 @@ def compare(repo: str, revisions: str) -> dict[str, Any]:
     """Compare two versions and count the changes."""
     spark = start()
     begin = time.perf_counter()
-    found = changes(spark, repo, DATASET, revisions).groupBy("_change_type").count().collect()
+    with sampled(os.getpid()) as memory:
+        found = changes(spark, repo, DATASET, revisions).groupBy("_change_type").count().collect()
     counts = {row[0]: row[1] for row in found}
-    return {"seconds": time.perf_counter() - begin, "changes": counts}
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "changes": counts, "memory": memory.peak}
 
 
 def update(repo: str, rows: str) -> dict[str, Any]:

@@ -48,6 +48,9 @@ def spark_compare(scratch: Scratch) -> Iterator[Figure]:
         raise ValueError(f"the changes that were found are {counts}")
     name = f"Spark full compare of two versions, {counted(variant.rows)}, in 2 GB"
     yield Figure(name, found["seconds"], "s", None)
+    memory = found["memory"]
+    note = ", ".join(f"{what} {size:.0f} MB" for what, size in sorted(memory.items()))
+    yield Figure(f"{name}, memory of all processes", sum(memory.values()), "MB", 2000.0, note)
     scratch.remove(repository)
 
 

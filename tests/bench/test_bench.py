@@ -1,7 +1,10 @@
 """The benchmark's own promises: the same tables each time, edits that fit, honest verdicts."""
 
 import json
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from tests.bench import data, edits, encoding_jobs
 from tests.bench.__main__ import format_figure
 from tests.bench.cases import Figure, all_cases
 from tests.bench.process import CommandFailed, Run, alternated, run
+from tests.bench.process_memory import sampled
 
 
 @pytest.mark.parametrize("kind", data.KINDS)
@@ -118,3 +122,17 @@ def test_manifests_are_measured() -> None:
     found = encoding_jobs.manifests("20", "1")
 
     assert set(found) == {"write", "read", "bytes"}
+
+
+def test_memory_of_a_tree_of_processes_is_by_what_each_is() -> None:
+    # The child fills its memory, so that it is its own and not shared with this process.
+    filled = "import time; held = bytearray(b'x' * 50_000_000); time.sleep(60)"
+    with sampled(os.getpid()) as found, subprocess.Popen([sys.executable, "-c", filled]) as child:
+        while found.peak.get("workers", 0) < 50:
+            assert child.poll() is None
+            time.sleep(0.1)
+        child.kill()
+
+    assert found.peak["driver"] > 0
+    assert 50 <= found.peak["workers"] < 500
+    assert "java" not in found.peak
