@@ -134,8 +134,14 @@ def command(
         raise click.UsageError("--ref and --overwrite go with --as")
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
-    if to is None and (dataset is not None or layout is not None):
-        raise click.UsageError("--dataset and --layout go with --to")
+    if to is None and dataset is not None:
+        raise click.UsageError("--dataset goes with --to")
+    if to is None and layout is not None:
+        raise click.UsageError(
+            "--layout goes with --to: tables of the workspace have the files of the commits that"
+            " they follow. `--to FOLDER` sorts a copy; a dataset that was imported with"
+            " `--order hilbert` is sorted in every commit"
+        )
     only_head = bool(names or branch) and to is None and not tables.given
     repo = open_to_switch(invocation) if only_head else invocation.open_repo()
     if to is not None:

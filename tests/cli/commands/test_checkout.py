@@ -103,3 +103,10 @@ def test_a_repository_that_moved(run: Run, repo: Path, tmp_path: Path) -> None:
     assert succeed(invoke(["-C", moved, "checkout", "--relocate"])).stderr.startswith(
         "Nothing to do: 1 table at "
     )
+
+
+def test_tables_of_the_workspace_are_not_sorted_anew(run: Run) -> None:
+    refused = run("checkout", "--layout", "clustered")
+
+    assert refused.exit_code == 2
+    assert "`--to FOLDER` sorts a copy" in " ".join(refused.stderr.split())
