@@ -116,6 +116,7 @@ def keys(repo: CheckedRepo, spec: str = "HEAD^...HEAD") -> list[tuple[int | None
     return found
 
 
+@pytest.mark.rule("HAV-37", "HAV-107", "HAV-109", "HAV-130")
 def test_a_table_of_rasters_comes_in_and_goes_out_with_every_pixel(
     filled: CheckedRepo, tmp_path: Path
 ) -> None:
@@ -160,6 +161,53 @@ def test_rows_differ_where_a_pixel_or_a_word_of_a_raster_does(
     assert keys(filled) == [(n, n) for n in range(1, 7)]
 
 
+@pytest.mark.rule("HAV-101", "HAV-102", "HAV-103", "HAV-104", "HAV-105", "HAV-106")
+def test_data_files_have_the_group_of_the_specification(filled: CheckedRepo) -> None:
+    view = filled.dataset("tiles")
+    (entry,) = view.data_entries
+    shown = str(pq.ParquetFile(view.file_path(entry)).schema)
+    lines = [line.strip() for line in shown.splitlines()]
+    first = (raster_ids(view.schema.by_name["rast"]) or ())[0]
+    for number, expected in enumerate(
+        (
+            "required int32 field_id={} width;",
+            "required int32 field_id={} height;",
+            "required int32 field_id={} num_bands;",
+            "optional binary field_id={} crs_wkt (String);",
+            "required group field_id={} geo_reference {{",
+            "optional group field_id={} band_1 {{",
+            "optional group field_id={} band_2 {{",
+            "optional group field_id={} band_3 {{",
+            "optional group field_id={} band_4 {{",
+            "optional group field_id={} bands (List) {{",
+            "required double field_id={} scale_x;",
+            "required double field_id={} scale_y;",
+            "required double field_id={} skew_x;",
+            "required double field_id={} skew_y;",
+            "required double field_id={} upperleft_x;",
+            "required double field_id={} upperleft_y;",
+            "required int32 field_id={} pixel_type;",
+            "optional binary field_id={} no_data;",
+            "optional binary field_id={} data;",
+            "optional int32 field_id={} out_db_band_no;",
+            "optional binary field_id={} out_db_url (String);",
+        ),
+        first,
+    ):
+        assert expected.format(number) in lines
+    assert f"optional group field_id={first + 36} element {{" in lines
+
+
+@pytest.mark.rule("HAV-111", "HAV-112")
+def test_bands_that_are_not_asked_for_are_not_read(filled: CheckedRepo) -> None:
+    view = filled.dataset("tiles")
+    (entry,) = view.data_entries
+    wanted = ["rast.band_2", "rast.width"]
+    with pq.ParquetFile(view.file_path(entry)) as file:
+        found = file.read(columns=wanted).column("rast").type
+    assert [part.name for part in found] == ["width", "band_2"]
+
+
 def patch_of(repo: CheckedRepo) -> bytes:
     out = io.StringIO()
     info, diffs = repo.repo.create_patch("HEAD")
@@ -167,6 +215,7 @@ def patch_of(repo: CheckedRepo) -> bytes:
     return out.getvalue().encode()
 
 
+@pytest.mark.rule("HAV-38")
 def test_patches_carry_rasters(filled: CheckedRepo, tmp_path: Path) -> None:
     other = checked(tmp_path / "other")
     other.import_(tmp_path / "first" / "tiles.parquet", options=BY_ID)
@@ -272,6 +321,7 @@ def test_rasters_that_both_sides_add_do_not_collide(
     assert found[1]["rast"] == raster(1, x=1.0)
 
 
+@pytest.mark.rule("HAV-66", "HAV-69", "HAV-70", "HAV-70b", "HAV-70c", "HAV-70e", "HAV-70h")
 def test_files_know_where_on_the_globe_their_rasters_are(repo: CheckedRepo, tmp_path: Path) -> None:
     first = pa.table(
         {"id": [1, 2], "rast": pa.array([raster(1, x=177.5), raster(2, x=181.5)], RASTER_TYPE)}
@@ -310,6 +360,7 @@ def test_keyless_tables_of_rasters_are_multisets(repo: CheckedRepo, tmp_path: Pa
     assert changes == [("tile 0", None)]
 
 
+@pytest.mark.rule("HAV-127")
 def test_a_raster_that_contradicts_itself_does_not_come_in(
     repo: CheckedRepo, tmp_path: Path
 ) -> None:
@@ -355,6 +406,7 @@ def batch_of_tiles(count: int, schema: Schema, **changes: dict[str, Any] | None)
     return to_stored(batch, schema)
 
 
+@pytest.mark.rule("HAV-12", "HAV-84")
 def test_each_raster_column_owns_a_block_of_ids(filled: CheckedRepo) -> None:
     columns = [
         {"id": "1", "name": "id", "dataType": "integer", "size": 64, "primaryKeyIndex": 0},
@@ -375,6 +427,7 @@ def test_each_raster_column_owns_a_block_of_ids(filled: CheckedRepo) -> None:
     assert all(row["more"] is None for row in found)
 
 
+@pytest.mark.rule("HAV-82", "HAV-78")
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
