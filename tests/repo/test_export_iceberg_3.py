@@ -246,9 +246,7 @@ def test_ice_19_who_loses_the_race_writes_only_the_list_again(
 
 
 @pytest.mark.rule("ICE-25")
-def test_ice_25_no_file_is_ever_written_into_again(
-    placed: CheckedRepo, tmp_path: Path
-) -> None:
+def test_ice_25_no_file_is_ever_written_into_again(placed: CheckedRepo, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     placed.export("points", folder, format="iceberg-v3")
     before = {path: path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
