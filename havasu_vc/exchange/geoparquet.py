@@ -146,6 +146,8 @@ class WrittenColumn:
     """When coordinates were measured, in years."""
     orientation: str | None = None
     """`counterclockwise`, else None."""
+    encoding: str = "WKB"
+    """`WKB`, or the name of a native encoding."""
 
 
 def format_geo(
@@ -155,7 +157,7 @@ def format_geo(
     described: dict[str, Any] = {}
     for name, column in columns.items():
         entry: dict[str, Any] = {
-            "encoding": "WKB",
+            "encoding": column.encoding,
             "geometry_types": sorted(column.geometry_types),
             "crs": column.crs,
         }

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
+from havasu_vc.exchange.geoarrow_writer import NATIVE, native_dimensions
 from havasu_vc.exchange.geoparquet import COVERING, DEFAULT_CRS, parse_geo, shape_of
 from havasu_vc.formats.iceberg.native_geometry import EDGES
 from havasu_vc.model.types import Encoding
@@ -76,6 +77,9 @@ def find_geometries(
                 covering.add(column.covering)
             else:
                 properties.pop(COVERING, None)
+            dimensions = native_dimensions(arrow.field(name).type)
+            if column.encoding in NATIVE_ENCODINGS and dimensions is not None:
+                properties[NATIVE] = f"{column.encoding} {dimensions}"
             found[name] = FoundGeometry(
                 column.encoding,
                 column.crs,

@@ -23,6 +23,7 @@ from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.covering import BOX, boxes_of, covering_columns
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes, type_name
+from havasu_vc.exchange.geoarrow_writer import NATIVE, NativeColumn
 from havasu_vc.exchange.geoparquet import VERSIONS, WrittenColumn, format_geo
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.geo.bounds import bounds_of
@@ -53,6 +54,8 @@ class ParquetForm:
     """The version of GeoParquet."""
     covering: bool | None = None
     """Whether rows get boxes in a column of their own; None as the dataset came."""
+    native: bool = True
+    """Whether columns that came in a native encoding of GeoArrow go out in it."""
 
     def check(self) -> None:
         """Refuse what contradicts itself."""
@@ -81,9 +84,12 @@ class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
 class _Seen:
     """What was seen of one geometry column while it was written."""
 
-    def __init__(self, geometry: OutgoingGeometry, covering: str | None) -> None:
+    def __init__(
+        self, geometry: OutgoingGeometry, covering: str | None, native: NativeColumn | None
+    ) -> None:
         self.geometry = geometry
         self.covering = covering
+        self.native = native
         self.codes: set[int] = set()
         self.bounds: Bounds | None = None
         self.heights: tuple[float, float] | None = None
@@ -137,6 +143,7 @@ class _Seen:
             # Coordinates of another system are of no epoch that is known.
             None if moved else _number(said.get("epoch")),
             said.get("orientation"),
+            "WKB" if self.native is None else self.native.encoding,
         )
 
 
@@ -151,13 +158,17 @@ def write_parquet(
 ) -> int:
     """Write a file and return the number of rows."""
     form.check()
-    fields = [_field(field, geometries, with_geo=form.with_geo) for field in schema.fields]
+    natives = _natives(geometries, form)
+    fields = [_field(field, geometries, natives, form) for field in schema.fields]
     boxes = _boxes(schema, geometries, form)
     fields += [pa.field(name, BOX) for name in boxes.values()]
     arrow = pa.schema(fields)
     for name, geometry in geometries.items():
         _note_edges(name, geometry, notes)
-    seen = {name: _Seen(geometry, boxes.get(name)) for name, geometry in geometries.items()}
+    seen = {
+        name: _Seen(geometry, boxes.get(name), natives.get(name))
+        for name, geometry in geometries.items()
+    }
     rows = 0
     try:
         with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=True) as writer:
@@ -201,6 +212,8 @@ def _converted(
             seen[wanted.name].look(column)
             if seen[wanted.name].covering is not None:
                 boxes.append(boxes_of(column))
+            if (native := seen[wanted.name].native) is not None:
+                column = native.values(column)
         if isinstance(wanted.type, pa.BaseExtensionType):
             column = pa.ExtensionArray.from_storage(wanted.type, column)
         columns.append(without_gaps(column, wanted))
@@ -217,6 +230,19 @@ def _boxes(
     return covering_columns(written, schema.names, form.covering)
 
 
+def _natives(
+    geometries: Mapping[str, OutgoingGeometry], form: ParquetForm
+) -> dict[str, NativeColumn]:
+    """Return the columns that go out in a native encoding, which version 1.0 does not know."""
+    if not form.with_geo or not form.native or form.version == VERSIONS[0]:
+        return {}
+    found = {
+        name: NativeColumn.parse(name, dict(geometry.field.extra).get(NATIVE, ""))
+        for name, geometry in geometries.items()
+    }
+    return {name: native for name, native in found.items() if native is not None}
+
+
 def _number(text: str | None) -> float | None:
     try:
         number = None if text is None else float(text)
@@ -225,10 +251,17 @@ def _number(text: str | None) -> float | None:
     return number if number is None or math.isfinite(number) else None
 
 
-def _field(field: Field, geometries: Mapping[str, OutgoingGeometry], *, with_geo: bool) -> pa.Field:
+def _field(
+    field: Field,
+    geometries: Mapping[str, OutgoingGeometry],
+    natives: Mapping[str, NativeColumn],
+    form: ParquetForm,
+) -> pa.Field:
     type_ = source_type(field)
-    if field.name in geometries:
-        type_ = pa.binary() if with_geo else logical_type(geometries[field.name])
+    if field.name in natives:
+        type_ = natives[field.name].type
+    elif field.name in geometries:
+        type_ = pa.binary() if form.with_geo else logical_type(geometries[field.name])
     elif field.type is Primitive.UUID:
         type_ = pa.uuid()
     elif field.source_type == JSON:

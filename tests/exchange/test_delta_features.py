@@ -3,6 +3,7 @@
 import base64
 import datetime
 import json
+import pickle
 import struct
 import uuid
 import zlib
@@ -28,6 +29,7 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.delta import delta_versions, read_log
 from havasu_vc.formats.delta import parse_corner, replay
 from havasu_vc.formats.delta_deletes import parse_deleted, vector_of
+from havasu_vc.model.task import run_task
 from tests.exchange.reading import open_one, read_all
 from tests.exchange.tables import points
 
@@ -534,3 +536,15 @@ def test_older_moments_of_spark(tmp_path: Path) -> None:
 def test_base_85_is_not_mistaken_for_that_of_python() -> None:
     assert z85(b"HelloWorld\0\0") != base64.b85encode(b"HelloWorld\0\0").decode()
     assert z85(bytes.fromhex("864fd26fb559f75b")) == "HelloWorld"
+
+
+def test_tasks_are_plain_values_for_other_processes(tmp_path: Path) -> None:
+    file = boxed(tmp_path, "a.parquet", 0.0, partitionValues={"p": "7"}, deletionVector=inline(0))
+    columns = [column("geom", "geometry"), *IDS, column("p", "timestamp")]
+    file["add"]["partitionValues"] = {"p": "2024-02-29 12:30:00"}
+    begin(tmp_path, columns, file, features=("geospatial", "deletionVectors"), partition=("p",))
+
+    source = open_one(f"delta:{tmp_path}", bbox=(0, 0, 9, 9))
+
+    (task,) = pickle.loads(pickle.dumps(source.tasks()))
+    assert [row["id"] for batch in run_task(task) for row in batch.to_pylist()] == [5]

@@ -14,7 +14,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import GeometryError, InvalidArgumentError
 from havasu_vc.exchange.covering import boxes_of
 from havasu_vc.exchange.export import ExportFormat, Written, write_file
 from havasu_vc.exchange.geoparquet import parse_geo
@@ -200,3 +200,64 @@ def test_documents_of_others_say_the_same_again(shared_data: Path, tmp_path: Pat
                 assert shapely.box(*column["bbox"]).buffer(1e-9).covers(shapely.box(*ours["bbox"]))
             for key in ("edges", "orientation", "epoch", "covering"):
                 assert ours.get(key) == (None if column.get(key) == "planar" else column.get(key))
+
+
+SHAPES = {
+    "point": "POINT (1 2)",
+    "linestring": "LINESTRING (1 2, 3 4)",
+    "polygon": "POLYGON ((0 0, 9 0, 9 9, 0 0), (1 1, 2 1, 2 2, 1 1))",
+    "multipoint": "MULTIPOINT (1 2, 3 4)",
+    "multilinestring": "MULTILINESTRING ((1 2, 3 4), (5 6, 7 8))",
+    "multipolygon": "MULTIPOLYGON (((0 0, 9 0, 9 9, 0 0)), ((20 20, 21 20, 21 21, 20 20)))",
+}
+
+
+def native(path: Path, encoding: str, *, upright: bool = False) -> Path:
+    """Write a file of GeoPandas in a native encoding, with a null and an empty geometry."""
+    shape = shapely.from_wkt(SHAPES[encoding])
+    if upright:
+        shape = shapely.force_3d(shape, 5.0)
+    # An empty geometry has two dimensions, and an empty point no place in GeoArrow.
+    empty = [] if upright or encoding == "point" else [type(shape)()]
+    rows = [shape, None, *empty, shape]
+    frame = geopandas.GeoDataFrame({"id": range(len(rows))}, geometry=rows, crs="EPSG:2193")
+    frame.to_parquet(path, geometry_encoding="geoarrow", schema_version="1.1.0")
+    return path
+
+
+@pytest.mark.parametrize("upright", [False, True])
+@pytest.mark.parametrize("encoding", SHAPES)
+def test_native_encodings_go_out_as_they_came(encoding: str, upright: bool, tmp_path: Path) -> None:
+    theirs = native(tmp_path / "a.parquet", encoding, upright=upright)
+
+    ours = again(theirs, tmp_path / "b.parquet", parquet=COVERED)
+
+    column = geo(ours)["columns"]["geometry"]
+    assert column["encoding"] == geo(theirs)["columns"]["geometry"]["encoding"] == encoding
+    frames = [geopandas.read_parquet(path) for path in (theirs, ours)]
+    assert frames[1].crs == frames[0].crs
+    for one, other in zip(frames[0].geometry, frames[1].geometry, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or shapely.equals_identical(one, other)
+    wkb = again(theirs, tmp_path / "c.parquet", parquet=ParquetForm(native=False))
+    assert geo(wkb)["columns"]["geometry"]["encoding"] == "WKB"
+    older = again(theirs, tmp_path / "d.parquet", parquet=ParquetForm(version="1.0"))
+    assert geo(older)["columns"]["geometry"]["encoding"] == "WKB"
+
+
+@pytest.mark.parametrize("text", ["POINT (1 2)", "LINESTRING Z (1 2 3, 4 5 6)", "CIRCULARSTRING"])
+def test_a_geometry_of_another_type_has_no_place_in_a_native_column(
+    text: str, tmp_path: Path
+) -> None:
+    source = open_one(native(tmp_path / "a.parquet", "linestring"))
+    arc = bytes.fromhex("0108000000") + bytes(4)
+    value = arc if text == "CIRCULARSTRING" else shapely.to_wkb(shapely.from_wkt(text))
+    rows = read_all(source).slice(0, 1)
+    index = rows.schema.get_field_index("geometry")
+    rows = rows.set_column(index, rows.schema.field(index), pa.array([value], pa.binary()))
+
+    with pytest.raises(GeometryError, match="came as GeoArrow's 'linestring'") as caught:
+        write_file(tmp_path / "b.parquet", header_from(source), batches_of(rows))
+
+    assert "--geometry-encoding wkb" in caught.value.hints[0]
+    assert not (tmp_path / "b.parquet").exists()

@@ -56,6 +56,11 @@ __all__ = ["command"]
     help="In GeoParquet write the box of each row to a column `bbox`, by which readers skip rows.",
 )
 @click.option(
+    "--geometry-encoding",
+    type=click.Choice(("native", "wkb")),
+    help="In GeoParquet, how geometries that came in a native encoding go out; native.",
+)
+@click.option(
     "--geoparquet-version",
     type=click.Choice(VERSIONS),
     help="The version of GeoParquet; by default the newest.",
@@ -76,6 +81,7 @@ def command(
     keys: tuple[str, ...],
     tiles_apart: bool,
     covering: bool | None,
+    geometry_encoding: str | None,
     geoparquet_version: str | None,
 ) -> None:
     """Write the rows of DATASET at a revision to FILE.
@@ -95,8 +101,12 @@ def command(
     if chosen != "geotiff" and (keys or tiles_apart):
         raise click.UsageError("--key and --tiles-apart are for --to geotiff")
     parquet = None
-    if covering is not None or geoparquet_version is not None:
-        parquet = ParquetForm(version=geoparquet_version or VERSIONS[-1], covering=covering)
+    if (covering, geometry_encoding, geoparquet_version) != (None, None, None):
+        parquet = ParquetForm(
+            version=geoparquet_version or VERSIONS[-1],
+            covering=covering,
+            native=geometry_encoding != "wkb",
+        )
     if parquet is not None and chosen == "geotiff":
         raise click.UsageError("--covering and --geoparquet-version are for GeoParquet")
     if changes is not None:
