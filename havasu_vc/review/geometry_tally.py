@@ -18,6 +18,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field
 from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import FlagKind
+from havasu_vc.review.size_tally import SizeTally
 from havasu_vc.writers.values import canonical_wkb
 
 __all__ = ["GeometryTally", "Oddities"]
@@ -53,6 +54,7 @@ class GeometryTally:
         self.moved = 0
         self.farthest = 0.0
         self._others: Counter[str] = Counter()
+        self._sizes = SizeTally(measure)
 
     @property
     def unit(self) -> str:
@@ -86,6 +88,9 @@ class GeometryTally:
             self.moved += int(both.sum())
             self.farthest = max(self.farthest, float(np.nanmax(distances)))
         here = np.isnan(new[:, 0]) & changed & _valid(batch.new)
+        old_there, new_there = (_valid(side) for side in (batch.old, batch.new))
+        self._sizes.add(batch.old, self._old, old_there & ~new_there, new=False)
+        self._sizes.add(batch.new, self._new, new_there & ~old_there, new=True)
         other = self._other(old, new)
         return Oddities(
             {
@@ -124,6 +129,11 @@ class GeometryTally:
         for some, wkb in readable_rows(column, lambda part: canonical_wkb(part, field)):
             flags[rows[some]] = True if wkb is None else invalid_rows(wkb)
         return flags
+
+    @property
+    def covered(self) -> tuple[float, float] | None:
+        """Square metres that deleted and that inserted shapes cover; None where not known."""
+        return self._sizes.sums
 
     @property
     def others(self) -> str:

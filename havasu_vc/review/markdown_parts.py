@@ -24,6 +24,7 @@ from havasu_vc.review.report import (
 __all__ = [
     "ROWS_HEADER",
     "counts_words",
+    "covered_words",
     "finding_line",
     "heading",
     "headline",
@@ -38,6 +39,8 @@ CELLS = 12
 """Cells of a row that are shown."""
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 """All of it, which says nothing of where a change is."""
+SAME = 0.001
+"""Areas are alike that differ by no more than this share."""
 COLUMNS = 20
 """Columns of a dataset that are told of."""
 ROWS_HEADER = ("| | row | why | what |", "|---|---|---|---|")
@@ -119,6 +122,8 @@ def summary_lines(each: DatasetReview) -> Iterator[str]:
         yield f"- {len(each.columns) - COLUMNS} more columns changed"
     if each.area is not None and each.area.touched is not None:
         yield f"- {_area(each.area)}"
+    if each.area is not None and each.area.covered is not None:
+        yield f"- {covered_words(*each.area.covered)}"
 
 
 def _stressed(message: str) -> str:
@@ -196,6 +201,25 @@ def _area(area: Area) -> str:
     if area.before is not None and area.after is not None and area.before != area.after:
         parts.append(f"extent was {_corners(area.before)}, is {_corners(area.after)}")
     return "; ".join(parts)
+
+
+def covered_words(gone: float, come: float) -> str:
+    """Return how much ground goes and comes.
+
+    >>> covered_words(25000.0, 24000.0)
+    'inserted shapes cover 2.4 ha, deleted ones 2.5 ha'
+    """
+    if abs(come - gone) <= SAME * gone:
+        return f"inserted shapes cover {_ground(come)}, as much as deleted ones"
+    return f"inserted shapes cover {_ground(come)}, deleted ones {_ground(gone)}"
+
+
+def _ground(metres: float) -> str:
+    """Return an area with four digits that count."""
+    for least, unit in ((1e7, "km²"), (1e4, "ha")):
+        if metres >= least:
+            return f"{metres / (1e6 if unit == 'km²' else 1e4):,.4g} {unit}"
+    return f"{metres:,.0f} m²" if metres >= 100 else f"{metres:,.4g} m²"
 
 
 def _quadruple(bounds: Bounds | None) -> tuple[float, ...]:

@@ -141,6 +141,9 @@ class Area:
     geographic: tuple[float, float, float, float] | None = None
     """West, south, east and north of what is touched, in degrees; west is greater than east
     over the antimeridian. None where that is not known."""
+    covered: tuple[float, float] | None = None
+    """Square metres that deleted and that inserted polygons cover; None where there are not
+    both, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

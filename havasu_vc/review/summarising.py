@@ -240,6 +240,7 @@ class _Observer:
             None if field.geometry is None else field.geometry.crs,
             tally.moved,
             tally.farthest,
+            covered=tally.covered,
         )
 
     def _samples(self, changed: list[ColumnTally], maker: SampleMaker) -> tuple[Sample, ...]:

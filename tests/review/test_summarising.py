@@ -157,6 +157,32 @@ def test_few_changes_of_a_column_are_all_shown() -> None:
     assert column.transitions == ()
 
 
+def square(side: float) -> bytes:
+    return bytes(shapely.to_wkb(shapely.box(0, 0, side, side)))
+
+
+def covered(*changes: tuple[Any, Any], measure: Measure) -> tuple[float, float] | None:
+    means = replace(MEANS, measure=lambda *_: measure)
+    area = reviewed(*changes, means=means).area
+    assert area is not None
+    return area.covered
+
+
+def test_how_much_ground_goes_and_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone, come = (row(1, shape=square(4)), None), (None, row(2, shape=square(3)))
+    changed = (row(3, shape=square(1)), row(3, shape=square(9)))
+    metres, feet = Measure("m"), Measure("m", 0.5)
+
+    assert covered(gone, come, changed, measure=metres) == (16, 9)
+    assert covered(gone, come, measure=feet) == (4, 2.25)
+    assert covered(gone, changed, measure=metres) is None
+    assert covered((None, row(4, shape=b"junk")), gone, come, measure=metres) == (16, 9)
+    assert covered(gone, come, measure=Measure("m", on_sphere=True)) is None
+    assert covered(gone, come, measure=Measure()) is None
+    monkeypatch.setattr("havasu_vc.review.size_tally.MOST_ROWS", 1)
+    assert covered(gone, come, measure=metres) is None
+
+
 def test_duplicates_are_found_across_batches() -> None:
     side = header(POINTS)
     batches = [batch(POINTS, POINTS, (None, row(n, **SAME))) for n in (1, 2, 3)]

@@ -121,12 +121,22 @@ function rowWords(each, total) {
 
 const corners = (bounds) => `${short(bounds.xmin)}, ${short(bounds.ymin)} to ${short(bounds.xmax)}, ${short(bounds.ymax)}`;
 
+// Square metres, with four digits that count.
+function ground(metres) {
+  const [size, unit] = metres >= 1e7 ? [1e6, "km\u00b2"] : metres >= 1e4 ? [1e4, "ha"] : [1, "m\u00b2"];
+  return `${Number((metres / size).toPrecision(4)).toLocaleString("en-US")} ${unit}`;
+}
+
 function areaSection(found, unit) {
   const lines = [];
   if (!found) return null;
   if (found.touched) lines.push([`Changes lie in ${corners(found.touched)}`, found.crs ? [" (", element("code", {}, plain(found.crs, 60)), ")"] : null]);
   if (found.moved && found.farthest > 0) lines.push(`${plural(found.moved, "geometry", "geometries")} changed; the farthest moved ${distance(found.farthest, unit)}.`);
   if (found.before && found.after && corners(found.before) !== corners(found.after)) lines.push(`The extent was ${corners(found.before)} and is ${corners(found.after)}.`);
+  if (found.covered) {
+    const [gone, come] = found.covered.map(ground);
+    lines.push(gone === come ? `Inserted shapes cover ${come}, as much as deleted ones.` : `Inserted shapes cover ${come}, deleted ones ${gone}.`);
+  }
   return lines.length ? section("Area", element("ul", { class: "words" }, lines.map((line) => element("li", {}, line)))) : null;
 }
 
