@@ -80,6 +80,10 @@ class GitResult:
         return lines[-1] if lines else f"exit code {self.code}"
 
 
+_TALKING = frozenset(("clone", "fetch", "ls-remote", "push"))
+SILENT_SECONDS = "300"
+
+
 def run_git(
     arguments: Sequence[str],
     *,
@@ -93,6 +97,11 @@ def run_git(
     """Run git and return what it gave; raise when it fails, unless `check` is false."""
     variables = {k: v for k, v in os.environ.items() if k not in _OF_ANOTHER_REPOSITORY}
     variables |= {"LC_ALL": "C", "GIT_LITERAL_PATHSPECS": "1"}
+    if not _TALKING.isdisjoint(arguments):
+        # A server that says nothing at all is given up, which git would never do by itself.
+        variables = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": SILENT_SECONDS} | (
+            variables
+        )
     if git_directory is not None:
         variables["GIT_DIR"] = str(git_directory)
     if work_tree is not None:

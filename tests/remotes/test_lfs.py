@@ -1,6 +1,7 @@
 """Git LFS: the real client against servers on loopback, good ones and bad ones."""
 
 import hashlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.cloning import CloneRequest
+from havasu_vc.store import command
 from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store
 from tests.repo.points import assert_clean, make, read, write
@@ -235,6 +237,18 @@ def test_without_git_lfs(ours: Repo, server: WebServer, monkeypatch: pytest.Monk
 
     with pytest.raises(MissingProgramError, match="git-lfs is not installed"):
         ours.push()
+
+
+def test_a_host_that_says_nothing_is_given_up(
+    ours: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "SILENT_SECONDS", "1")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/points.git"
+        run_git("remote", "set-url", "origin", url, cwd=ours.path)
+        with pytest.raises(StateError) as caught:
+            ours.fetch()
+    assert "\n" not in caught.value.message and "too slow" in caught.value.message
 
 
 def test_dropped_files_come_back(ours: Repo, server: WebServer) -> None:

@@ -1,14 +1,21 @@
 """Data in a bucket of a real S3 server on loopback."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyarrow.fs import FileSelector, S3FileSystem
 
-from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError
+from havasu_vc.errors import (
+    CorruptDataFileError,
+    DataFileNotFoundError,
+    HavasuError,
+    StorageError,
+)
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.store import object_systems
 from havasu_vc.store.files import DataFileStore
 from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share
@@ -159,6 +166,25 @@ def test_a_bucket_that_is_not_there(
             with remote.sending([file]):
                 pass
     assert "\n" not in caught.value.message and "credentials" in caught.value.hints[0]
+
+
+@pytest.mark.parametrize("what", ["lacking", "download"])
+def test_a_store_that_says_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    for name, value in S3_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(object_systems, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(object_systems, "TRIES", 1)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        remote, file = ObjectStoreRemote("s3://deaf/data"), WantedFile("ab" * 32, 8)
+        with pytest.raises(StorageError) as caught:
+            if what == "lacking":
+                remote.lacking([file])
+            else:
+                remote.download([file], DataFileStore(tmp_path), lambda count: None)
+    assert "\n" not in caught.value.message and "network" in caught.value.hints[0]
 
 
 def test_pruning_a_bucket(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> None:
