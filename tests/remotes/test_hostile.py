@@ -9,6 +9,7 @@ from havasu_vc.errors import HavasuError
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.repo import Repo
 from tests.remotes.sharing import clone, store
+from tests.repo.points import write
 from tests.support.git import run_git
 
 
@@ -118,3 +119,94 @@ def test_a_repository_that_calls_itself_ours_in_git(ours: Repo, tmp_path: Path) 
 
     assert "\n" not in caught.value.message
     assert "origin" in (tmp_path / "theirs" / ".git" / "config").read_text()
+
+
+DATASET = "points/.havasu-dataset"
+
+
+@pytest.mark.parametrize("name", ["snapshot.json", "meta/schema.json", "meta/properties.json"])
+@pytest.mark.parametrize("mode", ["120000", "160000"])
+def test_links_and_submodules_for_documents(
+    ours: Repo, tmp_path: Path, name: str, mode: str
+) -> None:
+    """A document that is a link is its text, whatever lies where that leads."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"{}")
+    if mode == "160000":
+        head = run_git("rev-parse", "HEAD", cwd=ours.path)
+        index = f"{mode} {head}\t{DATASET}/{name}\n"
+        run_git("update-index", "--add", "--index-info", cwd=ours.path, stdin=index)
+        run_git("commit", "-qm", "Hostile", cwd=ours.path)
+    else:
+        commit(ours.path, {f"{DATASET}/{name}": (mode, str(secret).encode())})
+    run_git("push", "-q", "--no-verify", "origin", "main", cwd=ours.path)
+
+    with pytest.raises(HavasuError) as caught:
+        theirs = clone(tmp_path / "server.git", tmp_path / "theirs")
+        theirs.table("points").to_arrow()
+
+    assert "\n" not in caught.value.message and "{}" not in caught.value.message
+    assert not (tmp_path / "theirs" / DATASET).exists()
+
+
+def test_attributes_and_settings_in_a_tree_run_nothing(ours: Repo, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    shell = f"touch {ran}"
+    commit(
+        ours.path,
+        {
+            ".gitattributes": ("100644", b"* filter=evil diff=evil merge=evil\n"),
+            ".gitconfig": ("100644", f"[core]\n\tfsmonitor = {shell}\n".encode()),
+            ".lfsconfig": ("100644", b"[lfs]\n\turl = file:///etc\n"),
+            ".havasu/config": ("100644", b"[havasu]\n\tdata.url = file:///etc\n"),
+            "hooks/pre-push": ("100755", f"#!/bin/sh\n{shell}\n".encode()),
+            "points/readme.txt": ("100644", b"words"),
+        },
+    )
+    ours.push()
+
+    theirs = clone(tmp_path / "server.git", tmp_path / "theirs")
+    theirs.workspace.check_out()
+    write(theirs, {1: ("mine", 1)})
+    list(theirs.diff("HEAD^...HEAD"))
+    theirs.push()
+
+    assert not ran.exists()
+    assert theirs.config.get("havasu.data.url") is None
+    assert list(theirs.fsck(full=True)) == []
+
+
+@pytest.mark.parametrize("name", ["snapshot.json", "meta/schema.json"])
+def test_documents_without_end(ours: Repo, tmp_path: Path, name: str) -> None:
+    huge = b"[" * (24 << 20)
+    commit(ours.path, {f"{DATASET}/{name}": ("100644", huge)})
+    run_git("push", "-q", "--no-verify", "origin", "main", cwd=ours.path)
+
+    with pytest.raises(HavasuError) as caught:
+        theirs = clone(tmp_path / "server.git", tmp_path / "theirs")
+        theirs.table("points").to_arrow()
+
+    assert len(caught.value.message) < 1000
+
+
+def test_entries_that_name_files_by_paths(ours: Repo, tmp_path: Path) -> None:
+    (file,) = store(ours).iter()
+    tree = run_git("ls-tree", "-r", "--name-only", "HEAD", f"{DATASET}/files", cwd=ours.path)
+    for number, bad in enumerate(("..", "x" * 64, file.upper(), f"{file}x")):
+        entry = run_git("show", f"HEAD:{tree.splitlines()[0]}", cwd=ours.path).encode()
+        commit(ours.path, {f"{DATASET}/files/{number:02}/{bad}.json": ("100644", entry)})
+    run_git("push", "-q", "--no-verify", "origin", "main", cwd=ours.path)
+
+    with pytest.raises(HavasuError) as caught:
+        theirs = clone(tmp_path / "server.git", tmp_path / "theirs")
+        theirs.table("points").to_arrow()
+
+    assert "\n" not in caught.value.message
+
+
+def test_a_remote_helper_in_a_url_is_not_run(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    for url in (f"ext::sh -c touch% {ran}", "--upload-pack=touch " + str(ran), "-u./x"):
+        with pytest.raises(HavasuError):
+            clone(url, tmp_path / "theirs")
+        assert not ran.exists()
