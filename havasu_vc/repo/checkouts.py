@@ -234,11 +234,12 @@ def edited_tables(repo: OpenRepo) -> dict[str, TableState]:
     state = open_state(repo)
     if state is None:
         return {}
-    return {
-        path: table
-        for path, table in state.tables.items()
-        if condition_of(state.location(path), table)[0] is Condition.EDITED
-    }
+    found = {}
+    for path, table in state.tables.items():
+        condition, known = condition_of(state.location(path), table)
+        if condition is Condition.EDITED:
+            found[path] = known or table
+    return found
 
 
 def changed_by(
@@ -348,10 +349,10 @@ class _Following:
                 hints=("move it away, then `havasu-vc checkout`",),
             )
         if condition is Condition.EDITED and not self._may_drop(path, location):
-            self._stay(path, known, folder, commit)
+            self._stay(path, found, folder, commit)
             return
-        if condition is not Condition.CLEAN:
-            found = known if condition is Condition.EDITED else None
+        if condition in (Condition.MISSING, Condition.FOREIGN):
+            found = None
         same = condition is Condition.CLEAN and found is not None and found.tree == folder.internals
         if same and found is not None and not self.strict and not self.state.refs:
             # The usual case: nothing is read for a dataset that did not change.
@@ -406,6 +407,7 @@ class _Following:
             # The dataset is the same in HEAD, so the edits are edits of HEAD.
             self.state = self.state.with_table(path, replace(known, commit=commit))
             return
+        self.state = self.state.with_table(path, known)
         self.notes.append(
             f"the table of {path} has edits and stays at {known.commit[:7]};"
             " commit them, or drop them with `havasu-vc checkout --discard-changes`"

@@ -122,11 +122,13 @@ def read_table_edits(
 ) -> EditedTable | None:
     """Return what was edited in a table; None when nobody wrote to it."""
     location = state.location(table.path)
-    base = base_view(repo, table)
     condition, known = condition_of(location, table)
     if condition is Condition.CLEAN and known is not None and known.tree == table.tree:
+        base_view(repo, table)  # a checkout of what is gone must not pass for a sound one
         check_linked(location, table, repo.storage.files)
         return None
+    table = known if condition is Condition.EDITED and known is not None else table
+    base = base_view(repo, table)
     found = open_checked_out(location, table, base.properties.table_uuid)
     check_linked(location, table, repo.storage.files)
     if storage is not None:

@@ -1,6 +1,9 @@
 """Whether a checked-out table is as it was left, at the cost of looking at two names.
 
-A writer adds a metadata file, so a table whose newest one is ours has no edits. One that
+A writer adds a metadata file, so a table whose newest one is ours has no edits. Iceberg's
+own writers ask whether the name is free and then rename, which may put theirs in the
+place of one that we made in between: so the file must be the very one that we wrote. What
+such a writer began with is then an older checkout, and the table tells which. One that
 has another may have no row edits either (a compaction by Spark), but holds something
 that a checkout must not drop unasked. A checkout that died between publishing a table
 and noting it down left a table that says itself that it is ours.
@@ -8,6 +11,7 @@ and noting it down left a table that says itself that it is ours.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,15 +19,17 @@ from havasu_vc.errors import HavasuError
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.tables.table import METADATA, Table, read_table, table_exists
 from havasu_vc.workspace.properties import (
+    BASE,
     COMMIT,
     FLAVOUR,
     TREE,
+    VERSION,
     is_checkout,
     is_untouched,
 )
-from havasu_vc.workspace.state import TableState
+from havasu_vc.workspace.state import TableState, identify
 
-__all__ = ["Condition", "adopted", "condition_of", "is_newest"]
+__all__ = ["Condition", "adopted", "condition_of", "edited_since", "is_newest", "metadata_path"]
 
 
 class Condition(StrEnum):
@@ -39,10 +45,15 @@ class Condition(StrEnum):
     """Something else is in its place."""
 
 
+def metadata_path(location: Path, version: int) -> Path:
+    """Return where a metadata file of ours is."""
+    return location / METADATA / f"v{version}.metadata.json"
+
+
 def is_newest(location: Path, version: int) -> bool:
     """Whether a metadata file is there, and none after it."""
     folder = location / METADATA
-    return (folder / f"v{version}.metadata.json").is_file() and not any(
+    return metadata_path(location, version).is_file() and not any(
         (folder / f"v{version + 1}{suffix}").exists()
         for suffix in (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
     )
@@ -50,7 +61,7 @@ def is_newest(location: Path, version: int) -> bool:
 
 def condition_of(location: Path, known: TableState | None) -> tuple[Condition, TableState | None]:
     """Return how a table is found, and what is known of it now."""
-    if known is not None and is_newest(location, known.version):
+    if known is not None and is_newest(location, known.version) and _is_the_one(location, known):
         return Condition.CLEAN, known
     if not location.exists() or (location.is_dir() and not any(location.iterdir())):
         return Condition.MISSING, None
@@ -64,12 +75,47 @@ def condition_of(location: Path, known: TableState | None) -> tuple[Condition, T
     if not is_checkout(table):
         return (Condition.EDITED if known is not None else Condition.FOREIGN), known
     if not is_untouched(table):
-        return Condition.EDITED, known
+        return Condition.EDITED, None if known is None else edited_since(table, known)
     return Condition.CLEAN, adopted(table, known)
 
 
 def _holds_files(location: Path) -> bool:
     return any(not inner.is_dir() or inner.is_symlink() for inner in location.iterdir())
+
+
+def _is_the_one(location: Path, known: TableState) -> bool:
+    """Whether the metadata file of a table is the one that we wrote."""
+    if known.document is None:
+        return True
+    try:
+        return identify(metadata_path(location, known.version)) == known.document
+    except OSError:
+        return False
+
+
+def edited_since(table: Table, known: TableState) -> TableState:
+    """Return what an edited table is of: what is known, unless it was overtaken.
+
+    The tag of the checkout says so, which every writer keeps. Where it names another tree,
+    the table was written by someone who began before the last checkout and ended after it.
+    """
+    base = table.metadata.references.get(BASE)
+    snapshot = None if base is None else table.metadata.snapshots.get(base.snapshot_id)
+    version = table.metadata.properties.get(VERSION, "")
+    if snapshot is None or not version.isdecimal():
+        return known
+    tree, commit = snapshot.summary.get(TREE), snapshot.summary.get(COMMIT)
+    if tree in (None, known.tree) or not commit:
+        return known
+    return replace(
+        known,
+        commit=commit,
+        tree=tree,
+        snapshot_id=snapshot.snapshot_id,
+        version=int(version),
+        deletes=(),
+        document=None,
+    )
 
 
 def adopted(table: Table, known: TableState | None) -> TableState | None:
@@ -90,4 +136,5 @@ def adopted(table: Table, known: TableState | None) -> TableState | None:
         {} if known is None else known.files,
         () if known is None else known.deletes,
         {} if known is None else known.refs,
+        identify(table.metadata_file),
     )

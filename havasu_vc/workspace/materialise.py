@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import StateError
+from havasu_vc.errors import ConcurrentChangeError, StateError
 from havasu_vc.formats.iceberg.values import (
     MAIN,
     Flavour,
@@ -35,8 +35,8 @@ from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.table import Table, read_table, table_exists
 from havasu_vc.workspace.draft import TableDraft
 from havasu_vc.workspace.expiry import expired, remove_unneeded
-from havasu_vc.workspace.properties import BASE, checked_out_properties
-from havasu_vc.workspace.state import RefState, TableState
+from havasu_vc.workspace.properties import BASE, checked_out_properties, is_untouched
+from havasu_vc.workspace.state import RefState, TableState, identify
 
 __all__ = ["Checkout", "OtherRef", "flavour_for", "materialise"]
 
@@ -125,6 +125,13 @@ def materialise(
     )
     metadata = expired(metadata, checkout.keep)
     published = publish(table, location, metadata, flavour=flavour)
+    document = identify(published.metadata_file)
+    if not is_untouched(read_table(location, version=published.version)):
+        # A writer that found the name free renamed its own file to it right after.
+        raise ConcurrentChangeError(
+            f"another program changed the table at {location} at the same time",
+            hints=("its edits are there; commit them, or try again",),
+        )
     if table is not None:
         remove_unneeded(table, published)
         _forget_metadata(table, published)
@@ -138,6 +145,7 @@ def materialise(
         files,
         draft.batches,
         refs,
+        document,
     )
 
 

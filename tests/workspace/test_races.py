@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc.errors import UncommittedChangesError
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
 from havasu_vc.tables.publishing import publish
+from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound
@@ -227,3 +229,79 @@ def test_killed_while_the_tables_are_made(repo: Repo, delay: float) -> None:
     assert again.workspace.edited() == {}
     assert not [path.name for path in again.workspace.root.iterdir() if path.name != "points"]
     assert list(again.fsck(full=True)) == []
+
+
+@contextmanager
+def slow_commit(repo: Repo, key: int) -> Iterator[Write]:
+    """Let a writer find the name of the next version free now, and rename its file later.
+
+    So does Iceberg on a file system: it asks, then renames, and a rename replaces.
+    """
+    insert(repo, key)
+    table = read_table(place(repo))
+    held = table.metadata_file.with_name("held.tmp")
+    table.metadata_file.rename(held)
+    hint = table.metadata_file.with_name("version-hint.text")
+    hint.write_text(str(table.version - 1))
+
+    def rename() -> None:
+        held.replace(table.metadata_file)
+        hint.write_text(str(table.version))
+
+    yield rename
+    assert not held.exists()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_version_that_replaced_ours_is_an_edit_of_what_it_began_with(
+    repo: Repo, later: bool
+) -> None:
+    with slow_commit(repo, 501) as rename:
+        repo.switch("side")
+        assert_shows_head(repo)
+        rename()
+    if later:
+        insert(repo, 502)
+    added = 1 + later
+
+    # The row of `side` was never in what the writer saw, so that it lacks it is no edit.
+    assert counts_of(repo, "points") == ChangeCounts(inserts=added)
+    repo.switch("main")
+    assert counts_of(repo, "points") == ChangeCounts(inserts=added)
+    with pytest.raises(UncommittedChangesError):
+        repo.switch("side")
+    assert repo.workspace.commit(message="Edit").changes["points"] == ChangeCounts(inserts=added)
+    assert {row["id"] for row in rows(repo, "points")} >= {501}
+    assert_shows_head(repo)
+    assert_sound(repo)
+
+
+def test_a_version_that_replaced_ours_at_once_stops_a_checkout(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slow_commit(repo, 501) as rename, monkeypatch.context() as patch:
+
+        def slower(*arguments: object, **options: object) -> object:
+            published = publish(*arguments, **options)  # type: ignore[arg-type]
+            rename()
+            return published
+
+        patch.setattr("havasu_vc.workspace.materialise.publish", slower)
+        repo.switch("side")
+
+    assert counts_of(repo, "points") == ChangeCounts(inserts=1)
+    repo.workspace.commit(message="Edit")
+    found = {row["id"]: row["name"] for row in rows(repo, "points")}
+    assert found[3] == "side" and found[501] == "new"
+    assert_shows_head(repo)
+
+
+def test_tables_that_were_copied_are_still_as_they_were_left(repo: Repo) -> None:
+    metadata = read_table(place(repo)).metadata_file
+    data = metadata.read_bytes()
+    metadata.unlink()
+    metadata.write_bytes(data)
+
+    assert counts_of(repo, "points") == ChangeCounts()
+    repo.switch("side")
+    assert_shows_head(repo)
