@@ -36,7 +36,7 @@ class Watched:
         (data,) = (self.view.file_path(entry) for entry in self.view.data_entries)
         # A scan by any of them must not be led astray by columns that are nobody's.
         assert set(block_names(2)) < set(pq.read_schema(data).names)
-        self.table = f"{iceberg(self.repo.workspace.check_out().root)}.points"
+        self.table = f"{iceberg(Path(self.repo.workspace.check_out().root))}.points"
 
     @property
     def view(self) -> HavasuDataset:

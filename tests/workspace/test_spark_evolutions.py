@@ -145,7 +145,7 @@ def test_edits_and_schemas_by_spark_are_those_of_a_plain_model(
     made = pa.table({**table, "n": pa.array(ids, pa.int32())})
     repo = Repo.init(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "things.parquet", made), options=BY_ID)
-    evolving = Evolving(spark, repo, iceberg(repo.workspace.check_out().root), seed)
+    evolving = Evolving(spark, repo, iceberg(Path(repo.workspace.check_out().root)), seed)
     changes = ["swap", "reuse", "replace", "add", "widen", "swap"]
     evolving.draw.shuffle(changes)
     for number, change in enumerate(changes if seed else changes[:4], 1):
