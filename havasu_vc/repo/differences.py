@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.history.diff import diff_datasets
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.repo.filters import parse_filters
+from havasu_vc.model.task import run_task
+from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.histories import commit_info
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision, resolve_range
@@ -55,9 +58,14 @@ def diff_revisions(
     def differing() -> Iterator[DatasetDiff]:
         for path in paths:
             first, second = before.get(path), after.get(path)
-            if wanted.of(path) is None or path in skipped or _equal(first, second):
+            chosen = wanted.of(path)
+            if chosen is None or path in skipped or _equal(first, second):
                 continue
-            yield _dataset_diff(repo, path, _view(repo, first, old), _view(repo, second, new))
+            sides = _view(repo, first, old), _view(repo, second, new)
+            found = _dataset_diff(repo, path, *sides)
+            if chosen.keys is not None and chosen.rows:
+                found = _with_rows(found, *sides, chosen.keys)
+            yield found
 
     def filtered() -> Iterator[DatasetDiff]:
         for each in differing():
@@ -66,6 +74,24 @@ def diff_revisions(
                 yield chosen
 
     return filtered()
+
+
+def _with_rows(
+    diff: DatasetDiff, old: AnyDataset | None, new: AnyDataset | None, keys: Collection[str]
+) -> DatasetDiff:
+    """Return a diff that looks at the rows asked for alone, where paths tell which those are."""
+    if old is None or new is None or not old.kind == new.kind == "kart":
+        return diff
+    from havasu_vc.datasets.kart.diff import can_pair, rows_diff
+    from havasu_vc.datasets.kart.view import KartDataset
+
+    if not isinstance(old, KartDataset) or not isinstance(new, KartDataset):
+        return diff
+    wanted = [parse_key(key, new.schema) for key in keys] if can_pair(old, new) else []
+    if not wanted or not {type(value) for key in wanted for value in key} <= {int, str}:
+        return diff
+    batches = (batch for task in rows_diff(old, new, wanted) for batch in run_task(task))
+    return replace(diff, changes=(ChangeBatch(batch) for batch in batches if batch.num_rows))
 
 
 def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from havasu_vc.datasets.folder import TreeFolder, check_guard
-from havasu_vc.errors import HavasuError, UnfinishedMergeError
+from havasu_vc.errors import CorruptionError, HavasuError, UnfinishedMergeError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
@@ -37,7 +37,11 @@ def _other(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> D
         return DatasetInfo(path, folder.marker.strip("."), 0)
     view = repo.view(folder, revision)
     version = 3 if folder.marker == TABLE_MARKER else 2
-    return DatasetInfo(path, "kart", version, view.header.meta.get("title"), view.rows, view.size)
+    try:
+        title = view.header.meta.get("title")
+        return DatasetInfo(path, "kart", version, title, view.rows, view.size)
+    except CorruptionError:
+        return DatasetInfo(path, "kart", version)  # it is there; `fsck` says what is wrong
 
 
 def status(repo: OpenRepo) -> RepoStatus:

@@ -24,7 +24,8 @@ def check_kart_dataset(view: KartDataset, *, full: bool) -> Iterator[Finding]:
         for field in view.schema.geometries:
             crs = None if field.geometry is None else field.geometry.crs
             if crs is not None and crs not in view.crs:
-                yield Finding(view.where("meta/schema.json"), f"there is no definition of {crs}")
+                place = _place(view, view.where("meta/schema.json"))
+                yield Finding(place, f"there is no definition of {crs}")
     except CorruptionError as error:
         yield Finding(*_said(error, view))
         return
@@ -61,5 +62,10 @@ def _one_by_one(view: KartDataset, files: Files, form: Form) -> Iterator[Finding
 def _said(error: HavasuError, view: KartDataset) -> tuple[str, str]:
     path, reason = getattr(error, "path", None), getattr(error, "reason", None)
     if isinstance(path, str) and isinstance(reason, str):
-        return path, reason
-    return f"{view.path} at {view.revision}", error.message
+        return _place(view, path), reason
+    return view.path, error.message
+
+
+def _place(view: KartDataset, where: str) -> str:
+    """Return where something is, without the revision: whoever lists findings says that."""
+    return where.removesuffix(f" at {view.revision}")

@@ -10,6 +10,7 @@ import pytest
 
 from havasu_vc.datasets.editing import collect_changes, edit_of
 from havasu_vc.errors import (
+    CorruptDatasetError,
     InvalidArgumentError,
     InvalidNameError,
     KeyViolationError,
@@ -21,6 +22,7 @@ from havasu_vc.errors import (
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.repo import Repo
 from havasu_vc.repo.writing import changes_of
+from havasu_vc.store.edits import Change, edit_tree
 from tests.repo.tables import BY_ID, points, write
 
 
@@ -309,3 +311,45 @@ def test_keys_whose_folders_differ_in_case_alone(repo: Repo) -> None:
     repo.write("points", pa.table({"id": [number], "name": ["a"]}))
     assert rows(repo)[number]["name"] == "a"
     assert rows(repo)[0]["name"] == "row 0"
+
+
+@pytest.fixture
+def damaged(repo: Repo) -> Repo:
+    """The repository after a commit that edits row 7 and leaves something else in row 8."""
+    repo.write("points", pa.table({"id": [7], "name": ["sieben"]}))
+    feature = "points/.table-dataset/feature"
+    with repo.git.writer() as writer:
+        files: dict[str, Change] = {f"{feature}/A/A/A/A/kQg=": b"\xc1"}
+        tree = edit_tree(writer, repo.head().tree, files)
+        writer.flush()
+    commit = repo.git.git("commit-tree", tree, "-p", "HEAD^", "-m", "Damaged").text
+    repo.git.git("update-ref", "HEAD", commit)
+    return Repo.open(repo.path)
+
+
+def test_a_bad_row_is_in_the_way_only_where_it_is_asked_for(damaged: Repo) -> None:
+    def changed(*filters: str) -> list[int]:
+        diffs = damaged.diff("HEAD^...HEAD", filters=filters)
+        return [len(batch) for diff in diffs for batch in diff.changes]
+
+    assert changed("points:feature:7") == [1]
+    assert changed("points:feature:9") == []
+    for filters in ((), ("points:feature:8",), ("points:feature:7", "points:feature:8")):
+        with pytest.raises(CorruptDatasetError, match="kQg= at HEAD: it is not msgpack"):
+            changed(*filters)
+    assert damaged.table("points").to_arrow(keys=[(7,)]).num_rows == 1
+    (problem,) = damaged.fsck(full=True)
+    assert problem.where == "points/.table-dataset/feature/A/A/A/A/kQg= at HEAD"
+
+
+def test_a_dataset_that_cannot_be_read_is_listed(repo: Repo, tmp_path: Path) -> None:
+    repo.import_(write(tmp_path / "more.parquet", points(3)), "more", options=BY_ID)
+    with repo.git.writer() as writer:
+        files: dict[str, Change] = {"points/.table-dataset/meta/schema.json": b"{"}
+        tree = edit_tree(writer, repo.head().tree, files)
+        writer.flush()
+    commit = repo.git.git("commit-tree", tree, "-p", "HEAD", "-m", "Damaged").text
+    repo.git.git("update-ref", "HEAD", commit)
+    listed = {info.path: (info.kind, info.rows) for info in repo.list_datasets()}
+    assert listed == {"more": ("kart", 3), "points": ("kart", None)}
+    assert repo.table("more").to_arrow().num_rows == 3

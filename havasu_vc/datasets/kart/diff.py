@@ -7,6 +7,7 @@ one interval of keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from havasu_vc.model.task import Task, task_of
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
 
-__all__ = ["can_pair", "plan_diff"]
+__all__ = ["can_pair", "plan_diff", "rows_diff"]
 
 TASK_ROWS = 1 << 13
 
@@ -57,6 +58,16 @@ def plan_diff(old: KartDataset, new: KartDataset) -> list[Task]:
             )
         )
     return tasks
+
+
+def rows_diff(old: KartDataset, new: KartDataset, keys: Sequence[tuple[Any, ...]]) -> list[Task]:
+    """Return tasks that yield the changes of some rows; no other file is read.
+
+    Keys are numbers or text, in the order of the key's columns.
+    """
+    wanted = sorted(keys)
+    sides = old.files_of(wanted), new.files_of(wanted)
+    return [task_of(diff_files, *sides, old.form(), new.form())]
 
 
 def _side(
