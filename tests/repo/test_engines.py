@@ -1,5 +1,6 @@
 """Spark and the local engine do the same work: equal tables, equal changes."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,12 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.datasets.any import as_havasu
+from havasu_vc.engine import choose
 from havasu_vc.errors import KeyViolationError
+from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo, Settings
+from havasu_vc.tables.table import read_table
+from tests.repo.checkouts import rows_of
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, refuses
 
@@ -93,3 +98,29 @@ def test_tables_are_clustered_alike(engines: dict[str, Settings], tmp_path: Path
             found.workspace.check_out_to(place, dataset="points", clustered=True, **options)
             made[name] = {path.name for path in (place / "data").iterdir()}
         assert made["local"] == made["spark"] and len(made["local"]) == 1 + len(options)
+
+
+@pytest.mark.parametrize("key", ["id", "name"])
+def test_tables_of_kart_datasets_are_made_alike(
+    engines: dict[str, Settings], tmp_path: Path, key: str
+) -> None:
+    """By tasks over folders that do not meet, on either engine or in processes."""
+    file = write(tmp_path / "points.parquet", points(9000))
+    repo = Repo.init(tmp_path / "repo", kart=True, settings=engines["local"])
+    repo.import_(file, options=SourceOptions(primary_key=(key,)))
+    repo.write("points", pa.table({"id": [7], "name": ["row 7"], "number": [70]}))
+    made = {}
+    for name in (*engines, "processes"):
+        clone = tmp_path / f"{name}-repo"
+        shutil.copytree(repo.path, clone)  # tables are kept in a repository
+        with pytest.MonkeyPatch.context() as patch:
+            if name == "processes":
+                patch.setattr(choose, "PROCESS_THRESHOLD", 0)
+            found = Repo.open(clone, settings=engines.get(name, Settings(engine="local")))
+            found.workspace.check_out_to(tmp_path / name, "HEAD", dataset="points")
+            read = found.table("points").to_arrow()
+        table = read_table(tmp_path / name)
+        assert rows_of(table) == sorted(read.to_pylist(), key=repr)
+        assert read.sort_by("id").column("number")[7].as_py() == 70
+        made[name] = {path.name for path in (tmp_path / name / "data").iterdir()}
+    assert made["spark"] == made["local"] == made["processes"]
