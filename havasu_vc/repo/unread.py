@@ -52,7 +52,8 @@ class Unverified:
 
     def flags(self, path: str) -> tuple[Flag, ...]:
         """Return what was said of one dataset as flags."""
-        said = [each.removeprefix(f"{path}: ") for each in self.notes if each.startswith(path)]
+        start = f"{path}: "
+        said = [each.removeprefix(start) for each in self.notes if each.startswith(start)]
         return tuple(Flag(FlagKind.UNVERIFIED, _plain(text)) for text in said)
 
 
