@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.geo.ragged import ragged
 
 __all__ = ["NATIVE", "NativeColumn", "native_dimensions"]
 
@@ -27,15 +28,6 @@ _LEVELS = {
     "multipolygon": ("vertices", "rings", "polygons"),
 }
 """What the items of each list are called, the innermost first."""
-_TYPE_IDS = {
-    "point": 0,
-    "linestring": 1,
-    "polygon": 3,
-    "multipoint": 4,
-    "multilinestring": 5,
-    "multipolygon": 6,
-}
-_HINT = "--geometry-encoding wkb writes geometries of any type"
 
 
 def native_dimensions(type_: pa.DataType) -> str | None:
@@ -76,50 +68,33 @@ class NativeColumn:
     @property
     def type(self) -> pa.DataType:
         """The type of its values."""
-        vertex = pa.struct(
-            [pa.field(axis, pa.float64(), nullable=False) for axis in self.dimensions]
-        )
-        made: pa.DataType = vertex
+        made: pa.DataType = pa.struct(self._axes())
         for item in _LEVELS[self.encoding]:
             made = pa.list_(pa.field(item, made, nullable=False))
         return made
 
     def values(self, wkb: pa.Array) -> pa.Array:
         """Return canonical WKB in the encoding."""
-        import shapely
-
-        valid = np.asarray(wkb.is_valid())
-        try:
-            shapes = shapely.from_wkb(wkb.drop_null().to_numpy(zero_copy_only=False))
-        except (shapely.errors.ShapelyError, NotImplementedError) as error:
-            raise self._refused("which GEOS cannot hold") from error
-        if not len(shapes):
+        if wkb.null_count == len(wkb):
             return pa.nulls(len(wkb), self.type)
-        upright = self.dimensions == "xyz"
-        if (shapely.get_type_id(shapes) != _TYPE_IDS[self.encoding]).any():
-            raise self._refused(f"which is no {self.encoding}")
-        solid = ~shapely.is_empty(shapes)
-        if (shapely.has_z(shapes[solid]) != upright).any() or shapely.has_m(shapes).any():
-            raise self._refused(f"whose coordinates are not {self.dimensions}")
-        _, vertices, offsets = shapely.to_ragged_array(shapes, include_z=upright)
-        columns = [
-            pa.array(np.ascontiguousarray(vertices[:, n])) for n in range(len(self.dimensions))
-        ]
-        made: pa.Array = pa.StructArray.from_arrays(
-            columns,
-            fields=[pa.field(axis, pa.float64(), nullable=False) for axis in self.dimensions],
-        )
+        try:
+            vertices, offsets = ragged(wkb, self.encoding, self.dimensions)
+        except GeometryError as error:
+            raise GeometryError(
+                f"column {self.name!r} came as GeoArrow's {self.encoding!r}, "
+                f"and a geometry has no place in it: {error.message}",
+                hints=("--geometry-encoding wkb writes geometries of any type",),
+            ) from error
+        axes = [pa.array(np.ascontiguousarray(axis)) for axis in vertices.T]
+        made: pa.Array = pa.StructArray.from_arrays(axes, fields=self._axes())
         for item, starts in zip(_LEVELS[self.encoding], offsets, strict=True):
             field = pa.field(item, made.type, nullable=False)
             places = pa.array(np.asarray(starts, np.int32))
             made = pa.ListArray.from_arrays(places, made, type=pa.list_(field))
-        if valid.all():
+        if not wkb.null_count:
             return made
-        choice = np.cumsum(valid) - 1
-        return made.take(pa.array(choice, mask=~valid))
+        valid = np.asarray(wkb.is_valid())
+        return made.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
-    def _refused(self, cause: str) -> GeometryError:
-        return GeometryError(
-            f"column {self.name!r} came as GeoArrow's {self.encoding!r} and has a geometry {cause}",
-            hints=(_HINT,),
-        )
+    def _axes(self) -> list[pa.Field]:
+        return [pa.field(axis, pa.float64(), nullable=False) for axis in self.dimensions]

@@ -136,6 +136,16 @@ def test_a_box_across_the_anti_meridian(west: float, east: float, met: bool) -> 
     assert not may_meet((west, 11, east, 12), box)
 
 
+@pytest.mark.rule("PQ-24")
+def test_a_window_across_the_anti_meridian() -> None:
+    box = sound_box(164.6739, -82.7, -95.0155, -46.7)
+
+    assert may_meet((170, -60, -170, -50), box)
+    assert may_meet((-100, -60, -90, -50), box)
+    assert not may_meet((-90, -60, 164, -50), box)
+    assert not may_meet((170, -46, -170, 0), box)
+
+
 @pytest.mark.rule("PQ-22", "PQ-23", "PQ-35")
 def test_groups_are_chosen_by_x_and_y_alone(shared_data: Path, tmp_path: Path) -> None:
     # Some groups have Z or M in their boxes, some have neither, some say no types.
