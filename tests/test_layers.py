@@ -73,6 +73,7 @@ LATE: dict[str, str] = {
     "history/diff.py": "few diffs are sorted, and other kinds of datasets bring their formats",
     "datasets/editing.py": "most edits are of Havasu datasets",
     "writers/rasters.py": "most tables hold no rasters, and what reads them is many modules",
+    "exchange/sources.py": "an import reads one format, and each brings modules of its own",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
     "store/objects.py": "most runs write no pack, and packs need numpy",
 }

@@ -19,13 +19,13 @@ from typing import Any, Final
 import numpy as np
 
 from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, MissingProgramError
+from havasu_vc.exchange.raster_formats import RASTER_DRIVERS
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
 from havasu_vc.geo.raster_v1_outlines import BandOutline, Outline
 from havasu_vc.geo.raster_v1_pixels import no_data_bytes
 
 __all__ = [
-    "RASTER_EXTENSIONS",
     "Grid",
     "ImageHeader",
     "TiledRaster",
@@ -36,15 +36,6 @@ __all__ = [
     "use_rasterio",
 ]
 
-_DRIVERS: Final = {
-    ".tif": "GTiff",
-    ".tiff": "GTiff",
-    ".jp2": "JP2OpenJPEG",
-    ".img": "HFA",
-}
-# A file is what its name says: one of XML called .tif could have GDAL read any other file.
-RASTER_EXTENSIONS: Final = tuple(_DRIVERS)
-"""Extensions of images that can be imported."""
 _PIECE_BYTES: Final = 32 << 20
 _CACHE_MB: Final = 64
 
@@ -226,7 +217,7 @@ def use_rasterio() -> Any:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     rasterio = use_rasterio()
-    driver = _DRIVERS.get(path.suffix.lower())
+    driver = RASTER_DRIVERS.get(path.suffix.lower())
     try:
         with rasterio.Env(GDAL_CACHEMAX=_CACHE_MB), _open(rasterio, path, driver) as file:
             yield file

@@ -14,16 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
-from havasu_vc.exchange.csv import open_csv
-from havasu_vc.exchange.delta import open_delta
-from havasu_vc.exchange.gdal import list_layers
-from havasu_vc.exchange.geotiff import RASTER_EXTENSIONS
-from havasu_vc.exchange.geotiff_source import open_geotiffs
-from havasu_vc.exchange.iceberg import open_iceberg
 from havasu_vc.exchange.layout import listed
-from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import EXTENSIONS, VectorFile, find_vector_files
-from havasu_vc.exchange.parquet import open_parquet
+from havasu_vc.exchange.raster_formats import RASTER_DRIVERS
 from havasu_vc.exchange.source import RasterReading, Source, SourceOptions
 from havasu_vc.exchange.windowed import windowed
 
@@ -37,7 +30,7 @@ __all__ = [
 
 _PARQUET = (".parquet", ".geoparquet", ".pq", ".parq")
 _CSV = (".csv", ".tsv", ".tab", ".txt")
-IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV, *RASTER_EXTENSIONS)
+IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV, *RASTER_DRIVERS)
 """Extensions of files that can be imported."""
 TABLE_FORMATS = ("delta", "iceberg")
 """Formats of tables that are folders, as they stand before their place: `iceberg:FOLDER`."""
@@ -89,11 +82,7 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
     if found.parquet or found.csv or found.images:
         if layers and list(layers) != [found.name]:
             raise _no_layer(location, layers[0], [found.name])
-        if found.csv:
-            return [open_csv(found.csv, options)]
-        if found.images:
-            return [open_geotiffs(found.images, found.name, options, root=found.root)]
-        return [open_parquet(found.parquet, found.name, options, root=found.root)]
+        return [_open_file(found, options)]
     places = _layers_of(found)
     if not places:
         raise InvalidFileError(location, "there is no layer in it")
@@ -101,6 +90,8 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
     missing = next((layer for layer in wanted if layer not in places), None)
     if missing is not None:
         raise _no_layer(location, missing, list(places))
+    from havasu_vc.exchange.ogr import open_layer
+
     return [open_layer(places[layer], layer, options) for layer in wanted]
 
 
@@ -127,11 +118,33 @@ def parse_table_location(location: str) -> tuple[str, str] | None:
     return format_, place
 
 
+def _open_file(found: _Found, options: SourceOptions) -> Source:
+    if found.csv:
+        from havasu_vc.exchange.csv import open_csv
+
+        return open_csv(found.csv, options)
+    if found.images:
+        from havasu_vc.exchange.geotiff_source import open_geotiffs
+
+        return open_geotiffs(found.images, found.name, options, root=found.root)
+    from havasu_vc.exchange.parquet import open_parquet
+
+    return open_parquet(found.parquet, found.name, options, root=found.root)
+
+
 def _open_table(format_: str, place: str, options: SourceOptions) -> Source:
-    return (open_delta if format_ == "delta" else open_iceberg)(place, options)
+    if format_ == "delta":
+        from havasu_vc.exchange.delta import open_delta
+
+        return open_delta(place, options)
+    from havasu_vc.exchange.iceberg import open_iceberg
+
+    return open_iceberg(place, options)
 
 
 def _layers_of(found: _Found) -> dict[str, VectorFile]:
+    from havasu_vc.exchange.gdal import list_layers
+
     return {layer: file for file in found.vector for layer in list_layers(file.path)}
 
 
@@ -162,7 +175,7 @@ def _file(path: Path, location: str) -> _Found:
     if extension in _CSV:
         _require_content(path)
         return _Found(path.stem, csv=path)
-    if extension in RASTER_EXTENSIONS:
+    if extension in RASTER_DRIVERS:
         _require_content(path)
         return _Found(path.stem, images=(path,))
     if extension == ".zip" or extension in EXTENSIONS:
@@ -182,7 +195,7 @@ def _require_content(path: Path) -> None:
 
 def _folder(path: Path, location: str) -> _Found:
     """Return a folder of Parquet files or images, at any depth, or of shapefiles."""
-    kinds = {"Parquet files": _PARQUET, "images": RASTER_EXTENSIONS, "shapefiles": (".shp",)}
+    kinds = {"Parquet files": _PARQUET, "images": RASTER_DRIVERS, "shapefiles": (".shp",)}
     found: dict[str, list[Path]] = {}
     for folder, folders, names in os.walk(path):
         # Engines keep their own files under names with these marks.
@@ -216,7 +229,7 @@ def _pattern(location: str) -> _Found:
         raise SourceNotFoundError(f"no file matches {location}")
     if len(paths) == 1:
         return _file(paths[0], location)
-    images = all(path.suffix.lower() in RASTER_EXTENSIONS for path in paths)
+    images = all(path.suffix.lower() in RASTER_DRIVERS for path in paths)
     if not images and not all(path.suffix.lower() in _PARQUET for path in paths):
         raise InvalidArgumentError(
             f"{location} matches files that are not all Parquet, nor all images",
