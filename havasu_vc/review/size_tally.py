@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.geo.distances import Measure
+from havasu_vc.geo.measuring import total_area
 from havasu_vc.model.types import Field
 from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.writers.values import canonical_wkb
@@ -38,14 +39,10 @@ class SizeTally:
         self._left -= len(chosen)
         if self._left < 0 or field is None or not len(chosen):
             return
-        import shapely
-
         column = side.flatten()[side.type.get_field_index(field.name)].take(pa.array(chosen))
         for _, wkb in readable_rows(column, lambda part: canonical_wkb(part, field)):
             if wkb is not None:
-                shapes = shapely.from_wkb(wkb.to_numpy(zero_copy_only=False), on_invalid="ignore")
-                areas = shapely.area(shapes)
-                self._sums[new] += float(np.nansum(areas)) * self._scale
+                self._sums[new] += total_area(wkb) * self._scale
 
     @property
     def sums(self) -> tuple[float, float] | None:
