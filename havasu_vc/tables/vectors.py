@@ -18,7 +18,8 @@ from havasu_vc.tables.damage import damaged, reading_document
 
 __all__ = ["DeletionVector", "deletion_vector_of", "read_deletion_vector"]
 
-_MOST_ROWS = 1 << 31
+_MOST_ROWS = 1 << 25
+"""More positions are not unpacked: a run of a few bytes stands for as many as it says."""
 _LONGEST = 1 << 28
 _REMEMBERED = 64
 
