@@ -68,7 +68,8 @@ def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
 
 def _exit_codes() -> str:
     lines = ["## Exit codes", "", "| Code | When |", "|---|---|", "| 0 | all went well |"]
-    lines.append("| 1 | there are differences (`--exit-code`, `-o quiet`) or problems (`fsck`, `validate`) |")
+    differing = "there are differences (`--exit-code`, `-o quiet`) or problems (`fsck`, `validate`)"
+    lines.append(f"| 1 | {differing} |")
     by_code: dict[int, list[str]] = {}
     for kind, code in EXIT_CODES.items():
         by_code.setdefault(code, []).append(kind.value)

@@ -11,8 +11,8 @@ from havasu_vc.datasets.havasu import (
     diff,
     edit,
     folding,
-    large_values,
     intervals,
+    large_values,
     writing,
 )
 from havasu_vc.history import diff as history_diff

@@ -56,7 +56,7 @@ OPEN_RING = bytes.fromhex("0103000000" + "01000000" + "04000000") + b"".join(
 @pytest.mark.parametrize(
     ("values", "how", "rule", "row", "cause"),
     [
-        ([wkb("POINT (1 2)"), b"\x01\x01"], {}, "encoding", 1, "it is no ewkb: its WKB is truncated"),
+        ([wkb("POINT (1 2)"), b"\x01\x01"], {}, "encoding", 1, "no ewkb: its WKB is truncated"),
         ([None, b"", wkb("POINT (1 2)")], {}, "encoding", 1, "it is no ewkb"),
         (["POINT (1 2)", "POINT (1"], {"encoding": Encoding.WKT}, "encoding", 1, "it is no wkt"),
         ([wkb("POINT (1 2)", 2193)], {}, "srid", 0, "it has the SRID 2193, its column has 4326"),
