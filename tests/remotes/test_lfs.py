@@ -239,9 +239,7 @@ def test_without_git_lfs(ours: Repo, server: WebServer, monkeypatch: pytest.Monk
         ours.push()
 
 
-def test_a_host_that_says_nothing_is_given_up(
-    ours: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_says_nothing_is_given_up(ours: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "SILENT_SECONDS", "1")
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/points.git"

@@ -129,7 +129,8 @@ def google() -> Iterator[str]:
 def asked_of(url: str) -> list[str]:
     """Return the requests that a server of `moto` got since this was asked last."""
     with urllib.request.urlopen(f"{url}/-/asked") as answer:
-        return answer.read().decode().splitlines()
+        data: bytes = answer.read()
+    return data.decode().splitlines()
 
 
 @contextmanager
