@@ -91,6 +91,6 @@ def test_other_rows_can_be_read(damaged: tuple[KartDataset, str]) -> None:
 def test_fsck_lists_each(damaged: tuple[KartDataset, str], sound: KartDataset) -> None:
     dataset, reason = damaged
     (found,) = check_kart_dataset(dataset, full=True)
-    text = f"{found.where}: {found.message}"
+    text = f"{found.where} at {dataset.revision}: {found.message}"
     assert reason.replace("0+", "0" * 40) in text
     assert list(check_kart_dataset(sound, full=True)) == []
