@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-Catalog = Callable[[Path], str]
+Catalog = Callable[[Path | str], str]
 
 EVERY_TYPE = pa.schema(
     [
