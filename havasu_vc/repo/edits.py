@@ -59,14 +59,24 @@ def sorted_changes(
     new: pa.RecordBatch,
     has_old: pa.BooleanArray,
     has_new: pa.BooleanArray,
-    schema: Schema,
+    schemas: tuple[Schema, Schema],
 ) -> Iterator[ChangeBatch]:
-    """Yield aligned old and new rows as changes in key order, where each side counts."""
-    columns = [pc.if_else(has_new, new.column(name), old.column(name)) for name in schema.key.names]
+    """Yield aligned old and new rows as changes in key order, where each side counts.
+
+    Rows without a key stay as they come.
+    """
+    before, after = schemas
+    columns = []
+    for field in after.key.fields:
+        # The same column may have had another name, and a narrower type.
+        column = new.column(field.name)
+        known = old.column(before.by_id[field.id].name).cast(column.type)
+        columns.append(pc.if_else(has_new, column, known))
     order = np.arange(old.num_rows)
     if columns:
-        keys = pa.RecordBatch.from_arrays(columns, list(schema.key.names))
-        by = [(name, "ascending") for name in schema.key.names]
+        names = after.key.names
+        keys = pa.RecordBatch.from_arrays(columns, list(names))
+        by = [(name, "ascending") for name in names]
         order = pc.sort_indices(keys, sort_keys=by).to_numpy()
     for start in range(0, len(order), BATCH_ROWS):
         chosen = pa.array(order[start : start + BATCH_ROWS])

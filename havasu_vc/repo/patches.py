@@ -237,11 +237,7 @@ def _changes(part: DatasetPatch, view: AnyDataset, schema: Schema) -> Iterator[C
         has_new.append(second)
     old, new = pa.concat_batches(olds), pa.concat_batches(news)
     sides = (pa.concat_arrays(has_old), pa.concat_arrays(has_new))
-    if schema.key:
-        yield from sorted_changes(old, new, *sides, schema)
-    else:
-        # Deletes and inserts of rows without a key are taken as they come.
-        yield from sorted_changes(old, new, *sides, Schema(schema.fields))
+    yield from sorted_changes(old, new, *sides, (view.schema, schema))
 
 
 def _whole(

@@ -105,6 +105,30 @@ def test_a_patch_keeps_the_ids_of_columns(filled: CheckedRepo, other: CheckedRep
     assert other.get_meta("points") == filled.get_meta("points")
 
 
+def test_a_patch_renames_the_key_and_changes_rows(filled: CheckedRepo) -> None:
+    before = filled.get_meta("points", ["schema.json"])["schema.json"]
+    after = [{**c, "name": "number_of_point"} if c["name"] == "id" else c for c in before]
+    first, second, *_ = json.loads(patch_of(filled))["kart.diff/v1+hexwkb"]["points"]["feature"]
+
+    def renamed(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        return {"number_of_point" if n == "id" else n: v for n, v in row.items()} | changes
+
+    content = {
+        "meta": {"schema.json": {"-": before, "+": after}},
+        "feature": [
+            {"-": second["++"], "+": renamed(second["++"], name="edited")},
+            {"--": first["++"]},
+            {"++": renamed(first["++"], number_of_point=900)},
+        ],
+    }
+    filled.apply_patch(patch(content))
+
+    found = {row["number_of_point"]: row for row in rows(filled, "points")}
+    assert len(found) == 100 and 0 not in found and 900 in found
+    assert found[second["++"]["id"]]["name"] == "edited"
+    assert list(filled.fsck(full=True)) == []
+
+
 def test_a_patch_may_list_some_columns(filled: CheckedRepo) -> None:
     expected = {row["id"]: row for row in points(100).to_pylist()}
     filled.apply_patch(
