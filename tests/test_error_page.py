@@ -21,7 +21,7 @@ traceback, `-v` the causes. Exit codes are Kart's, so that scripts written for i
 | exit code | when |
 |---|---|
 | 0 | it worked |
-| 1 | `diff --exit-code` and `-o quiet`: there are differences; `fsck`: something is wrong |
+| 1 | differences: `diff --exit-code`, `-o quiet`; something is wrong: `fsck`, `validate` |
 | 2 | the command line makes no sense |
 | 130 | Ctrl-C; nothing is changed |
 | 141 | the reader of the output went away |

@@ -1,5 +1,5 @@
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -71,17 +71,20 @@ def in_seconds(seconds: float) -> str:
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Retry-After": "60"},
-        {"Retry-After": in_seconds(60)},
-        {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 60)},
+        # What names a time is made when the test runs, which may be minutes after this is read.
+        lambda: {"Retry-After": "60"},
+        lambda: {"Retry-After": in_seconds(60)},
+        lambda: {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 60)},
     ],
     ids=["seconds", "date", "reset"],
 )
 @pytest.mark.parametrize("status", [403, 429])
-def test_too_many_requests(stand_in: StandIn, status: int, headers: dict[str, str]) -> None:
+def test_too_many_requests(
+    stand_in: StandIn, status: int, headers: Callable[[], dict[str, str]]
+) -> None:
     waited: list[float] = []
     client = HostClient(stand_in.address, {"Authorization": f"Bearer {WRITER}"}, waited.append)
-    stand_in.failing = [(status, headers)]
+    stand_in.failing = [(status, headers())]
     host = GitHub(client, "me/data")
 
     # It was not done the first time, so it may be done again.
