@@ -121,10 +121,12 @@ def _derived(
 
 def _abandoned(folder: Path, stale: float) -> Iterator[Path]:
     """Yield what crashes left: files in the making, and commits' staging folders."""
-    for place in (folder / "temporary", folder / "staging"):
-        for path in _inside(place):
-            if _newest(path) <= stale:
-                yield path
+    inside = [*_inside(folder / "temporary"), *_inside(folder / "staging")]
+    # Objects that libgit2 was writing: git does not know the name, and removes none of them.
+    inside += (folder.parent / "objects").glob("tmp_object_git2_*")
+    for path in inside:
+        if _newest(path) <= stale:
+            yield path
 
 
 def _inside(folder: Path) -> list[Path]:
