@@ -226,7 +226,7 @@ def _array(schema: dict[str, Any], named: dict[str, Decoder], depth: int) -> Dec
             raise Malformed("a map of its schema has no keys and values")
         key, value = (_compile(field.get("type"), named, depth + 2) for field in fields)
         if key is read_long and value in (read_long, read_bytes):
-            return _numbered_bytes if value is read_bytes else _numbers
+            return _remembering(_numbered_bytes if value is read_bytes else _numbers)
         return _pairs(key, value)
     item = _compile(items, named, depth + 1)
 
@@ -259,6 +259,27 @@ def _pairs(key: Decoder, value: Decoder) -> Decoder:
                 pairs[name], place = value(data, place)
             if place == start:
                 raise Malformed("it claims values that have no bytes")
+
+    return read
+
+
+def _remembering(decode: Decoder) -> Decoder:
+    """Return a decoder that reads the same bytes once where they stand again and again.
+
+    Files that stand one after another in a manifest have as many rows, as many nulls, and
+    often the same bounds. Maps say where they end, so bytes that begin alike are alike.
+    What is returned is shared; nobody changes it.
+    """
+    last: tuple[bytes, Any] = (b"", None)
+
+    def read(data: bytes, place: int) -> tuple[Any, int]:
+        nonlocal last
+        known, value = last
+        if known and data.startswith(known, place):
+            return value, place + len(known)
+        value, end = decode(data, place)
+        last = (data[place:end], value)
+        return value, end
 
     return read
 

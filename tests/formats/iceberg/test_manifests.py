@@ -274,6 +274,30 @@ def test_any_manifest_list_comes_back(lines: list[ManifestFile], number: int) ->
     }
 
 
+@given(st.lists(st.sampled_from([{}, {1: 1}, {1: 1, 2: 2}, {1: 2}, {1: 300}]), max_size=12))
+def test_entries_that_say_the_same_as_those_before(counts: list[dict[int, int]]) -> None:
+    schema = Schema((Field(1, "a", Primitive.LONG), Field(2, "b", Primitive.LONG)))
+    entries = [
+        ManifestEntry(
+            Status.ADDED,
+            DataFile(
+                f"{number}.parquet",
+                1,
+                1,
+                value_counts=count or None,
+                lower_bounds={name: bytes([value % 256]) for name, value in count.items()} or None,
+            ),
+            7,
+        )
+        for number, count in enumerate(counts)
+    ]
+
+    found = parse_manifest(format_manifest(entries, schema=schema), "it").entries
+
+    assert [each.file.value_counts or {} for each in found] == counts
+    assert [each.file.lower_bounds for each in found] == [e.file.lower_bounds for e in entries]
+
+
 def test_a_first_snapshot_has_no_parent() -> None:
     header = parse_container(format_manifest_list([], snapshot_id=1)).metadata
     assert header["parent-snapshot-id"] == "null"
