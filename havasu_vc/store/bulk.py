@@ -1,9 +1,9 @@
 """Reading very many small git objects: from their packs at once, not one by one.
 
-An object's place is looked up in the pack indexes with one search for a whole batch, or, of
-a few, where an id should stand among evenly spread ones; objects are read in the order in
-which they lie in a pack. What is a delta, loose or in
-an alternate is left to libgit2. A reader sees packs that come later when it misses an
+An object's place is looked up in the pack indexes with one search for a whole batch, or, as
+long as few were asked for, where an id should stand among evenly spread ones; objects are
+read in the order in which they lie in a pack. What is a delta, loose or in an alternate is
+left to libgit2. A reader sees packs that come later when it misses an
 object. It is made of a path, so that tasks in other processes and threads have their
 own; what it keeps per object of a pack, once very many are asked for, are the 8 bytes by
 which ids are searched. Packs that are not sound are left to libgit2 too, which says why.
@@ -34,7 +34,7 @@ _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _LARGE = 1 << 31
 _DELTAS = (6, 7)
 _FEW = 1 << 14
-"""Fewer ids than this are looked up one by one, so that the index is not read whole."""
+"""Up to so many ids, in all, are looked up one by one, so that the index is not read whole."""
 _AROUND = 96
 """Entries of an index that are read on both sides of where an id should stand."""
 _GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 14
@@ -60,6 +60,7 @@ class _Pack:
         weakref.finalize(self, os.close, self._file)
         self._fan = np.frombuffer(head, ">u4", 256, 8).astype(np.int64)
         self._count = int(self._fan[-1])
+        self._asked = 0
         self._heads: npt.NDArray[np.uint64] | None = None
         if os.fstat(self._index_file).st_size < 1032 + self._count * 28 + 40:
             raise ValueError(f"{index} is cut off")
@@ -72,7 +73,8 @@ class _Pack:
         """Return the offset of each object, -1 where it is not here."""
         if not self._count:
             return np.full(len(ids), -1, np.int64)
-        if len(ids) < _FEW and self._heads is None:
+        self._asked += len(ids)
+        if self._asked < _FEW and self._heads is None:
             places = (self._place(row.tobytes()) for row in ids)
             return np.array([-1 if at < 0 else self._offset(at) for at in places], np.int64)
         found = self._places(ids)

@@ -91,6 +91,23 @@ def test_very_many_are_looked_up_at_once(repository: GitRepository) -> None:
     assert reader(repository).read(ids) == texts
 
 
+def test_many_that_are_asked_for_by_and_by_are_looked_up_at_once(
+    repository: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_FEW", 100)
+    texts = [b"%d" % n for n in range(300)]
+    ids = written(repository, texts)
+    found = reader(repository)
+    (pack,) = found._packs.values()
+
+    searched = []
+    for start in range(0, 300, 30):
+        assert found.read(ids[start : start + 30]) == texts[start : start + 30]
+        searched.append(pack._heads is not None)
+
+    assert searched == [False] * 3 + [True] * 7
+
+
 @pytest.mark.parametrize("spread", ["even", "close", "ends"])
 def test_a_few_are_found_in_a_large_index(tmp_path: Path, spread: str) -> None:
     random = np.random.default_rng(5)
