@@ -328,9 +328,15 @@ def commit_edits_of(
             edits += [edit] if edit.blobs else []
         others = branch_edits(repo, transaction, looked_at) if refs else {}
         if not (edits or others or allow_empty or dry_run):
-            with following(repo):
+            behind = [
+                (table.path, table.version)
+                for table in looked_at
+                if transaction.folders[table.path].internals != table.state.tree
+            ]
+            if behind:
                 # HEAD has it all, as after a commit that died before the tables came along.
-                repo.taken.update((table.path, table.version) for table in looked_at)
+                with following(repo):
+                    repo.taken.update(behind)
             raise NoChangesError("there is nothing to commit: no row and no column was edited")
         counts = {edit.path: edit.counts for edit in edits}
         commit, notes = None, branch_notes(others)
