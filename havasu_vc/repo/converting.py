@@ -10,6 +10,8 @@ spellings of numbers, other meta items) is there again.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from havasu_vc.datasets.any import AnyDataset
@@ -34,27 +36,33 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 
-__all__ = ["check_kind", "convert", "made_properties", "to_kart"]
+__all__ = ["convert", "converting", "made_properties", "to_kart"]
 
 KINDS = ("havasu", "kart")
 
 
-def check_kind(kind: str) -> None:
-    """Raise unless a word is a kind of dataset."""
+@contextmanager
+def converting(repo: OpenRepo, path: str, kind: str) -> Iterator[tuple[Transaction, AnyDataset]]:
+    """Yield a dataset that becomes another kind, and the transaction that it is of.
+
+    Raises `InvalidArgumentError` for a word that is no kind, and `StateError` when the
+    dataset is of that kind already.
+    """
     if kind not in KINDS:
         raise InvalidArgumentError(
             f"there is no kind of dataset {kind!r}", hints=(f"kinds are {' and '.join(KINDS)}",)
         )
-
-
-def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
-    """Commit a dataset as another kind, with the same rows."""
-    check_kind(kind)
     require_calm(repo)
     with Transaction(repo) as transaction:
         view = transaction.dataset(path)
         if view.kind == kind:
             raise StateError(f"{view.path} is a {kind} dataset already")
+        yield transaction, view
+
+
+def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
+    """Commit a dataset as another kind, with the same rows."""
+    with converting(repo, path, kind) as (transaction, view):
         text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"
         with repo.settings.open_engine(view.size) as engine:
             if isinstance(view, KartDataset):

@@ -27,9 +27,8 @@ from havasu_vc.errors import StateError
 from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
-from havasu_vc.repo.converting import check_kind, made_properties, to_kart
+from havasu_vc.repo.converting import converting, made_properties, to_kart
 from havasu_vc.repo.kart_tables import data_files, havasu_difference, havasu_edit
-from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
@@ -49,12 +48,7 @@ def convert_history(
 
     With `refs` the histories of all branches and tags come too, each as `KIND/NAME`.
     """
-    check_kind(kind)
-    require_calm(repo)
-    with Transaction(repo) as transaction:
-        view = transaction.dataset(path)
-        if view.kind == kind:
-            raise StateError(f"{view.path} is a {kind} dataset already")
+    with converting(repo, path, kind) as (transaction, view):
         path = view.path
         head = transaction.head.commit or ""
         named = _named(repo, kind) if refs else {}
