@@ -77,6 +77,15 @@ class PixelType(IntEnum):
         kind = {"i": "BSI", "u": "BUI", "f": "BF"}[self.dtype.kind]
         return f"PT_{8 * self.size}{kind}"
 
+    def number(self, pixel: bytes) -> int | float:
+        """Return what the bytes of one pixel say.
+
+        >>> PixelType.INT16.number(bytes([255, 255]))
+        -1
+        """
+        number: int | float = np.frombuffer(pixel, self.dtype)[0].item()
+        return number
+
 
 @dataclass(frozen=True, slots=True)
 class GeoReference:
@@ -187,10 +196,7 @@ class Band:
     @property
     def no_data_value(self) -> int | float | None:
         """The no-data pixel as a number."""
-        if self.no_data is None:
-            return None
-        value: int | float = np.frombuffer(self.no_data, self.pixel_type.dtype)[0].item()
-        return value
+        return None if self.no_data is None else self.pixel_type.number(self.no_data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,7 @@ class BandOutline:
     @property
     def no_data_value(self) -> int | float | None:
         """The no-data pixel as a number."""
-        if self.no_data is None:
-            return None
-        value: int | float = np.frombuffer(self.no_data, self.pixel_type.dtype)[0].item()
-        return value
+        return None if self.no_data is None else self.pixel_type.number(self.no_data)
 
 
 @dataclass(frozen=True, slots=True)
