@@ -140,25 +140,26 @@ def _by_first_byte(runs: Sequence[_Run]) -> Iterator[_Run]:
         return
     ends = [_ends(run) for run in runs]
     for byte in range(256):
-        pieces = [
-            [column[end[byte - 1] if byte else 0 : end[byte]] for column in run]
-            for run, end in zip(runs, ends, strict=True)
-        ]
-        ids, offsets, checks = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        parts = [slice(end[byte - 1] if byte else 0, end[byte]) for end in ends]
+        pieces = list(zip(runs, parts, strict=True))
+        ids = np.concatenate([run[0][part] for run, part in pieces])
+        offsets = np.concatenate([run[1][part] for run, part in pieces])
+        checks = np.concatenate([run[2][part] for run, part in pieces])
         yield _sorted((ids, offsets, checks))
 
 
 def _merged(runs: Sequence[_Run]) -> _Run:
     """Return several runs as one, without ever holding a third copy of all."""
     count = sum(len(run[0]) for run in runs)
-    made: _Run = (np.empty(count, "S20"), np.empty(count, np.uint64), np.empty(count, np.uint32))
+    ids = np.empty(count, "S20")
+    offsets = np.empty(count, np.uint64)
+    checks = np.empty(count, np.uint32)
     done = 0
     for piece in _by_first_byte(runs):
         end = done + len(piece[0])
-        for column, part in zip(made, piece, strict=True):
-            column[done:end] = part
+        ids[done:end], offsets[done:end], checks[done:end] = piece
         done = end
-    return made
+    return ids, offsets, checks
 
 
 def _sorted(run: _Run) -> _Run:
