@@ -37,6 +37,7 @@ __all__ = [
     "LOG",
     "DeltaVersion",
     "delta_versions",
+    "is_delta_table",
     "new_table_id",
     "open_delta",
     "publish_commit",
@@ -66,14 +67,19 @@ class DeltaVersion:
     """What made it, such as `WRITE`."""
 
 
+def is_delta_table(folder: Path) -> bool:
+    """Return whether a folder is a table."""
+    return (folder / LOG).is_dir()
+
+
 def open_delta(place: str, options: SourceOptions) -> DeltaSource:
     """Open the table in a folder, or with `@N` behind it the version of that number."""
     folder = Path(os.path.abspath(local_path(place) if ":" in place else place))
-    if not (folder / LOG).is_dir() and (match := _VERSION.fullmatch(str(folder))):
+    if not is_delta_table(folder) and (match := _VERSION.fullmatch(str(folder))):
         if options.snapshot not in (None, int(match[2])):
             raise InvalidArgumentError(f"{place} and --snapshot name different versions")
         folder, options = Path(match[1]), replace(options, snapshot=int(match[2]))
-    if not (folder / LOG).is_dir():
+    if not is_delta_table(folder):
         raise SourceNotFoundError(f"there is no Delta table at {folder}: it has no folder {LOG!r}")
     return delta_source(folder, read_log(folder, version=options.snapshot), options)
 
@@ -99,7 +105,7 @@ def read_log(folder: Path, *, version: int | None = None) -> DeltaLog:
 def delta_versions(place: str) -> list[DeltaVersion]:
     """Return the versions of a table that can still be read, oldest first."""
     folder = Path(os.path.abspath(local_path(place) if ":" in place else place))
-    if not (folder / LOG).is_dir():
+    if not is_delta_table(folder):
         raise SourceNotFoundError(f"there is no Delta table at {folder}: it has no folder {LOG!r}")
     commits, checkpoints = _listed(folder / LOG)
     oldest = min(commits, default=0)

@@ -6,8 +6,6 @@ of binary, which any reader opens. A table that is there gets another version.
 
 from __future__ import annotations
 
-import json
-import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from havasu_vc.errors import (
     GeometryError,
@@ -25,15 +22,20 @@ from havasu_vc.errors import (
     StorageError,
     UnsupportedTypeError,
 )
-from havasu_vc.exchange.delta import LOG, new_table_id, now_ms, publish_commit, read_log
+from havasu_vc.exchange.delta import is_delta_table, new_table_id, now_ms, publish_commit, read_log
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes, uuid_text
 from havasu_vc.exchange.export_geometry import (
     OutgoingGeometry,
-    geometry_codes,
     outgoing_geometry,
 )
-from havasu_vc.exchange.parquet_writer import logical_type, projjson, row_groups_of
+from havasu_vc.exchange.native_tables import (
+    Boxes,
+    native_geometry,
+    table_stands,
+    write_data_file,
+)
+from havasu_vc.exchange.parquet_writer import logical_type, row_groups_of
 from havasu_vc.formats.delta import (
     GEOSPATIAL,
     TIMESTAMP_NTZ,
@@ -42,19 +44,14 @@ from havasu_vc.formats.delta import (
     file_statistics,
     format_commit,
 )
-from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
-from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_type
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 
 __all__ = ["write_delta"]
 
-_FILE_BYTES = 128 << 20
 _TYPES = {
     Primitive.BOOLEAN: "boolean",
     Primitive.INT: "integer",
@@ -105,19 +102,8 @@ def write_delta(
 
 
 def _table_there(folder: Path, *, overwrite: bool) -> DeltaLog:
-    if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"{folder} is a file; a table needs a folder")
-    if not folder.is_dir() or not os.listdir(folder):
+    if not table_stands(folder, is_delta_table, overwrite=overwrite):
         return DeltaLog()
-    if not (folder / LOG).is_dir():
-        raise InvalidArgumentError(
-            f"something else is at {folder}", hints=("choose another folder",)
-        )
-    if not overwrite:
-        raise InvalidArgumentError(
-            f"there is a table at {folder} already",
-            hints=("--overwrite makes another version of it",),
-        )
     log = read_log(folder)
     if log.mapping != "none":
         raise InvalidArgumentError(
@@ -143,7 +129,8 @@ class _Table:
         if column.name in self.geometries and not self.plain:
             self.features.add(GEOSPATIAL)
             self.notes.say("geometries of Delta tables are a proposal, which few readers know yet")
-            type_: Any = str(self._native(self.geometries[column.name]))
+            geometry = self.geometries[column.name]
+            type_: Any = str(native_geometry(geometry, self.configuration, self.notes))
         elif column.name in self.geometries:
             self.notes.say(f"column {column.name!r} is written as binary: WKB")
             type_ = "binary"
@@ -156,21 +143,6 @@ class _Table:
             "nullable": not column.required,
             "metadata": metadata,
         }
-
-    def _native(self, geometry: OutgoingGeometry) -> NativeGeometry:
-        edges = dict(geometry.field.extra).get("edges")
-        return NativeGeometry(self._crs(geometry.target, geometry.field.name), edges)
-
-    def _crs(self, crs: Crs | None, name: str) -> str:
-        if crs is None:
-            self.notes.say(f"column {name!r} has no coordinate reference system: srid:0")
-            return "srid:0"
-        authority, _, code = crs.identifier.partition(":")
-        if authority in ("EPSG", "OGC", "ESRI", "IAU") and code:
-            return crs.identifier
-        key = f"havasu-vc.crs.{name}"
-        self.configuration[key] = json.dumps(projjson(crs))
-        return f"projjson:{key}"
 
     def _type(self, type_: Type, name: str) -> Any:
         """Return a type as the schema has it."""
@@ -233,21 +205,19 @@ class _Table:
 class _Seen:
     """What was seen of the rows of one file."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: _Table, arrow: pa.Schema) -> None:
         self.table = table
+        self.arrow = arrow
         self.rows = 0
         self.nulls = {each.name: 0 for each in table.header.schema.fields}
         self.ranges: dict[str, tuple[Any, Any]] = {}
-        self.boxes: dict[str, Bounds | None] = dict.fromkeys(
-            () if table.plain else table.geometries
-        )
-        self.curved: set[str] = set()
+        self.boxes = Boxes()
 
-    def converted(self, batch: pa.RecordBatch, arrow: pa.Schema) -> pa.RecordBatch:
+    def converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch as it is written, having looked at it."""
         self.rows += batch.num_rows
         columns = []
-        for column, wanted in zip(self.table.header.schema.fields, arrow, strict=True):
+        for column, wanted in zip(self.table.header.schema.fields, self.arrow, strict=True):
             values = batch.column(column.name)
             self.nulls[column.name] += values.null_count
             if column.name in self.table.geometries:
@@ -261,18 +231,14 @@ class _Seen:
             elif values.type != wanted.type:
                 values = values.cast(wanted.type)
             columns.append(without_gaps(values, wanted))
-        return pa.RecordBatch.from_arrays(columns, schema=arrow)
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     def _geometry(self, name: str, values: pa.Array) -> pa.Array:
         geometry = self.table.geometries[name]
         _require_one_srid(geometry, values)
         wkb = geometry.canonical(values)
-        if name in self.boxes:
-            if dict(geometry.field.extra).get("edges") and geometry_codes(wkb) - _POINTS:
-                self.curved.add(name)
-            found, known = bounds_of(wkb, "wkb"), self.boxes[name]
-            if found is not None:
-                self.boxes[name] = found if known is None else known.union(found)
+        if not self.table.plain:
+            self.boxes.add(geometry, wkb)
         return wkb
 
     def _range(self, name: str, values: pa.Array) -> None:
@@ -283,12 +249,7 @@ class _Seen:
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics of the file."""
-        # Edges on the globe leave the box of their ends, so only points have one there.
-        boxes = {name: box for name, box in self.boxes.items() if name not in self.curved}
-        return file_statistics(self.rows, self.nulls, self.ranges, boxes)
-
-
-_POINTS = frozenset(kind + dimensions for kind in (1, 4) for dimensions in (0, 1000, 2000, 3000))
+        return file_statistics(self.rows, self.nulls, self.ranges, self.boxes.sound())
 
 
 def _require_one_srid(geometry: OutgoingGeometry, values: pa.Array) -> None:
@@ -324,14 +285,8 @@ def _write_files(
         while group or not files:
             path = folder / f"part-{len(files):05}-{uuid.uuid4()}.zstd.parquet"
             written.append(path)
-            seen = _Seen(table)
-            with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=False) as writer:
-                while group and (not path.exists() or path.stat().st_size < _FILE_BYTES):
-                    parts = [seen.converted(batch, arrow) for batch in group]
-                    writer.write_table(pa.Table.from_batches(parts, arrow))
-                    group = next(groups, [])
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
+            seen = _Seen(table, arrow)
+            group = write_data_file(path, arrow, group, groups, seen.converted)
             rows += seen.rows
             files.append(DeltaFile(path.name, path.stat().st_size, now_ms(), seen.statistics()))
         return rows, files

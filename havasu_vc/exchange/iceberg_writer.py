@@ -7,7 +7,6 @@ to it since; the rows of that are new ones, since a dataset knows keys and not r
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import time
@@ -24,12 +23,15 @@ from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, InvalidArgumentError, StorageError
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes
-from havasu_vc.exchange.export_geometry import (
-    OutgoingGeometry,
-    geometry_codes,
-    outgoing_geometry,
+from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
+from havasu_vc.exchange.native_tables import (
+    Boxes,
+    edges_of,
+    native_geometry,
+    table_stands,
+    write_data_file,
 )
-from havasu_vc.exchange.parquet_writer import logical_type, projjson, row_groups_of
+from havasu_vc.exchange.parquet_writer import logical_type, row_groups_of
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import data_file_of
@@ -48,10 +50,8 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.formats.iceberg.version_3 import corner_of
-from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
@@ -62,11 +62,8 @@ from havasu_vc.tables.table import Table, read_table, table_exists
 
 __all__ = ["write_iceberg_3"]
 
-_FILE_BYTES = 128 << 20
-_POINTS = frozenset(kind + dimensions for kind in (1, 4) for dimensions in (0, 1000, 2000, 3000))
 _GLOBE = Bounds(-180, -90, 180, 90)
 _TRIES = 5
-_AUTHORITIES = ("EPSG", "OGC", "ESRI", "IAU")
 
 
 def write_iceberg_3(
@@ -97,19 +94,8 @@ def write_iceberg_3(
 
 
 def _table_there(folder: Path, *, overwrite: bool) -> Table | None:
-    if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"{folder} is a file; a table needs a folder")
-    if not folder.is_dir() or not os.listdir(folder):
+    if not table_stands(folder, table_exists, overwrite=overwrite):
         return None
-    if not table_exists(folder):
-        raise InvalidArgumentError(
-            f"something else is at {folder}", hints=("choose another folder",)
-        )
-    if not overwrite:
-        raise InvalidArgumentError(
-            f"there is a table at {folder} already",
-            hints=("--overwrite makes another version of it",),
-        )
     table = read_table(folder)
     if table.metadata.format_version < 3:
         raise InvalidArgumentError(
@@ -144,9 +130,8 @@ def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
     }
     properties: dict[str, str] = {}
     types: dict[int, str] = {}
-    for name, geometry in geometries.items():
-        edges = dict(geometry.field.extra).get("edges")
-        native = NativeGeometry(_crs(geometry.target, name, properties, notes), edges)
+    for geometry in geometries.values():
+        native = native_geometry(geometry, properties, notes)
         types[geometry.field.id] = native_type_text(native)
     if any(column.raster is not None for column in header.schema.fields):
         notes.say("rasters are written as structs; no reader knows them for rasters")
@@ -163,7 +148,7 @@ def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
         types,
         properties,
         pa.schema(arrow),
-        frozenset(n for n, g in geometries.items() if dict(g.field.extra).get("edges")),
+        frozenset(name for name, geometry in geometries.items() if edges_of(geometry)),
     )
 
 
@@ -176,26 +161,13 @@ def _plain(column: Field) -> Field:
     )  # fmt: skip
 
 
-def _crs(crs: Crs | None, name: str, properties: dict[str, str], notes: Notes) -> str:
-    if crs is None:
-        notes.say(f"column {name!r} has no coordinate reference system: srid:0")
-        return "srid:0"
-    authority, _, code = crs.identifier.partition(":")
-    if authority in _AUTHORITIES and code:
-        return crs.identifier
-    key = f"havasu-vc.crs.{name}"
-    properties[key] = json.dumps(projjson(crs))
-    return f"projjson:{key}"
-
-
 @dataclass
 class _Seen:
     """What was seen of the geometries of one file."""
 
     plan: _Plan
     rows: int = 0
-    boxes: dict[str, Bounds] = field(default_factory=dict)
-    curved: set[str] = field(default_factory=set)
+    boxes: Boxes = field(default_factory=Boxes)
 
     def converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch as it is written, having looked at it."""
@@ -204,31 +176,20 @@ class _Seen:
         for wanted in self.plan.arrow:
             values = batch.column(wanted.name)
             if wanted.name in self.plan.geometries:
-                storage = self._geometry(wanted.name, values)
-                values = pa.ExtensionArray.from_storage(wanted.type, storage)
+                geometry = self.plan.geometries[wanted.name]
+                wkb = geometry.canonical(values)
+                self.boxes.add(geometry, wkb)
+                values = pa.ExtensionArray.from_storage(wanted.type, wkb)
             elif values.type != wanted.type:
                 values = values.cast(wanted.type)
             columns.append(without_gaps(values, wanted))
         return pa.RecordBatch.from_arrays(columns, schema=self.plan.arrow)
 
-    def _geometry(self, name: str, values: pa.Array) -> pa.Array:
-        wkb = self.plan.geometries[name].canonical(values)
-        if name in self.plan.globe and geometry_codes(wkb) - _POINTS:
-            # Edges on the globe leave the box of their ends.
-            self.curved.add(name)
-        found = bounds_of(wkb, "wkb")
-        if found is not None:
-            known = self.boxes.get(name)
-            self.boxes[name] = found if known is None else known.union(found)
-        return wkb
-
     def corners(self) -> Iterator[tuple[int, Bounds]]:
         """Yield the bounds of geometries that have some, by field id."""
-        for name, box in self.boxes.items():
-            number = self.plan.geometries[name].field.id
-            inside = name not in self.plan.globe or _GLOBE.covers(box)
-            if name not in self.curved and box.finite and inside:
-                yield number, box
+        for name, box in self.boxes.sound().items():
+            if name not in self.plan.globe or _GLOBE.covers(box):
+                yield self.plan.geometries[name].field.id, box
 
 
 def _write_files(
@@ -242,13 +203,7 @@ def _write_files(
         path = folder / "data" / f"{len(files):05}-{uuid.uuid4()}.parquet"
         written.append(path)
         seen = _Seen(plan)
-        with pq.ParquetWriter(path, plan.arrow, compression="zstd", store_schema=False) as writer:
-            while group and (not path.exists() or path.stat().st_size < _FILE_BYTES):
-                parts = [seen.converted(batch) for batch in group]
-                writer.write_table(pa.Table.from_batches(parts, plan.arrow))
-                group = next(groups, [])
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
+        group = write_data_file(path, plan.arrow, group, groups, seen.converted)
         files.append(_described(path, seen))
     return files
 

@@ -1,0 +1,118 @@
+"""What tables with geometries of native types share, be they Iceberg's or Delta's.
+
+Such a table stands in a folder of its own, is made of Parquet files of some size, says the
+reference systems of its geometries as text (what has no short name as PROJJSON in a property
+of the table), and knows the boxes of its files where these are sound.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.exchange.export_columns import Notes
+from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes
+from havasu_vc.exchange.parquet_writer import projjson
+from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
+from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.model.bounds import Bounds
+
+__all__ = ["Boxes", "edges_of", "native_geometry", "table_stands", "write_data_file"]
+
+_FILE_BYTES = 128 << 20
+_AUTHORITIES = ("EPSG", "OGC", "ESRI", "IAU")
+_POINTS = frozenset(kind + dimensions for kind in (1, 4) for dimensions in (0, 1000, 2000, 3000))
+
+
+def table_stands(folder: Path, is_table: Callable[[Path], bool], *, overwrite: bool) -> bool:
+    """Return whether a table that gets another version stands in a folder.
+
+    Raises `InvalidArgumentError` when something else does, or nobody asked for a version.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgumentError(f"{folder} is a file; a table needs a folder")
+    if not folder.is_dir() or not os.listdir(folder):
+        return False
+    if not is_table(folder):
+        raise InvalidArgumentError(
+            f"something else is at {folder}", hints=("choose another folder",)
+        )
+    if not overwrite:
+        raise InvalidArgumentError(
+            f"there is a table at {folder} already",
+            hints=("--overwrite makes another version of it",),
+        )
+    return True
+
+
+def edges_of(geometry: OutgoingGeometry) -> str | None:
+    """Return how the edges of a column run on the globe; None for straight ones."""
+    return dict(geometry.field.extra).get("edges")
+
+
+def native_geometry(
+    geometry: OutgoingGeometry, properties: dict[str, str], notes: Notes
+) -> NativeGeometry:
+    """Return the type of a column; a system that has no name in it goes to the properties."""
+    crs, name = geometry.target, geometry.field.name
+    if crs is None:
+        notes.say(f"column {name!r} has no coordinate reference system: srid:0")
+        return NativeGeometry("srid:0", edges_of(geometry))
+    authority, _, code = crs.identifier.partition(":")
+    if authority in _AUTHORITIES and code:
+        return NativeGeometry(crs.identifier, edges_of(geometry))
+    key = f"havasu-vc.crs.{name}"
+    properties[key] = json.dumps(projjson(crs))
+    return NativeGeometry(f"projjson:{key}", edges_of(geometry))
+
+
+@dataclass
+class Boxes:
+    """The bounds of the geometries of one file."""
+
+    _found: dict[str, Bounds] = field(default_factory=dict)
+    _curved: set[str] = field(default_factory=set)
+
+    def add(self, geometry: OutgoingGeometry, wkb: pa.Array) -> None:
+        """Take in geometries that are written to the file."""
+        name = geometry.field.name
+        if edges_of(geometry) and geometry_codes(wkb) - _POINTS:
+            # Edges on the globe leave the box of their ends, so only points have one there.
+            self._curved.add(name)
+        box = bounds_of(wkb, "wkb")
+        if box is not None:
+            known = self._found.get(name)
+            self._found[name] = box if known is None else known.union(box)
+
+    def sound(self) -> dict[str, Bounds]:
+        """Return the boxes that readers may rely on, by column."""
+        return {
+            name: box
+            for name, box in self._found.items()
+            if name not in self._curved and box.finite
+        }
+
+
+def write_data_file(
+    path: Path,
+    columns: pa.Schema,
+    group: list[pa.RecordBatch],
+    following: Iterator[list[pa.RecordBatch]],
+    converted: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> list[pa.RecordBatch]:
+    """Write row groups until a file is large; return the first group of the next file."""
+    with pq.ParquetWriter(path, columns, compression="zstd", store_schema=False) as writer:
+        while group and (not path.exists() or path.stat().st_size < _FILE_BYTES):
+            parts = [converted(batch) for batch in group]
+            writer.write_table(pa.Table.from_batches(parts, columns))
+            group = next(following, [])
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+    return group
