@@ -22,16 +22,14 @@ from pyarrow.fs import FileSelector, FileSystem
 
 from havasu_vc.errors import (
     DataFileNotFoundError,
-    HavasuError,
     InvalidArgumentError,
-    StorageError,
 )
 from havasu_vc.remotes.claims import Sweep, claimed, sweeping
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.object_systems import object_system
+from havasu_vc.store.object_systems import object_system, reporting_store_errors
 
 __all__ = ["SCHEMES", "ObjectStoreRemote", "check_data_url"]
 
@@ -76,20 +74,23 @@ class ObjectStoreRemote:
     def sending(self, files: Sequence[WantedFile], *, outlasting: bool = False) -> Iterator[None]:
         """Claim the files."""
         claim = claimed(self._system, self._root, files, outlasting=outlasting)
-        with self._translated("written"), claim:
+        with reporting_store_errors(self._name, "written"), claim:
             yield
 
     @contextmanager
     def sweeping(self) -> Iterator[Sweep]:
         """Keep new pushes waiting while files are deleted."""
-        with self._translated("written"), sweeping(self._system, self._root) as sweep:
+        with (
+            reporting_store_errors(self._name, "written"),
+            sweeping(self._system, self._root) as sweep,
+        ):
             yield sweep
 
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return those files that are not there with their size."""
         if not files:
             return []
-        with self._translated("asked"):
+        with reporting_store_errors(self._name, "asked"):
             if len(files) >= MANY:
                 there = dict(self.listed())
             else:
@@ -100,7 +101,7 @@ class ObjectStoreRemote:
     def listed(self) -> Iterator[tuple[str, int]]:
         """Yield the name and size of all that is there."""
         selector = FileSelector(f"{self._root}/objects", allow_not_found=True, recursive=True)
-        with self._translated("listed"):
+        with reporting_store_errors(self._name, "listed"):
             for info in self._system.get_file_info(selector):
                 if info.is_file:
                     yield info.base_name, info.size
@@ -114,7 +115,7 @@ class ObjectStoreRemote:
         target = f"{path}.{secrets.token_hex(8)}" if rename else path
         store.check_size(file.sha256, file.size)
         store.verify(file.sha256)
-        with self._translated("written"):
+        with reporting_store_errors(self._name, "written"):
             if rename:
                 self._system.create_dir(path.rpartition("/")[0], recursive=True)
             with store.path(file.sha256).open("rb") as source:
@@ -143,7 +144,7 @@ class ObjectStoreRemote:
         temporary = store.temporary()
         try:
             with (
-                self._translated("read"),
+                reporting_store_errors(self._name, "read", passing=(FileNotFoundError,)),
                 self._system.open_input_stream(self._path(file.sha256)) as source,
                 temporary.open("xb") as target,
             ):
@@ -156,14 +157,14 @@ class ObjectStoreRemote:
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove files."""
-        with self._translated("written"):
+        with reporting_store_errors(self._name, "written"):
             for name in names:
                 with suppress(FileNotFoundError):
                     self._system.delete_file(self._path(name))
 
     def read_note(self, name: str) -> bytes:
         """Return a small document beside the files; nothing if there is none."""
-        with self._translated("read"):
+        with reporting_store_errors(self._name, "read", passing=(FileNotFoundError,)):
             try:
                 with self._system.open_input_stream(f"{self._root}/{name}") as stream:
                     return bytes(stream.read())
@@ -173,27 +174,13 @@ class ObjectStoreRemote:
     def write_note(self, name: str, data: bytes) -> None:
         """Write a small document beside the files."""
         with (
-            self._translated("written"),
+            reporting_store_errors(self._name, "written"),
             self._system.open_output_stream(f"{self._root}/{name}") as stream,
         ):
             stream.write(data)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/objects/{name[:2]}/{name[2:4]}/{name}"
-
-    @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except HavasuError:
-            raise
-        except OSError as error:
-            if what == "read" and isinstance(error, FileNotFoundError):
-                raise
-            raise StorageError(
-                f"{self._name} cannot be {what}: {_line(error)}",
-                hints=("check the URL, the network and the credentials in the environment",),
-            ) from error
 
 
 def _sync(path: str) -> None:
@@ -202,8 +189,3 @@ def _sync(path: str) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__

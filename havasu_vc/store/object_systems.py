@@ -1,21 +1,24 @@
 """File systems by URL, one per place and process, since connections cost more than requests.
 
-A server that says nothing for a minute is given up, after a few tries, in one line.
+A server that says nothing for a minute is given up, after a few tries. What a store says
+of something that went wrong becomes one line, by `reporting_store_errors`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
 from pyarrow import fs
 
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import HavasuError, StorageError
 from havasu_vc.store.object_urls import Arguments, shown_url, system_arguments
 
-__all__ = ["file_system_at", "object_system"]
+__all__ = ["file_system_at", "object_system", "reporting_store_errors"]
 
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 60
@@ -23,18 +26,39 @@ SILENT_SECONDS = 60
 TRIES = 3
 
 
+@contextmanager
+def reporting_store_errors(
+    name: str,
+    what: str,
+    *,
+    kinds: tuple[type[Exception], ...] = (OSError,),
+    passing: tuple[type[OSError], ...] = (),
+) -> Iterator[None]:
+    """Turn what a store says into StorageError: `name` cannot be `what`; some errors pass."""
+    try:
+        yield
+    except HavasuError:
+        raise  # some are OSErrors, and have said what they mean
+    except kinds as error:
+        if isinstance(error, passing):
+            raise
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise StorageError(
+            f"{name} cannot be {what}: {lines[0][:300]}",
+            hints=("check the URL, the network and the credentials in the environment",),
+        ) from error
+
+
 def object_system(url: str) -> tuple[Any, str]:
     """Return the file system that a URL names, and the path in it."""
     kind, arguments, path = system_arguments(url, os.environ)
-    try:
+    # What is wrong with a URL is told by whatever the library has at hand.
+    kinds = (OSError, ValueError, TypeError)
+    with reporting_store_errors(shown_url(url), "opened", kinds=kinds):
         if kind == "uri":
             found, path = fs.FileSystem.from_uri(url)
             return found, path.rstrip("/")
         return file_system_at(kind, arguments), path
-    except (OSError, ValueError, TypeError) as error:
-        lines = str(error).strip().splitlines()
-        reason = lines[0][:300] if lines else type(error).__name__
-        raise StorageError(f"{shown_url(url)} cannot be opened: {reason}") from error
 
 
 @lru_cache(maxsize=16)

@@ -17,7 +17,6 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +25,11 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptionError,
-    HavasuError,
     InvalidArgumentError,
-    StorageError,
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.store.object_systems import object_system
+from havasu_vc.store.object_systems import object_system, reporting_store_errors
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table
 
@@ -81,7 +78,7 @@ class BucketTable:
     def files(self, folder: str) -> Iterator[tuple[str, int]]:
         """Yield the names and sizes of the files of one of its folders."""
         selector = FileSelector(f"{self._root}/{folder}", allow_not_found=True)
-        with self._translated("listed"):
+        with reporting_store_errors(self.url, "listed"):
             for info in self._system.get_file_info(selector):
                 if info.type is FileType.File:
                     yield info.base_name, info.size
@@ -89,7 +86,7 @@ class BucketTable:
     def holds_anything(self) -> bool:
         """Whether any object lies below it."""
         selector = FileSelector(self._root, allow_not_found=True)
-        with self._translated("listed"):
+        with reporting_store_errors(self.url, "listed"):
             return bool(self._system.get_file_info(selector))
 
     def read(self, folder: Path, version: int | None = None) -> Table:
@@ -111,7 +108,7 @@ class BucketTable:
 
     def bring(self, name: str, target: Path) -> None:
         """Copy one of its files to this machine."""
-        with self._translated("read"):
+        with reporting_store_errors(self.url, "read"):
             (info,) = self._system.get_file_info([f"{self._root}/{name}"])
             if info.type is not FileType.File:
                 raise CorruptionError(f"{self.url}/{name} is missing, and the table needs it")
@@ -132,7 +129,7 @@ class BucketTable:
 
     def send(self, path: Path, name: str) -> None:
         """Make a file of this machine one of its files; it is there when it is whole."""
-        with self._translated("written"), path.open("rb") as source:
+        with reporting_store_errors(self.url, "written"), path.open("rb") as source:
             stream = self._system.open_output_stream(f"{self._root}/{name}")
             try:
                 while data := source.read(_BLOCK):
@@ -145,7 +142,7 @@ class BucketTable:
         system, path = object_system(url)
         if not self._system.equals(system):
             return False
-        with self._translated("written"):
+        with reporting_store_errors(self.url, "written"):
             (info,) = system.get_file_info([path])
             if info.type is not FileType.File or info.size != size:
                 return False
@@ -166,14 +163,14 @@ class BucketTable:
 
     def _write(self, name: str, data: bytes) -> None:
         with (
-            self._translated("written"),
+            reporting_store_errors(self.url, "written"),
             self._system.open_output_stream(f"{self._root}/{name}") as stream,
         ):
             stream.write(data)
 
     def _read(self, name: str) -> bytes:
         with (
-            self._translated("read"),
+            reporting_store_errors(self.url, "read"),
             self._system.open_input_stream(f"{self._root}/{name}") as stream,
         ):
             return bytes(stream.read())
@@ -183,19 +180,6 @@ class BucketTable:
             f"another program changed the table at {self.url} first",
             hints=("nothing was changed; try again",),
         )
-
-    @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except HavasuError:
-            raise
-        except OSError as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise StorageError(
-                f"{self.url} cannot be {what}: {lines[0][:300]}",
-                hints=("check the URL, the network and the credentials in the environment",),
-            ) from error
 
 
 class BucketPlaces(Places):
