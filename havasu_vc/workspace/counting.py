@@ -31,7 +31,7 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
-from havasu_vc.workspace.taking_in import TableEdits
+from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
 __all__ = ["can_count", "count_edits", "file_key_cache"]
 
@@ -95,7 +95,7 @@ def _gathered(parts: list[_Part], low: int | None, high: int | None) -> tuple[Ha
 
 def _old(edits: TableEdits) -> Iterator[_Part]:
     for entry in edits.removed:
-        yield _part(edits, entry, edits.deleted_before(entry), inside=False)
+        yield _part(edits, entry, deleted_before(edits.base, entry), inside=False)
     entries = edits.base.entries
     for file, positions in edits.deleted.items():
         yield _part(edits, entries[file], positions, inside=True)

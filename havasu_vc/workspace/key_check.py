@@ -21,7 +21,7 @@ from havasu_vc.errors import KeyViolationError
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.workspace.counting import INTERVAL_ROWS, file_key_cache
-from havasu_vc.workspace.taking_in import TableEdits
+from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
 __all__ = ["check_keys"]
 
@@ -117,7 +117,7 @@ def _staying(edits: TableEdits, needles: Hashes) -> Iterator[_Rows]:
             continue
         gone = np.concatenate(
             [
-                edits.deleted_before(entry),
+                deleted_before(edits.base, entry),
                 edits.deleted.get(entry.file, nothing),
                 # Those are among the rows that came.
                 edits.restored.get(entry.file, nothing),

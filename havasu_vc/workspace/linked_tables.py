@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Entry
@@ -29,6 +26,7 @@ from havasu_vc.workspace.taking_in import (
     changed_documents,
     come_files,
     layout_after,
+    rows_apart,
 )
 
 __all__ = ["read_linked_edits"]
@@ -57,39 +55,16 @@ def read_linked_edits(
     documents = changed_documents(base, schema, [each.schema for each in coming])
     layout = layout_after(base, schema, documents)
     added = added_files(base, layout, coming, lambda path: gone[path], engine)
-    removed = {entry.file: entry for entry in base.data_entries}
-    deleted: dict[str, Positions] = {}
-    restored: dict[str, Positions] = {}
-    for each, entry in stay:
-        after = gone[each.file.path]
-        if len(after) < entry.rows:
-            del removed[entry.file]
-            _compare(base, entry, after, deleted, restored)
+    apart = rows_apart(base, ((entry, gone[each.file.path]) for each, entry in stay))
+    left = {entry.file for _, entry in stay} - apart.emptied.keys()
     return TableEdits(
         base,
         schema,
         layout,
         documents,
-        tuple(removed[file] for file in sorted(removed)),
+        tuple(entry for entry in base.data_entries if entry.file not in left),
         added,
-        deleted,
-        restored,
+        apart.deleted,
+        apart.restored,
         linked=True,
     )
-
-
-def _compare(
-    base: HavasuDataset,
-    entry: Entry,
-    after: Positions,
-    deleted: dict[str, Positions],
-    restored: dict[str, Positions],
-) -> None:
-    """Note which rows of a file that stays are gone now and were not, and the reverse."""
-    before = TableEdits(base, base.schema, base.layout).deleted_before(entry)
-    for found, positions in (
-        (deleted, np.setdiff1d(after, before, assume_unique=True)),
-        (restored, np.setdiff1d(before, after, assume_unique=True)),
-    ):
-        if len(positions):
-            found[entry.file] = positions

@@ -63,8 +63,10 @@ __all__ = [
     "added_files",
     "changed_documents",
     "come_files",
+    "deleted_before",
     "layout_after",
     "read_edits",
+    "rows_apart",
 ]
 
 _NOTHING = np.empty(0, np.int64)
@@ -141,16 +143,44 @@ class TableEdits:
 
     def live_before(self, entry: Entry) -> int:
         """Return how many rows of a data file were live when it was checked out."""
-        return entry.rows - len(_deleted_before(self.base, entry))
-
-    def deleted_before(self, entry: Entry) -> Positions:
-        """Return which rows of a data file were deleted when it was checked out."""
-        return _deleted_before(self.base, entry)
+        return entry.rows - len(deleted_before(self.base, entry))
 
 
-def _deleted_before(base: HavasuDataset, entry: Entry) -> Positions:
+def deleted_before(base: HavasuDataset, entry: Entry) -> Positions:
+    """Return which rows of a data file were deleted when it was checked out."""
     found = deleted_positions(entry.file, base.delete_paths(entry))
     return _NOTHING if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class RowsApart:
+    """Which rows differ in data files that a table still has."""
+
+    emptied: Mapping[str, Entry]
+    """Files without a live row, by name."""
+    deleted: Mapping[str, Positions]
+    """Rows of the others that are gone and were not, by file."""
+    restored: Mapping[str, Positions]
+    """Rows of the others that live again, by file."""
+
+
+def rows_apart(base: HavasuDataset, now: Iterable[tuple[Entry, Positions]]) -> RowsApart:
+    """Return what differs in data files, given which rows of each are deleted now."""
+    emptied: dict[str, Entry] = {}
+    deleted: dict[str, Positions] = {}
+    restored: dict[str, Positions] = {}
+    for entry, after in now:
+        if len(after) == entry.rows:
+            emptied[entry.file] = entry
+            continue
+        before = deleted_before(base, entry)
+        gone = np.setdiff1d(after, before, assume_unique=True)
+        back = np.setdiff1d(before, after, assume_unique=True)
+        if len(gone):
+            deleted[entry.file] = gone
+        if len(back):
+            restored[entry.file] = back
+    return RowsApart(emptied, deleted, restored)
 
 
 def _with_documents(view: HavasuDataset, documents: Mapping[str, bytes]) -> HavasuDataset:
@@ -194,18 +224,8 @@ def read_edits(
     documents = changed_documents(base, schema, [each.schema for each in coming])
     layout = layout_after(base, schema, documents)
     added = added_files(base, layout, coming, sources.of, engine)
-    deleted, restored = {}, {}
-    for entry, after in sources.positions():
-        before = _deleted_before(base, entry)
-        gone = np.setdiff1d(after, before, assume_unique=True)
-        back = np.setdiff1d(before, after, assume_unique=True)
-        if len(after) == entry.rows:
-            removed[entry.file] = entry
-            continue
-        if len(gone):
-            deleted[entry.file] = gone
-        if len(back):
-            restored[entry.file] = back
+    apart = rows_apart(base, sources.positions())
+    removed |= apart.emptied
     return TableEdits(
         base,
         schema,
@@ -213,8 +233,8 @@ def read_edits(
         documents,
         tuple(removed[file] for file in sorted(removed)),
         added,
-        deleted,
-        restored,
+        apart.deleted,
+        apart.restored,
     )
 
 
