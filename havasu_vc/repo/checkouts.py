@@ -24,7 +24,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.repo.kart_tables import can_be_table, table_view
+from havasu_vc.repo.kart_tables import can_be_table, no_table, table_view
 from havasu_vc.repo.keeping_bases import keep_bases
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import kept_part
@@ -295,7 +295,7 @@ class _Following:
                 continue
             if not can_be_table(folder):
                 if self.strict:
-                    self.notes.append(f"{path} is a dataset of a kind that cannot be a table")
+                    self.notes.append(no_table(path))
                 continue
             try:
                 self._one(path, folder, head)

@@ -9,8 +9,6 @@ repository does not know of them.
 
 from __future__ import annotations
 
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,8 +20,8 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.exchange.importing import Curve, write_partitioned, write_table
 from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.workspace.linking import TEMPORARY
 
 __all__ = ["CLUSTERED", "clustered"]
@@ -37,10 +35,7 @@ def clustered(
     repo: OpenRepo, view: HavasuDataset, location: Path, spec: PartitionSpec
 ) -> Iterator[HavasuDataset]:
     """Yield a dataset of the same rows in clustered files, which go when the block ends."""
-    scratch = location / f"{TEMPORARY}{secrets.token_hex(8)}"
-    with reporting_storage_errors(location):
-        scratch.mkdir(parents=True)
-    try:
+    with short_lived_folder(location, TEMPORARY) as scratch:
         storage = replace(
             view.storage, keys=scratch / "keys", staging=DataFileStore(scratch / "files")
         )
@@ -66,5 +61,3 @@ def clustered(
                     view.scan(), new, storage, engine, input_bytes=view.size, curve=curve
                 )
         yield HavasuDataset(view.path, edited(None, new.edit(files)), storage, view.revision)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

@@ -57,6 +57,7 @@ __all__ = [
     "havasu_edit",
     "is_kart_tree",
     "kart_view",
+    "no_table",
     "table_view",
     "tree_view",
 ]
@@ -75,6 +76,11 @@ _META = ("title", "description")
 def can_be_table(folder: DatasetFolder | None) -> bool:
     """Whether a dataset is of a kind that can be checked out."""
     return folder is not None and folder.marker in TABLES
+
+
+def no_table(path: str) -> str:
+    """Return what to say of a dataset that cannot be checked out."""
+    return f"{path} is a dataset of a kind that cannot be a table"
 
 
 def table_view(

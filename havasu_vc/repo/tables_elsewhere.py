@@ -8,6 +8,7 @@ only what differs, and refuses to pass over what others wrote there.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from havasu_vc.formats.iceberg.spec_text import parse_spec
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo.checkouts import KEPT, changing_tables
 from havasu_vc.repo.clustering import CLUSTERED, clustered
-from havasu_vc.repo.kart_tables import can_be_table, table_view
+from havasu_vc.repo.kart_tables import can_be_table, no_table, table_view
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.store.trees import DatasetFolder
@@ -30,7 +31,7 @@ from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.materialise import Checkout, materialise
 from havasu_vc.workspace.state import TableState, read_state
 
-__all__ = ["Elsewhere", "check_out_to"]
+__all__ = ["Elsewhere", "check_out_to", "chosen_datasets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +64,29 @@ def check_out_to(repo: OpenRepo, wish: Elsewhere) -> CheckoutResult:
     folders = repo.folders(found)
     root = Path(os.path.realpath(wish.folder))
     _require_free(repo, root)
-    notes: list[str] = []
-    chosen: dict[Path, DatasetFolder] = {}
-    if wish.dataset is not None:
-        path = wish.dataset.strip("/")
-        if path not in folders:
-            raise DatasetNotFoundError(path, wish.revision)
-        if not can_be_table(folders[path]):
-            raise InvalidArgumentError(f"{path} is a dataset of a kind that cannot be a table")
-        chosen[root] = folders[path]
-    for path, folder in () if wish.dataset is not None else folders.items():
-        if can_be_table(folder):
-            chosen[root / path] = folder
-        else:
-            notes.append(f"{path} is a dataset of a kind that cannot be a table")
+    chosen, notes = chosen_datasets(folders, wish)
     changed = []
     with changing_tables(repo):
-        for location, folder in chosen.items():
-            if _make(repo, location, folder, found.commit or "", wish):
+        for below, folder in chosen.items():
+            if _make(repo, root / below, folder, found.commit or "", wish):
                 changed.append(folder.path)
     paths = tuple(folder.path for folder in chosen.values())
-    return CheckoutResult(root, found.commit, paths, tuple(changed), notes=tuple(notes))
+    return CheckoutResult(root, found.commit, paths, tuple(changed), notes=notes)
+
+
+def chosen_datasets(
+    folders: Mapping[str, DatasetFolder], wish: Elsewhere
+) -> tuple[dict[str, DatasetFolder], tuple[str, ...]]:
+    """Return the datasets that become tables, by where below the place, and notes on others."""
+    if wish.dataset is None:
+        chosen = {path: folder for path, folder in folders.items() if can_be_table(folder)}
+        return chosen, tuple(no_table(path) for path in folders if path not in chosen)
+    path = wish.dataset.strip("/")
+    if path not in folders:
+        raise DatasetNotFoundError(path, wish.revision)
+    if not can_be_table(folders[path]):
+        raise InvalidArgumentError(no_table(path))
+    return {"": folders[path]}, ()
 
 
 def _require_free(repo: OpenRepo, root: Path) -> None:

@@ -11,17 +11,12 @@ table is brought to HEAD, unless somebody wrote to it meanwhile.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptionError,
-    DatasetNotFoundError,
     HavasuError,
     InvalidArgumentError,
     NoChangesError,
@@ -35,16 +30,17 @@ from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo.checkouts import KEPT
 from havasu_vc.repo.clustering import CLUSTERED
 from havasu_vc.repo.following import following
-from havasu_vc.repo.kart_tables import can_be_table, table_view, tree_view
+from havasu_vc.repo.kart_tables import table_view, tree_view
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.remote_data import data_url, default_remote
 from havasu_vc.repo.results import CheckoutResult, CommitResult
-from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
+from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to, chosen_datasets
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.workspace_edits import EditedTable, onto_head
 from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.object_urls import in_bucket
+from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.bucket import BucketPlaces, BucketTable
 from havasu_vc.tables.snapshots import difference
@@ -87,28 +83,15 @@ def check_out_to_url(
     found = repo.revision(wish.revision)
     folders = repo.folders(found)
     url = url.rstrip("/")
-    notes: list[str] = []
-    if wish.dataset is not None:
-        path = wish.dataset.strip("/")
-        if path not in folders:
-            raise DatasetNotFoundError(path, wish.revision)
-        if not can_be_table(folders[path]):
-            raise InvalidArgumentError(f"{path} is a dataset of a kind that cannot be a table")
-        chosen = {url: folders[path]}
-    else:
-        chosen = {f"{url}/{path}": each for path, each in folders.items() if can_be_table(each)}
-        notes += [
-            f"{path} is a dataset of a kind that cannot be a table"
-            for path, each in folders.items()
-            if not can_be_table(each)
-        ]
+    chosen, notes = chosen_datasets(folders, wish)
     changed = []
     with shared_lock(repo.git.data_folder / "lock"):
-        for location, folder in chosen.items():
+        for below, folder in chosen.items():
+            location = f"{url}/{below}".rstrip("/")
             if _make(repo, location, folder, found.commit or "", wish, expected):
                 changed.append(folder.path)
     paths = tuple(folder.path for folder in chosen.values())
-    return CheckoutResult(url, found.commit, paths, tuple(changed), notes=tuple(notes))
+    return CheckoutResult(url, found.commit, paths, tuple(changed), notes=notes)
 
 
 def _make(
@@ -121,7 +104,7 @@ def _make(
 ) -> bool:
     """Make one table; return whether it changed."""
     place = BucketTable(url)
-    with _copies(repo) as copies:
+    with short_lived_folder(repo.git.data_folder / "staging") as copies:
         there = place.read(copies) if place.versions() else None
         if there is None and place.holds_anything():
             raise InvalidArgumentError(
@@ -176,16 +159,6 @@ def _data_url(repo: OpenRepo) -> str | None:
     return url if url is not None and in_bucket(url) else None
 
 
-@contextmanager
-def _copies(repo: OpenRepo) -> Iterator[Path]:
-    folder = repo.git.data_folder / "staging" / token_hex(8)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 # Edits
 
 
@@ -200,7 +173,10 @@ def commit_from_table(
     """Commit what others changed in a table since it was checked out, and bring it to HEAD."""
     require_calm(repo)
     notes: tuple[str, ...] = ()
-    with _copies(repo) as copies, Transaction(repo) as transaction:
+    with (
+        short_lived_folder(repo.git.data_folder / "staging") as copies,
+        Transaction(repo) as transaction,
+    ):
         found = _edits_at(repo, location, copies, transaction)
         edit = onto_head(repo, transaction, found)
         edits = [edit] if edit.blobs else []

@@ -9,13 +9,10 @@ from here after they were hashed. Everything is there before the metadata that n
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from secrets import token_hex
 from urllib.parse import urlsplit, urlunsplit
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -32,6 +29,7 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
+from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.tables.bucket import THREADS, BucketTable
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
@@ -44,16 +42,6 @@ from havasu_vc.workspace.properties import BASE, checked_out_properties
 __all__ = ["send_table"]
 
 _MOST_LOGGED = 100
-
-
-@contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    place = folder / token_hex(8)
-    try:
-        place.mkdir(parents=True)
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def send_table(
@@ -70,7 +58,7 @@ def send_table(
     """
     flavour = flavour_for(view, checkout.flavour)
     known = None if there is None else there.metadata
-    with _scratch(view.storage.files.root / "staging") as folder:
+    with short_lived_folder(view.storage.files.root / "staging") as folder:
         # Snapshots that are there are another machine's to read: the draft begins anew.
         before = None if known is None else replace(known, current_snapshot_id=None)
         drafted = folder / "draft"
