@@ -14,12 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import shutil
-import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,12 +36,14 @@ from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER, TABLES
 from havasu_vc.model.schema import Schema
+from havasu_vc.repo.kept_versions import (
+    SUFFIX,
+    forget_versions,
+    keep_version,
+    making_version,
+    read_version,
+)
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.durability import replace_file
-from havasu_vc.store.edits import edit_tree
-from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.kept_objects import KeptObjects, format_objects, parse_objects
-from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
 __all__ = [
@@ -68,7 +67,6 @@ TREE = "kart.tree"
 """The property of a Havasu dataset that names the Kart dataset's tree it was made of."""
 COLUMNS = "kart.columns"
 """The property that ties ids of Kart's columns to field ids."""
-SUFFIX = ".table"
 _IDENTITY = uuid.UUID("6b617274-6861-5661-b173-750000000000")
 _META = ("title", "description")
 
@@ -128,20 +126,13 @@ def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
 def counterpart(repo: OpenRepo, view: KartDataset, *, near: Iterable[str] = ()) -> HavasuDataset:
     """Return the Havasu dataset with the rows of a Kart one: the one that is kept, or a new one."""
     place = _place(repo, view.path, view.folder.tree)
-    found = _kept(repo, view, place)
+    found = read_version(repo, view.path, place, view.revision)
     if found is not None:
         return found
-    with _staging(repo) as storage:
+    with making_version(repo) as storage:
         folder, files = _made(repo, view, storage, near)
-        for file in files:
-            if storage.staging.has(file):
-                repo.storage.files.put(storage.staging.path(file), sha256=file)
-        repo.storage.files.commit_all()
-    kept = KeptObjects()
-    blobs = {name: folder.read_blob(blob) for name, blob in folder.blobs("")}
-    tree = edit_tree(kept, None, blobs)
-    replace_file(place, format_objects(tree, kept))
-    return HavasuDataset(view.path, TreeFolder(kept, tree), repo.storage, view.revision)
+        kept = keep_version(repo, storage, folder, files, lambda tree: place)
+    return HavasuDataset(view.path, kept, repo.storage, view.revision)
 
 
 def _place(repo: OpenRepo, path: str, tree: str) -> Path:
@@ -149,30 +140,6 @@ def _place(repo: OpenRepo, path: str, tree: str) -> Path:
     text = repr((CODEC, path)).encode(errors="surrogateescape")
     where = hashlib.sha256(text).hexdigest()[:16]
     return repo.git.data_folder / "kart" / f"{tree}-{where}{SUFFIX}"
-
-
-def _kept(repo: OpenRepo, view: KartDataset, place: Path) -> HavasuDataset | None:
-    """Return the counterpart that is kept, if it is whole."""
-    try:
-        tree, kept = parse_objects(place.read_bytes(), str(place))
-        found = HavasuDataset(view.path, TreeFolder(kept, tree), repo.storage, view.revision)
-        found.check_guard()
-        whole = all(repo.storage.files.has(file) for file in found.entries)
-    except (OSError, HavasuError):
-        return None
-    return found if whole else None
-
-
-@contextmanager
-def _staging(repo: OpenRepo) -> Iterator[Storage]:
-    """Yield where files of a counterpart in the making wait; gc is kept away meanwhile."""
-    folder = repo.git.data_folder
-    staging = folder / "staging" / secrets.token_hex(8)
-    with shared_lock(folder / "lock"):
-        try:
-            yield replace(repo.storage, staging=DataFileStore(staging))
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _made(
@@ -185,7 +152,7 @@ def _made(
                 continue
             inside = TreeFolder(repo.git.objects, tree)
             old = replace(view, folder=inside, storage=repo.storage, revision=tree[:10])
-            base = _kept(repo, old, _place(repo, view.path, tree))
+            base = read_version(repo, view.path, _place(repo, view.path, tree), old.revision)
             if base is None or not can_pair(old, view):
                 continue
             properties = _properties(view)
@@ -267,14 +234,10 @@ def forget_counterparts(
     repo: OpenRepo, keep: Iterable[str], *, grace_seconds: float, dry_run: bool = False
 ) -> int:
     """Remove counterparts that are of none of some trees and are old; return how many bytes."""
-    kept, size = set(keep), 0
-    for place in sorted((repo.git.data_folder / "kart").glob(f"*{SUFFIX}")):
-        with suppress(OSError):
-            status = place.stat()
-            young = status.st_mtime > time.time() - grace_seconds
-            if young or place.name.partition("-")[0] in kept:
-                continue
-            size += status.st_size
-            if not dry_run:
-                place.unlink()
-    return size
+    kept = set(keep)
+    return forget_versions(
+        repo.git.data_folder / "kart",
+        lambda name: name.partition("-")[0] in kept,
+        grace_seconds=grace_seconds,
+        dry_run=dry_run,
+    )
