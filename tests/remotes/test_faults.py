@@ -5,8 +5,6 @@ the repository here is sound, and doing it again succeeds.
 """
 
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +17,7 @@ from havasu_vc.remotes.claims import claimed
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo import Repo
+from tests.remotes.children import finished, started
 from tests.remotes.sharing import (
     assert_keeps_its_promise,
     bare,
@@ -31,20 +30,8 @@ from tests.remotes.sharing import (
 )
 from tests.repo.points import assert_clean, make, read, write
 
-CHILD = Path(__file__).with_name("child.py")
 SLOW = pytest.mark.slow
 ROWS = {1: ("one", 1), 2: ("two", 2)}
-
-
-def run(folder: Path, what: str, *die: str) -> int:
-    done = subprocess.run(
-        [sys.executable, str(CHILD), str(folder), what, *die],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (0, 9), done.stderr
-    return done.returncode
 
 
 PUSHING = [
@@ -83,7 +70,7 @@ def test_a_push_that_dies_anywhere(
     for number in range(2):
         write(ours, {**read(ours), 10 + number: ("new", number)})
 
-    run(ours.path, "push", place[0], str(place[1]))
+    finished(ours.path, "push", die=place)
 
     assert_keeps_its_promise(server, data)
     reopened(ours).push()
@@ -119,13 +106,13 @@ def test_a_fetch_that_dies_anywhere(
         write(ours, {**read(ours), 10 + number: ("new", number)})
     ours.push()
 
-    run(theirs.path, "pull", place[0], str(place[1]))
+    finished(theirs.path, "pull", die=place)
 
     theirs = reopened(theirs)
     assert read(theirs)
     for file in files(theirs):
         store(theirs).verify(file)
-    assert run(theirs.path, "pull") == 0
+    assert finished(theirs.path, "pull") == 0
     assert read(reopened(theirs)) == read(ours)
     assert list(reopened(theirs).fsck(full=True)) == []
     assert_clean(reopened(theirs))
@@ -143,7 +130,7 @@ def test_a_fetch_that_dies_anywhere(
 )
 def test_a_clone_that_dies(ours: Repo, tmp_path: Path, place: tuple[str, int]) -> None:
     part = tmp_path / "part"
-    assert run(part, f"clone|{tmp_path / 'server.git'}", place[0], str(place[1])) == 9
+    assert finished(part, f"clone|{tmp_path / 'server.git'}", die=place) == 9
 
     theirs = Repo.open(part, settings=ours.settings)
     theirs.fetch()
@@ -159,7 +146,7 @@ def test_a_drop_that_dies(ours: Repo, call: int) -> None:
     write(ours, ROWS)
     ours.push()
 
-    run(ours.path, "drop", "havasu_vc.store.files:DataFileStore.delete", str(call))
+    finished(ours.path, "drop", die=("havasu_vc.store.files:DataFileStore.delete", call))
 
     ours = reopened(ours)
     assert read(ours) == ROWS
@@ -177,21 +164,14 @@ def test_many_push_at_once(ours: Repo, tmp_path: Path) -> None:
     clones = [clone(server, tmp_path / f"clone{number}") for number in range(3)]
     for number, each in enumerate(clones):
         write(each, {**read(each), 100 + number: ("mine", number)})
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(CHILD), str(each.path), "push"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for each in clones
-    ]
-    codes = [process.wait() for process in processes]
+    children = [started(each.path, "push") for each in clones]
+    codes = [child.wait() for child in children]
 
     assert 0 in codes
     assert_keeps_its_promise(server)
     for each, code in zip(clones, codes, strict=True):
         if code:
-            assert run(each.path, "pull") == 0
+            assert finished(each.path, "pull") == 0
             reopened(each).push()
     ours.fetch()
     assert {100, 101, 102} <= read(ours, "origin/main").keys()
@@ -254,11 +234,7 @@ def test_a_push_during_a_pruning_is_safe(pruned: tuple[Repo, Path, Path], tmp_pa
 
         def prune(stop: threading.Event = stop) -> None:
             while not stop.is_set():
-                subprocess.run(
-                    [sys.executable, str(CHILD), str(ours.path), "prune"],
-                    capture_output=True,
-                    check=False,
-                )
+                started(ours.path, "prune").wait()
 
         thread = threading.Thread(target=prune)
         thread.start()
@@ -310,7 +286,7 @@ def test_a_pruning_that_dies(
         (data / "objects" / name[:2] / name[2:4]).mkdir(parents=True, exist_ok=True)
         (data / "objects" / name[:2] / name[2:4] / name).write_bytes(b"nobody's")
     place = "havasu_vc.remotes.object_store:ObjectStoreRemote.delete"
-    assert run(ours.path, "prune", place, str(call)) == 9
+    assert finished(ours.path, "prune", die=(place, call)) == 9
     assert (data / "pruning").exists()
 
     (data / "pruning").write_text(f"{time.time() - 7200:.0f}")  # two hours ago
@@ -324,7 +300,7 @@ def test_a_pruning_that_dies(
 def test_a_server_that_keeps_its_own_data_prunes_itself(ours: Repo, tmp_path: Path) -> None:
     server = tmp_path / "server.git"
     (server / "havasu" / "objects" / "ab" / "ab").mkdir(parents=True)
-    shutil.copy(CHILD, server / "havasu" / "objects" / "ab" / "ab" / ("ab" * 32))
+    shutil.copy(__file__, server / "havasu" / "objects" / "ab" / "ab" / ("ab" * 32))
 
     assert ours.prune_remote(grace_days=0).files == 1
     assert ours.prune_remote(grace_days=0, delete=True).files == 1

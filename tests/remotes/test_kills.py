@@ -4,10 +4,7 @@ Whenever that happens, no ref of the remote names data that it lacks, nothing th
 was told to have arrived is missing later, and doing it again goes on.
 """
 
-import os
 import random
-import resource
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +14,7 @@ import pytest
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo import Repo
+from tests.remotes.children import started
 from tests.remotes.sharing import (
     assert_keeps_its_promise,
     bare,
@@ -30,7 +28,6 @@ from tests.remotes.sharing import (
 from tests.repo.points import assert_clean, make, read, write
 from tests.support.git import run_git
 
-CHILD = Path(__file__).with_name("child.py")
 ROOT = Path(__file__).parents[2]
 SERVE = """
 import sys
@@ -40,24 +37,6 @@ with serving(Path(sys.argv[1])) as server:
     print(server.server_address[1], flush=True)
     sys.stdin.read()
 """
-
-
-def start(folder: Path, what: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, str(CHILD), str(folder), what],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def kill_after(process: "subprocess.Popen[bytes]", seconds: float) -> int:
-    """Kill a process and all that it started, unless it has ended; return how it ended."""
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
 
 
 @pytest.mark.parametrize("at_url", [False, True])
@@ -73,7 +52,7 @@ def test_processes_killed_at_random(tmp_path: Path, at_url: bool, seed: int, rou
     for place in places:
         clone(server, place, data_url=url)
     began = time.monotonic()
-    assert start(places[0], "pull").wait() == 0
+    assert started(places[0], "pull").wait() == 0
     usual = time.monotonic() - began
     acknowledged: set[str] = set()
 
@@ -82,7 +61,7 @@ def test_processes_killed_at_random(tmp_path: Path, at_url: bool, seed: int, rou
         repo = Repo.open(place, settings=first.settings)
         write(repo, {**read(repo), 100 + number: ("new", number)})
         what = draw.choice(["push", "push", "pull"])
-        code = kill_after(start(place, what), draw.uniform(0.2, 1.2) * usual)
+        code = started(place, what).wait(draw.uniform(0.1, 1.2) * usual)
         if what == "push" and code == 0:
             acknowledged |= named(server)
         assert_keeps_its_promise(server, data)
@@ -138,7 +117,7 @@ def test_a_server_that_is_killed(tmp_path: Path) -> None:
         theirs = clone(url, tmp_path / "theirs")
         for number in range(3):
             write(ours, {**read(ours), 10 + number: ("new", number)})
-            pushing = start(ours.path, "push")
+            pushing = started(ours.path, "push")
             time.sleep(0.25 * (number + 1))
             stop(process)
             pushing.wait()
@@ -172,24 +151,18 @@ def test_a_disk_that_is_full(tmp_path: Path, side: str) -> None:
     repo = ours if side == "push" else theirs
     before = set(files(repo))
 
-    done = subprocess.run(
-        [sys.executable, str(CHILD), str(repo.path), side],
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
-    )
+    child = started(repo.path, side, largest=100_000)
 
-    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-    assert len(done.stderr.splitlines()) == 1 and "Error: " in done.stderr
+    assert child.wait() == 1 and "Traceback" not in child.errors, child.errors
+    assert len(child.errors.splitlines()) == 1 and "Error: " in child.errors
     assert_keeps_its_promise(server, data)
     assert set(files(repo)) >= before
     for file in files(repo):
         store(repo).verify(file)
     left = [path for path in data.rglob("*") if path.is_file() and path.stat().st_size == 100_000]
     assert left == []
-    assert start(repo.path, side).wait() == 0
+    assert started(repo.path, side).wait() == 0
     if side == "push":
-        assert start(theirs.path, "pull").wait() == 0
+        assert started(theirs.path, "pull").wait() == 0
     assert read(reopened(theirs)) == read(ours)
     assert list(reopened(theirs).fsck(full=True)) == []
