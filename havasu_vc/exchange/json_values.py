@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 
@@ -105,12 +106,8 @@ def _typed_leaf(value: Any, type_: Type) -> Any:
             return bytes.fromhex(value)
         case Decimal():
             return decimal.Decimal(str(value))
-        case Primitive.DATE:
-            return datetime.date.fromisoformat(value)
-        case Primitive.TIME:
-            return datetime.time.fromisoformat(value)
-        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            return datetime.datetime.fromisoformat(value)
+        case Primitive.DATE | Primitive.TIME | Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            return from_scalar(value, type_)
         case Primitive.FLOAT | Primitive.DOUBLE if isinstance(value, int):
             return float(value) if math.isfinite(value) else value
         case _:

@@ -6,8 +6,6 @@ them, so a value outside of them is a row that is never found.
 
 from __future__ import annotations
 
-import datetime
-import decimal
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +14,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.raster_v1_bounds import Places, places_of_rasters
 from havasu_vc.geo.raster_v1_checks import first_unsound
@@ -24,7 +23,7 @@ from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Decimal, Encoding, Field, Fixed, Primitive, children
+from havasu_vc.model.types import Encoding, Field, children
 
 __all__ = ["ValueCheck", "parse_bound"]
 
@@ -166,28 +165,7 @@ def parse_bound(value: Any, field: Field) -> pa.Scalar | None:
     if value is None:
         return None
     try:
-        return pa.scalar(_python_value(value, field), arrow_type(field.type))
+        # Bytes of fixed length that were cut to 16 are no value: what was cut may be anything.
+        return pa.scalar(from_scalar(value, field.type), arrow_type(field.type))
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
         return None
-
-
-def _python_value(value: Any, field: Field) -> Any:
-    match field.type:
-        case Decimal():
-            return decimal.Decimal(value)
-        case Fixed(length):
-            # Cut to 16 bytes; what was cut away may be anything.
-            data = bytes.fromhex(value)
-            if len(data) != length:
-                raise ValueError("it was cut short")
-            return data
-        case Primitive.UUID | Primitive.BINARY:
-            return bytes.fromhex(value)
-        case Primitive.DATE:
-            return datetime.date.fromisoformat(value)
-        case Primitive.TIME:
-            return datetime.time.fromisoformat(value)
-        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            return datetime.datetime.fromisoformat(value)
-        case _:
-            return value

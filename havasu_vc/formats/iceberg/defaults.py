@@ -9,16 +9,14 @@ what the struct's own default leaves out.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal as Number
 from decimal import InvalidOperation
 from typing import Any
-from uuid import UUID
 
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.model.types import (
     Decimal,
     Field,
@@ -134,55 +132,35 @@ def _checked(value: Any, kind: type) -> Any:
 
 
 def _simple(value: Any, type_: Type) -> Any:
+    """Return a value that fits its type as it stands: nothing is rounded, cut or padded."""
+    if type_ in (Primitive.TIMESTAMP, Primitive.TIMESTAMPTZ):
+        value = _microseconds(_checked(value, str))
+    found = from_scalar(value, type_)
     match type_:
-        case Primitive.BOOLEAN:
-            return _checked(value, bool)
         case Primitive.INT | Primitive.LONG:
-            number = _checked(value, int)
-            if not -(1 << _UNITS[type_]) <= number < 1 << _UNITS[type_]:
-                raise ValueError(f"{number} does not fit {type_}")
-            return number
+            fits = -(1 << _UNITS[type_]) <= found < 1 << _UNITS[type_]
         case Primitive.FLOAT | Primitive.DOUBLE:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError
-            if not math.isfinite(value):
-                raise ValueError
-            return float(value)
-    text = _checked(value, str)
-    match type_:
-        case Primitive.DATE:
-            return datetime.date.fromisoformat(text)
-        case Primitive.TIME:
-            return datetime.time.fromisoformat(text)
+            fits = math.isfinite(found)
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            return _instant(text, zoned=type_ is Primitive.TIMESTAMPTZ)
+            fits = (found.tzinfo is not None) == (type_ is Primitive.TIMESTAMPTZ)
         case Decimal(precision, scale):
-            number = Number(text)
-            digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
-            if exponent != -scale or len(digits) > precision:
-                raise ValueError(f"{text} does not fit {type_}")
-            return number
-        case Primitive.UUID:
-            return UUID(text).bytes
+            digits, exponent = found.as_tuple().digits, found.as_tuple().exponent
+            fits = exponent == -scale and len(digits) <= precision
         case Fixed(length):
-            data = bytes.fromhex(text)
-            if len(data) != length:
-                raise ValueError(f"{len(data)} bytes are no {type_}")
-            return data
-        case Primitive.BINARY:
-            return bytes.fromhex(text)
+            fits = len(found) == length
         case _:
-            return text
+            fits = True
+    if not fits:
+        raise ValueError(f"{value!r} does not fit {type_}")
+    return found
 
 
-def _instant(text: str, *, zoned: bool) -> datetime.datetime:
+def _microseconds(text: str) -> str:
+    """Return an instant without the zeros of its nanoseconds."""
     whole, dot, fraction = text.partition(".")
     digits = fraction[: len(fraction) - len(fraction.lstrip("0123456789"))]
-    if dot and len(digits) > 6:
-        if digits[6:].strip("0"):
-            raise ValueError(f"{text} has nanoseconds")
-        text = f"{whole}.{digits[:6]}{fraction[len(digits) :]}"
-    found = datetime.datetime.fromisoformat(text)
-    if (found.tzinfo is not None) != zoned:
-        raise ValueError(f"{text} has a zone, or has none where it must")
-    return found
+    if not dot or len(digits) <= 6:
+        return text
+    if digits[6:].strip("0"):
+        raise ValueError(f"{text} has nanoseconds")
+    return f"{whole}.{digits[:6]}{fraction[len(digits) :]}"

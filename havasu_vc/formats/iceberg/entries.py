@@ -12,12 +12,10 @@ Python has no value for, is no bound: nothing is lost but speed.
 
 from __future__ import annotations
 
-import datetime
 import math
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from decimal import Decimal as Number
 from decimal import InvalidOperation
 from typing import Any
 from uuid import UUID
@@ -25,14 +23,14 @@ from uuid import UUID
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Scalar
 from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.havasu.scalars import to_scalar
+from havasu_vc.formats.havasu.scalars import from_scalar, to_scalar
 from havasu_vc.formats.iceberg.manifests import partition_types
 from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, Flavour
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Type, children
+from havasu_vc.model.types import Field, List, Map, Primitive, Type, children
 
 __all__ = [
     "areas_of",
@@ -171,36 +169,9 @@ def _bound(given: Scalar | None, type_: Type, entry: Entry, *, least: bool) -> b
 
 
 def _value(given: Scalar, type_: Type) -> Any:
-    """Return the Python value of a typed JSON value."""
-    match type_:
-        case Primitive.BOOLEAN:
-            return _checked(given, bool)
-        case Primitive.INT | Primitive.LONG:
-            return _checked(given, int)
-        case Primitive.FLOAT | Primitive.DOUBLE:
-            return float(_checked(given, (int, float)))
-    text = _checked(given, str)
-    match type_:
-        case Primitive.DATE:
-            return datetime.date.fromisoformat(text)
-        case Primitive.TIME:
-            return datetime.time.fromisoformat(text)
-        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            return datetime.datetime.fromisoformat(text)
-        case Decimal():
-            return Number(text)
-        case Primitive.UUID:
-            return UUID(text)
-        case Primitive.BINARY | Fixed():
-            return bytes.fromhex(text)
-        case _:
-            return text
-
-
-def _checked(given: Any, kinds: type | tuple[type, ...]) -> Any:
-    if not isinstance(given, kinds) or (isinstance(given, bool) and kinds is not bool):
-        raise TypeError(f"{given!r} is of another type")
-    return given
+    """Return the Python value of a typed JSON value, as single values have it."""
+    value = from_scalar(given, type_)
+    return UUID(bytes=value) if type_ is Primitive.UUID else value
 
 
 def _cut(value: Any, *, least: bool) -> Any:
