@@ -83,7 +83,9 @@ class Repo(Reading, Changing, Sharing):
 
         With `kart`, a new one is such that Kart opens it, and its datasets are Kart's.
         """
-        repo = cls(GitRepository.init(path, bare=bare, branch=branch, kart=kart), settings)
+        from havasu_vc.store.initialising import init_repository
+
+        repo = cls(init_repository(path, bare=bare, branch=branch, kart=kart), settings)
         if not install_hooks(repo.git):
             repo.settings.note(
                 "there is another pre-push hook: before `git push`, run `havasu-vc data push`"

@@ -29,6 +29,7 @@ from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import ObjectWriter
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
@@ -48,7 +49,7 @@ _METADATA = "meta/metadata/dataset.json"
 
 def upgrade(repo: OpenRepo, destination: Path) -> GitRepository:
     """Make a V3 repository at `destination` of all branches and tags of an older one."""
-    new = GitRepository.init(destination, bare=repo.git.is_bare, branch=repo.head_branch, kart=True)
+    new = init_repository(destination, bare=repo.git.is_bare, branch=repo.head_branch, kart=True)
     if not new.handle.head_is_unborn:
         raise StateError(f"{destination} holds commits already", hints=("give an empty folder",))
     refs = {f"refs/heads/{branch.name}": branch.commit for branch in list_branches(repo.git)}

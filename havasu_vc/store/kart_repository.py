@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.store.command import run_git
 from havasu_vc.store.durability import replace_file, reporting_storage_errors
 
@@ -33,13 +32,10 @@ _EXCLUDE = b".git\n.kart\nKART_README.*\n/tables/\n"
 _ATTRIBUTES = b"**/.*-dataset*/feature/** diff=binary merge=binary -text\n"
 
 
-def init_kart(place: Path, *, bare: bool, branch: str | None) -> None:
+def init_kart(place: Path, *, bare: bool, branch: str) -> None:
     """Make an empty repository that Kart opens."""
-    if place.exists() and not place.is_dir():
-        raise InvalidArgumentError(f"{place} is a file; a repository needs a folder")
     folder = place if bare else place / ".kart"
-    name = branch or run_git(["config", "--get", "init.defaultBranch"], check=False).text or "main"
-    options = ["--quiet", "--bare", "--object-format=sha1", f"--initial-branch={name}"]
+    options = ["--quiet", "--bare", "--object-format=sha1", f"--initial-branch={branch}"]
     run_git(["init", *options, "--", str(folder)])
     settings = {"kart.repostructure.version": "3"}
     if not bare:

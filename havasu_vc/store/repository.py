@@ -18,16 +18,14 @@ from pygit2.enums import RepositoryState
 
 from havasu_vc.errors import (
     HavasuError,
-    InvalidArgumentError,
     RepositoryNotFoundError,
     UnsupportedRepositoryError,
 )
 from havasu_vc.store.command import GitResult, run_git
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.configuration import GitConfig
-from havasu_vc.store.kart_repository import init_kart, kart_merge
+from havasu_vc.store.kart_repository import kart_merge
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
-from havasu_vc.store.preparation import prepare
 
 __all__ = ["GitRepository", "Operation"]
 
@@ -70,7 +68,7 @@ _OPERATIONS = {
 
 
 class GitRepository:
-    """An open repository. `open` and `init` make one."""
+    """An open repository. `open` finds one, and `store.initialising` makes them."""
 
     def __init__(self, handle: pygit2.Repository) -> None:
         """Wrap what libgit2 opened."""
@@ -96,31 +94,10 @@ class GitRepository:
         return cls(_opened(found, place))
 
     @classmethod
-    def init(
-        cls,
-        path: Path | str,
-        *,
-        bare: bool = False,
-        branch: str | None = None,
-        kart: bool = False,
-    ) -> "GitRepository":
-        """Make a repository at `path`, or take the one that is there, and prepare it for datasets.
-
-        Doing it again changes nothing. With `kart` a new one is such as Kart makes.
-        """
-        place = Path(path).absolute()
+    def at(cls, place: Path) -> "GitRepository | None":
+        """Open the repository that begins at a folder, or is it, wherever that folder lies."""
         found = _git_directory_at(place)
-        if found is None:
-            if kart:
-                init_kart(place, bare=bare, branch=branch)
-            else:
-                _git_init(place, bare, branch)
-            repository = cls(_opened(_git_directory_at(place) or place, place))
-        else:
-            repository = cls(_opened(found, place))
-            repository._check_same(bare, branch)
-        prepare(repository)
-        return repository
+        return None if found is None else cls(_opened(found, place))
 
     @property
     def path(self) -> Path:
@@ -213,18 +190,6 @@ class GitRepository:
                 return kinds[kind], data[: int(size)]
         return None
 
-    def _check_same(self, bare: bool, branch: str | None) -> None:
-        if bare and not self.is_bare:
-            raise InvalidArgumentError(f"{self.path} is a repository with a work tree already")
-        if branch is None or branch == self.head_branch:
-            return
-        if not self.handle.head_is_unborn:
-            raise InvalidArgumentError(
-                f"{self.path} is a repository on branch {self.head_branch!r} already",
-                hints=(f"`havasu-vc switch -c {branch}` makes another branch",),
-            )
-        self.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
-
 
 def _discover(place: Path) -> Path | None:
     """Return the git directory that serves `place`."""
@@ -299,13 +264,3 @@ def _common_directory(git_directory: Path) -> Path:
     except FileNotFoundError:
         return git_directory
     return Path(os.path.normpath(git_directory / text))
-
-
-def _git_init(place: Path, bare: bool, branch: str | None) -> None:
-    if place.exists() and not place.is_dir():
-        raise InvalidArgumentError(f"{place} is a file; a repository needs a folder")
-    if branch is None:
-        configured = run_git(["config", "--get", "init.defaultBranch"], check=False).text
-        branch = configured or "main"
-    options = ["--quiet", "--object-format=sha1", f"--initial-branch={branch}"]
-    run_git(["init", *options, *(["--bare"] if bare else []), "--", str(place)])

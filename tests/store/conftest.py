@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.repository import GitRepository
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
-    return GitRepository.init(tmp_path / "repo")
+    return init_repository(tmp_path / "repo")

@@ -9,6 +9,7 @@ import pytest
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store import bulk
 from havasu_vc.store.bulk import BulkReader
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import object_id
 from havasu_vc.store.repository import GitRepository
 
@@ -18,7 +19,7 @@ TEXTS = [b"%d " % n + PHRASE * (n % 40) for n in range(700)]
 
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
-    return GitRepository.init(tmp_path / "repo", bare=True)
+    return init_repository(tmp_path / "repo", bare=True)
 
 
 def written(repository: GitRepository, texts: list[bytes]) -> list[bytes]:

@@ -12,6 +12,7 @@ import pytest
 from havasu_vc.errors import ConcurrentChangeError, UncommittedChangesError
 from havasu_vc.store import index
 from havasu_vc.store.index import in_step, mend, switch_worktree
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.refs import create_branch, move_head, read_head
 from havasu_vc.store.repository import GitRepository
 from tests.store.committing import INTERNALS, commit_dataset, entries, write_commit
@@ -33,7 +34,7 @@ def check_clean(repository: GitRepository, git: Git) -> None:
 @pytest.mark.parametrize("bare", [False, True])
 @pytest.mark.parametrize("count", [1, 5_000])
 def test_git_is_content_after_a_commit(tmp_path: Path, git: Git, count: int, bare: bool) -> None:
-    repository = GitRepository.init(tmp_path, bare=bare)
+    repository = init_repository(tmp_path, bare=bare)
 
     commit_dataset(repository, entries(count), message="first")
     check_clean(repository, git)
@@ -66,7 +67,7 @@ def test_a_users_files_stay_exactly_as_they_are(tmp_path: Path, git: Git) -> Non
     before = git("status", "--porcelain", cwd=tmp_path), git("diff", "--cached", cwd=tmp_path)
     assert before[0].count("\n") == 5
 
-    repository = GitRepository.init(tmp_path)
+    repository = init_repository(tmp_path)
     commit_dataset(repository, entries(300))
     commit_dataset(repository, entries(1, start=1_000))
 
@@ -99,7 +100,7 @@ def test_a_users_attributes_are_not_overwritten(tmp_path: Path, git: Git, how: s
         git("add", mine, cwd=tmp_path)
     before = mine.read_bytes() if mine.exists() else None
 
-    commit_dataset(GitRepository.init(tmp_path), entries(3))
+    commit_dataset(init_repository(tmp_path), entries(3))
 
     committed = git("show", "HEAD:.gitattributes", cwd=tmp_path)
     assert "diff=havasu" in committed
@@ -283,7 +284,7 @@ def test_switching_refuses_to_lose_edits(repository: GitRepository, git: Git) ->
 
 
 def test_switching_in_a_bare_repository_moves_head(tmp_path: Path, git: Git) -> None:
-    repository = GitRepository.init(tmp_path, bare=True)
+    repository = init_repository(tmp_path, bare=True)
     commit = commit_dataset(repository, entries(1))
     create_branch(repository, "side", commit)
     switch_worktree(repository, "side")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.log import LogFilter, commits, parse_date
 from havasu_vc.store.repository import GitRepository
 from tests.store.committing import write_commit
@@ -17,7 +18,7 @@ PATHS = ("a/b", "a/c", "d")
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
-    return GitRepository.init(tmp_path_factory.mktemp("log"), bare=True)
+    return init_repository(tmp_path_factory.mktemp("log"), bare=True)
 
 
 @st.composite

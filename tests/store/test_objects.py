@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
 from havasu_vc.store import pack_index, packs
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE, ObjectWriter, object_id, read_object
 from havasu_vc.store.packs import PackWriter
 from havasu_vc.store.repository import GitRepository
@@ -92,7 +93,7 @@ def test_an_object_used_again_is_kept_from_pruning(repository: GitRepository, gi
 def test_packs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     names = []
     for place in ("one", "two"):
-        repository = GitRepository.init(tmp_path / place)
+        repository = init_repository(tmp_path / place)
         with repository.writer() as writer:
             for data in [*blobs(300), *blobs(300)]:
                 writer.write("blob", data)

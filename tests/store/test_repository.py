@@ -11,6 +11,7 @@ from havasu_vc.errors import (
     RepositoryNotFoundError,
     UnsupportedRepositoryError,
 )
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.preparation import is_prepared
 from havasu_vc.store.repository import GitRepository, Operation
 from tests.store.committing import commit_dataset, entries
@@ -32,9 +33,9 @@ def test_init_makes_a_repository_and_again_changes_nothing(
 ) -> None:
     place = tmp_path / "new" / "repo"
 
-    first = GitRepository.init(place, bare=bare, branch="trunk")
+    first = init_repository(place, bare=bare, branch="trunk")
     before = snapshot(place)
-    again = GitRepository.init(place, bare=bare)
+    again = init_repository(place, bare=bare)
 
     assert first.head_branch == again.head_branch == "trunk"
     assert first.is_bare is bare
@@ -46,25 +47,25 @@ def test_init_makes_a_repository_and_again_changes_nothing(
 
 
 def test_the_branch_is_the_one_that_git_is_configured_to_make(tmp_path: Path) -> None:
-    assert GitRepository.init(tmp_path / "repo").head_branch == "main"
+    assert init_repository(tmp_path / "repo").head_branch == "main"
 
 
 def test_init_names_the_unborn_branch_but_does_not_rename_a_born_one(tmp_path: Path) -> None:
-    repository = GitRepository.init(tmp_path)
-    assert GitRepository.init(tmp_path, branch="trunk").head_branch == "trunk"
+    repository = init_repository(tmp_path)
+    assert init_repository(tmp_path, branch="trunk").head_branch == "trunk"
 
     commit_dataset(repository, entries(1))
 
     with pytest.raises(InvalidArgumentError, match="branch 'trunk' already"):
-        GitRepository.init(tmp_path, branch="other")
+        init_repository(tmp_path, branch="other")
     with pytest.raises(InvalidArgumentError, match="work tree already"):
-        GitRepository.init(tmp_path, bare=True)
+        init_repository(tmp_path, bare=True)
 
 
 def test_init_refuses_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgumentError, match="is a file"):
-        GitRepository.init(tmp_path / "file")
+        init_repository(tmp_path / "file")
 
 
 def test_a_users_sparse_patterns_stay_in_force(tmp_path: Path, git: Git) -> None:
@@ -77,7 +78,7 @@ def test_a_users_sparse_patterns_stay_in_force(tmp_path: Path, git: Git) -> None
     # Cone mode with a sparse index, the settings in the work tree's own file.
     git("sparse-checkout", "set", "--cone", "--sparse-index", "docs", "src", cwd=tmp_path)
 
-    repository = GitRepository.init(tmp_path)
+    repository = init_repository(tmp_path)
     commit_dataset(repository, entries(3))
 
     assert is_prepared(repository)
@@ -94,7 +95,7 @@ def test_init_in_a_plain_clone_takes_internals_out_of_the_work_tree(
     git("clone", "-q", repository.path, tmp_path / "clone", cwd=tmp_path)
     assert (tmp_path / "clone/roads").exists()
 
-    GitRepository.init(tmp_path / "clone")
+    init_repository(tmp_path / "clone")
 
     assert not (tmp_path / "clone/roads").exists()
     assert git("status", "--porcelain", cwd=tmp_path / "clone") == ""
@@ -135,7 +136,7 @@ def test_a_kart_repository_is_opened_in_place(tmp_path: Path, git: Git) -> None:
     (tmp_path / ".git").write_text("gitdir: .kart\n")
     assert GitRepository.open(tmp_path).is_kart
     before = snapshot(tmp_path)
-    GitRepository.init(tmp_path)
+    init_repository(tmp_path)
     assert snapshot(tmp_path) == before
 
 

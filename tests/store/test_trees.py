@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import (
@@ -54,7 +55,7 @@ def apply(files: dict[str, bytes], edit: Mapping[str, bytes | None]) -> dict[str
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
-    return GitRepository.init(tmp_path_factory.mktemp("trees"), bare=True)
+    return init_repository(tmp_path_factory.mktemp("trees"), bare=True)
 
 
 def write(repository: GitRepository, base: str | None, changes: Mapping[str, Change]) -> str:

@@ -13,6 +13,7 @@ from havasu_vc.errors import CorruptDatasetError, LockedError
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource
 from havasu_vc.store.repository import GitRepository
@@ -24,7 +25,7 @@ OLD = 10 * 24 * 60 * 60
 
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
-    return GitRepository.init(tmp_path / "repository")
+    return init_repository(tmp_path / "repository")
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from havasu_vc.datasets.kart.reading import SourceObjects, objects_of
 from havasu_vc.datasets.kart.trees import changed_files
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.edits import edit_tree
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
-from havasu_vc.store.repository import GitRepository
 
 PARTS = st.sampled_from(["A", "B", "_", "kU0="])
 FILES = st.dictionaries(
@@ -35,7 +35,7 @@ def test_a_walk_finds_what_differs(
     first: dict[str, bytes], second: dict[str, bytes], stored: bool
 ) -> None:
     with TemporaryDirectory() as folder:
-        repository = GitRepository.init(Path(folder) / "repo", bare=True)
+        repository = init_repository(Path(folder) / "repo", bare=True)
         with repository.writer() as writer:
             trees = [edit_tree(writer, None, files) for files in (first, second)]
             if stored:
@@ -60,7 +60,7 @@ def test_a_walk_finds_what_differs(
 
 
 def test_folders_within_folders_end_somewhere(tmp_path: Path) -> None:
-    repository = GitRepository.init(tmp_path / "repo", bare=True)
+    repository = init_repository(tmp_path / "repo", bare=True)
     objects = objects_of(repository.objects)
     with repository.writer() as writer:
         deep = edit_tree(writer, None, {"/".join("A" * 60): b"x"})

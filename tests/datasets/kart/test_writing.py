@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.kart import writing
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.store.edits import edit_tree
+from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
-from havasu_vc.store.repository import GitRepository
 
 PATHS = st.tuples(
     st.sampled_from([b"A/A", b"A/B", b"B/A", b"_/-"]),
@@ -37,7 +37,7 @@ def test_runs_on_disk_make_the_same_folders(
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing, "RUN", max(run, sample))
         patch.setattr(writing, "_SAMPLE", sample)
-        repository = GitRepository.init(Path(folder) / "repo", bare=True)
+        repository = init_repository(Path(folder) / "repo", bare=True)
         with repository.writer() as writer:
             first = edit_tree(writer, None, {text(path): data for path, data in before.items()})
             found = FeatureChanges()
@@ -72,7 +72,7 @@ def test_a_name_that_comes_twice_is_told(
 ) -> None:
     monkeypatch.setattr(writing, "RUN", run)
     monkeypatch.setattr(writing, "_SAMPLE", 1)
-    repository = GitRepository.init(tmp_path / "repo", bare=True)
+    repository = init_repository(tmp_path / "repo", bare=True)
     found = FeatureChanges()
     for name in (b"kQE=", b"kQI=", b"kQE="):
         found.add([b"A/A"], [name], [bytes(19) + b"1"])
