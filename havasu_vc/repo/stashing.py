@@ -32,6 +32,7 @@ from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import KART_MARKERS
 from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.repo.following import following
 from havasu_vc.repo.kart_edits import kart_edit_between
 from havasu_vc.repo.kart_tables import counterpart
@@ -39,12 +40,7 @@ from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.repo.workspace_edits import (
-    chosen_tables,
-    onto_head,
-    read_table_edits,
-    require_workspace,
-)
+from havasu_vc.repo.workspace_edits import onto_head
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import edit_tree

@@ -29,6 +29,7 @@ from havasu_vc.errors import (
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo.checkouts import KEPT
 from havasu_vc.repo.clustering import CLUSTERED
+from havasu_vc.repo.edited_tables import EditedTable
 from havasu_vc.repo.following import following
 from havasu_vc.repo.kart_tables import table_view, tree_view
 from havasu_vc.repo.merging import require_calm
@@ -37,7 +38,7 @@ from havasu_vc.repo.remote_data import data_url, default_remote
 from havasu_vc.repo.results import CheckoutResult, CommitResult
 from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to, chosen_datasets
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.repo.workspace_edits import EditedTable, onto_head
+from havasu_vc.repo.workspace_edits import onto_head
 from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.object_urls import in_bucket
 from havasu_vc.store.short_lived import short_lived_folder

@@ -10,26 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConflictError, SchemaViolationError, StateError
 from havasu_vc.repo.checkouts import open_state
+from havasu_vc.repo.edited_tables import EditedTable
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.refs import list_branches
 from havasu_vc.tables.table import Table, read_table
 from havasu_vc.workspace.incoming import edit_of
-from havasu_vc.workspace.state import RefState, TableState
+from havasu_vc.workspace.state import RefState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits
 
-if TYPE_CHECKING:
-    from havasu_vc.repo.workspace_edits import EditedTable
-
-__all__ = ["BranchEdits", "branch_edits", "branch_notes", "commit_branches", "written_branches"]
+__all__ = ["BranchEdits", "branch_edits", "branch_notes", "commit_branches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +37,6 @@ class BranchEdits:
     """Where git's branch is."""
     edits: tuple[TreeEdit, ...]
     """What changes in it."""
-
-
-def written_branches(table: Table, known: TableState) -> dict[str, int]:
-    """Return the branches of a table that show another snapshot than they were given."""
-    references = table.metadata.references
-    return {
-        name: references[name].snapshot_id
-        for name, ref in known.refs.items()
-        if name in references
-        and references[name].kind == "branch"
-        and references[name].snapshot_id != ref.snapshot_id
-    }
 
 
 def branch_edits(

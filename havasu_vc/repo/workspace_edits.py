@@ -1,29 +1,22 @@
 """What was edited in checked-out tables: looking at it, comparing it, committing it.
 
-A table that nobody wrote to costs a look at two names. One that was written to is
-compared with the snapshot that was checked out (`workspace.taking_in`), and what differs
-is a version of the dataset that no commit has yet. Nothing here writes into a table; a
-commit is followed by a checkout, which is `repo.checkouts`' to do.
+Nothing here writes into a table; a commit is followed by a checkout, which is
+`repo.checkouts`' to do.
 """
 
 from __future__ import annotations
 
-import secrets
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
     CorruptionError,
-    DatasetNotFoundError,
     HavasuError,
     NoChangesError,
     RevisionNotFoundError,
@@ -34,10 +27,18 @@ from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.checkouts import open_state
+from havasu_vc.repo.edited_tables import (
+    EditedTable,
+    chosen_tables,
+    committed_view,
+    draft_view,
+    read_table_edits,
+    require_workspace,
+)
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.following import following
 from havasu_vc.repo.kart_edits import kart_edit_of
-from havasu_vc.repo.kart_tables import is_kart_tree, kart_view, tree_view
+from havasu_vc.repo.kart_tables import is_kart_tree, kart_view
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
@@ -47,7 +48,6 @@ from havasu_vc.repo.workspace_branches import (
     branch_edits,
     branch_notes,
     commit_branches,
-    written_branches,
 )
 from havasu_vc.repo.workspace_glance import (
     TableChanges,
@@ -56,104 +56,21 @@ from havasu_vc.repo.workspace_glance import (
     notes_on_head,
     remember,
 )
-from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.revisions import Revision
 from havasu_vc.tables.table import metadata_versions
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.counting import can_count, count_edits
-from havasu_vc.workspace.damage import check_linked, open_checked_out
-from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.incoming import edit_of
-from havasu_vc.workspace.state import TableState, WorkspaceState
-from havasu_vc.workspace.taking_in import TableEdits, read_edits
+from havasu_vc.workspace.state import TableState
 
 __all__ = [
-    "EditedTable",
-    "chosen_tables",
     "commit_edits_of",
     "diff_workspace",
     "discard_edits",
-    "edited_tables",
     "onto_head",
-    "read_table_edits",
-    "require_workspace",
     "without_changes",
     "workspace_changes",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class EditedTable:
-    """A table that others wrote to since it was checked out."""
-
-    state: TableState
-    """What was checked out."""
-    version: int
-    """The table's version that was read."""
-    edits: TableEdits
-    """What differs."""
-    branches: Mapping[str, int] = field(default_factory=dict)
-    """Branches of the table that were written to, and their snapshots."""
-
-    @property
-    def path(self) -> str:
-        """The dataset's path."""
-        return self.state.path
-
-
-def require_workspace(repo: OpenRepo) -> WorkspaceState:
-    """Return what is checked out; raise when nothing is."""
-    state = open_state(repo)
-    if state is None:
-        raise StateError(
-            "there is no workspace, so there are no edits in it",
-            hints=("`havasu-vc checkout` makes one, with a table for each dataset",),
-        )
-    return state
-
-
-def base_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
-    """Return the dataset that a table was made from."""
-    return tree_view(repo, table.path, table.tree, table.commit[:10])
-
-
-def read_table_edits(
-    repo: OpenRepo, state: WorkspaceState, table: TableState, storage: Storage | None = None
-) -> EditedTable | None:
-    """Return what was edited in a table; None when nobody wrote to it."""
-    location = state.location(table.path)
-    condition, known = condition_of(location, table)
-    if condition is Condition.CLEAN and known is not None and known.tree == table.tree:
-        base_view(repo, table)  # a checkout of what is gone must not pass for a sound one
-        check_linked(location, table, repo.storage.files)
-        return None
-    table = known if condition is Condition.EDITED and known is not None else table
-    base = base_view(repo, table)
-    found = open_checked_out(location, table, base.properties.table_uuid)
-    check_linked(location, table, repo.storage.files)
-    if storage is not None:
-        base = replace(base, storage=storage)
-    with repo.settings.open_engine(0) as engine:
-        edits = read_edits(base, found, table.snapshot_id, engine)
-    return EditedTable(table, found.version, edits, written_branches(found, table))
-
-
-def edited_tables(
-    repo: OpenRepo, state: WorkspaceState, paths: Sequence[str] = ()
-) -> Iterator[EditedTable]:
-    """Yield the tables that were written to, all or those of some datasets."""
-    for path in chosen_tables(state, paths):
-        found = read_table_edits(repo, state, state.tables[path])
-        if found is not None:
-            yield found
-
-
-def chosen_tables(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
-    """Return the checked-out datasets that are meant, in order; all when none is named."""
-    for path in paths:
-        if path.strip("/") not in state.tables:
-            raise DatasetNotFoundError(path, "the workspace")
-    return sorted({path.strip("/") for path in paths} or state.tables)
 
 
 def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
@@ -213,29 +130,6 @@ def without_changes(repo: OpenRepo, tables: Mapping[str, TableState]) -> dict[st
     return found
 
 
-def draft_view(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
-    """Return the dataset that a table holds; its new files go when nobody holds it any more."""
-    folder = _scratch(repo)
-    storage = replace(repo.storage, staging=DataFileStore(folder))
-    try:
-        view = edited_dataset(table.edits, storage)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(view, shutil.rmtree, folder, ignore_errors=True)
-    return view
-
-
-def _scratch(repo: OpenRepo) -> Path:
-    """Return a folder for files of a draft, in the repository where that can be written."""
-    folder = repo.git.data_folder / "staging" / secrets.token_hex(8)
-    try:
-        folder.mkdir(parents=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="havasu-vc-"))
-    return folder
-
-
 def diff_workspace(
     repo: OpenRepo, revision: str | None = None, filters: Sequence[str] = ()
 ) -> Iterator[DatasetDiff]:
@@ -267,7 +161,7 @@ def diff_workspace(
             if found is not None:
                 second: Dataset | None = draft_view(repo, found)
             elif known is not None:
-                second = base_view(repo, known)
+                second = committed_view(repo, known)
             else:
                 second = repo.view(now[path], "HEAD") if path in now else None
             if first is not None and second is not None and _same(first, second):
@@ -372,6 +266,11 @@ def onto_head(repo: OpenRepo, transaction: Transaction, table: EditedTable) -> T
             storage, commit = transaction.storage, known.commit[:10]
             kart = kart_view(repo, table.path, known.tree, storage, commit)
             edit = kart_edit_of(table.edits, kart, engine)
+        elif known.clustered is not None:
+            from havasu_vc.repo.clustered_versions import edit_of_clustered
+
+            committed = replace(committed_view(repo, known), storage=transaction.storage)
+            edit = edit_of_clustered(table.edits, committed, engine)
         else:
             edit = edit_of(table.edits, transaction.storage, engine)
     now = transaction.folders.get(table.path)

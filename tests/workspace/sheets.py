@@ -10,14 +10,9 @@ import shapely
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
+from havasu_vc.repo.edited_tables import EditedTable, draft_view, read_table_edits
 from havasu_vc.repo.tables import Table
-from havasu_vc.repo.workspace_edits import (
-    EditedTable,
-    diff_workspace,
-    draft_view,
-    edited_tables,
-    workspace_changes,
-)
+from havasu_vc.repo.workspace_edits import diff_workspace, workspace_changes
 from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:
@@ -31,7 +26,7 @@ def edits_of(repo: Repo, path: str) -> EditedTable | None:
     """Return what was edited in one table."""
     state = read_state(repo.git.git_directory)
     assert state is not None
-    return next(edited_tables(repo.opened, state, [path]), None)
+    return read_table_edits(repo.opened, state, state.tables[path])
 
 
 def rows_of(repo: Repo, path: str) -> list[Row]:
