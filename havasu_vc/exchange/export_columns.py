@@ -187,7 +187,15 @@ class _Planner:
     def _floating(self) -> tuple[pa.DataType, Convert]:
         if self.format is ExportFormat.SHAPEFILE:
             self._say("is kept to 15 decimal places")
-        return (pa.float32() if self.column.type is Primitive.FLOAT else pa.float64()), _same
+        type_ = pa.float32() if self.column.type is Primitive.FLOAT else pa.float64()
+        return type_, self._note_missing_numbers
+
+    def _note_missing_numbers(self, values: pa.Array) -> pa.Array:
+        if self.format is ExportFormat.GPKG and pc.any(pc.is_nan(values)).as_py():
+            self._say("has NaN, which becomes null")
+        if self.format in _JSON_FORMATS and not pc.all(pc.is_finite(values)).as_py():
+            self._say("has NaN or infinities, which become null")
+        return values
 
     def _moment(self) -> tuple[pa.DataType, Convert]:
         zoned = self.column.type is Primitive.TIMESTAMPTZ
@@ -210,14 +218,10 @@ class _Planner:
     def _text(self, convert: Convert) -> tuple[pa.DataType, Convert]:
         if self.format is ExportFormat.SHAPEFILE:
             return pa.string(), lambda values: self._no_long(self._no_nul(convert(values)))
-        if self.format is ExportFormat.CSV:
-            return pa.string(), convert
         return pa.string(), lambda values: self._no_nul(convert(values))
 
     def _no_nul(self, values: pa.Array) -> pa.Array:
-        if self.format is not ExportFormat.CSV and (
-            pc.any(pc.match_substring(values, "\x00")).as_py()
-        ):
+        if pc.any(pc.match_substring(values, "\x00")).as_py():
             raise self._refuse("cannot hold text with a NUL character, and a value has one")
         return values
 

@@ -19,12 +19,16 @@ from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.exchange.export_columns import ExportFormat, Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes, type_name
 from havasu_vc.geo.bounds import row_bounds
+from havasu_vc.geo.buffers import overlapping, ranges
+from havasu_vc.geo.layout import scan
+from havasu_vc.geo.wkb import layout_column
 
 __all__ = ["LayerShape", "layer_shape"]
 
 _DECLARED = (ExportFormat.FLATGEOBUF, ExportFormat.SHAPEFILE)
 _JSON = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
 _FAMILIES = {1: "points", 2: "lines", 5: "lines", 3: "polygons", 6: "polygons", 4: "multipoints"}
+_CURVED = (8, 9, 10, 11, 12)
 _HINTS = ("export to GeoParquet or GeoPackage, which hold any geometry",)
 
 
@@ -48,14 +52,27 @@ class LayerShape:
         """
         wkb = self.geometry.canonical(column)
         codes = geometry_codes(wkb)
-        name = self.geometry.field.name
-        if self.format in _JSON and any(code >= 2000 for code in codes):
-            self._say(f"column {name!r} loses its M values in GeoJSON, which has none")
+        if self.format in _JSON:
+            self._note_json(codes)
+        if self.format in (*_JSON, ExportFormat.SHAPEFILE):
+            self._refuse_infinite(wkb)
         if self.format in (*_JSON, *_DECLARED):
             self._note_empty(wkb)
         if self.format in _DECLARED:
             self._refuse_other(codes)
         return wkb
+
+    def _note_json(self, codes: set[int]) -> None:
+        name = self.geometry.field.name
+        if any(code >= 2000 for code in codes):
+            self._say(f"column {name!r} loses its M values in GeoJSON, which has none")
+        if any(code % 1000 in _CURVED for code in codes):
+            self._say(f"curves in column {name!r} become lines and polygons in GeoJSON")
+
+    def _refuse_infinite(self, wkb: pa.Array) -> None:
+        """Refuse coordinates that are no numbers; GDAL writes nulls in their place, or fails."""
+        if _has_infinite(wkb):
+            raise self._refused("has no coordinates that are NaN or infinite, and a value has")
 
     def _say(self, line: str) -> None:
         notes: Notes = self.geometry.notes
@@ -84,6 +101,21 @@ class LayerShape:
         return UnsupportedTypeError(
             self.geometry.field.name, f"{self.format.label} {why}", hints=_HINTS
         )
+
+
+def _has_infinite(wkb: pa.Array) -> bool:
+    """Whether an X, Y or Z is no finite number; empty points, which are all NaN, aside."""
+    layout = scan(layout_column(wkb, "wkb"))
+    there = layout.count > 0
+    count = layout.count[there]
+    places = ranges(layout.start[there], count, 8 * layout.ordinates[there])
+    numbers = overlapping(layout.column.data, "<f8")
+    x, y = numbers[places], numbers[places + 8]
+    wrong = ~(np.isfinite(x) & np.isfinite(y))
+    high = np.repeat(layout.dimensions[there] & 1, count) == 1
+    wrong[high] |= ~np.isfinite(numbers[places[high] + 16])
+    empty = np.repeat(layout.kind[there] == 1, count) & np.isnan(x) & np.isnan(y)
+    return bool((wrong & ~empty).any())
 
 
 def _dimensions(shape: str | None) -> int:

@@ -205,8 +205,10 @@ def _how(
     elif format is ExportFormat.FLATGEOBUF:
         # With an index it refuses rows without geometry, and holds all rows back to sort them.
         options["SPATIAL_INDEX"] = "NO"
-    elif format in (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ):
-        options["COORDINATE_PRECISION"] = "15"  # 7 in sequences if nothing is said
+    elif format is ExportFormat.GEOJSON:
+        options["SIGNIFICANT_FIGURES"] = "17"  # every double comes back as it was
+    elif format is ExportFormat.GEOJSONSEQ:
+        options["COORDINATE_PRECISION"] = "17"  # decimal places; 7 if nothing is said
     how["layer_options"] = options
     return how
 

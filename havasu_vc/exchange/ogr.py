@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.gdal import open_stream, read_info
+from havasu_vc.exchange.geojson_precision import rounded_columns
 from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, stored_batches
 from havasu_vc.exchange.ogr_formats import (
     VectorFile,
@@ -140,9 +141,19 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         rows=rows,
         input_bytes=file.input_bytes,
         key_hint=hint if set(hint) <= set(layout.schema.names) else (),
-        notes=times.notes,
+        notes=(*times.notes, *_rounding_notes(file, layer, arrow, fields)),
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
+    )
+
+
+def _rounding_notes(
+    file: VectorFile, layer: str, arrow: pa.Schema, fields: Sequence[str]
+) -> tuple[str, ...]:
+    return tuple(
+        f"column {name!r} has whole numbers of 16 digits and more that may be rounded: not all "
+        "of its numbers are whole and in range, so it holds floating-point ones"
+        for name in rounded_columns(file, layer, arrow, fields)
     )
 
 
@@ -160,7 +171,7 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
         "return_fids": reading.fids,
         "where": where,
         "batch_size": reading.batch_rows,
-        "datetime_as_string": reading.times.as_text,
+        **reading.times.how,
     }
     wanted = reading.layout.schema.names
     rows = 0

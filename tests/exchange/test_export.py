@@ -233,6 +233,7 @@ REFUSED = [
     (".shp", pa.array([10**18]), "18 digits"),
     (".gpkg", pa.array(["a\0b"]), "NUL"),
     (".geojson", pa.array(["a\0b"]), "NUL"),
+    (".csv", pa.array(["a\0b"]), "NUL"),
 ]
 
 

@@ -250,6 +250,50 @@ def test_times_with_and_without_zone_stay_text_and_that_is_said(tmp_path: Path) 
     assert "'t'" in source.notes[0]
 
 
+FINE = {"d": "2020-01-01", "t": "23:59:59.999999", "at": "2020-01-01T00:00:00.123456"}
+
+
+def test_times_of_geojson_keep_their_microseconds(tmp_path: Path) -> None:
+    path = tmp_path / "a.geojson"
+    mixed = {"z": "2020-01-01T00:00:00.123456+13:00", "m": "2020-01-01T10:00:00+02:00"}
+    path.write_text(features(FINE | mixed, {"z": "2020-01-02T00:00:00Z", "m": FINE["at"]}, {}))
+    source = open_one(path)
+    first, second, third = read_all(source).to_pylist()
+    assert [first[name].isoformat() for name in FINE] == list(FINE.values())
+    assert first["z"].isoformat() == "2019-12-31T11:00:00.123456+00:00"
+    assert second["z"].isoformat() == "2020-01-02T00:00:00+00:00"
+    assert (first["m"], second["m"]) == (mixed["m"], FINE["at"])
+    assert [third[name] for name in (*FINE, *mixed)] == [None] * 5
+    assert [note for note in source.notes if "'m'" not in note] == []
+
+
+def test_what_is_cut_from_times_is_said(tmp_path: Path) -> None:
+    nano, leap, lines = tmp_path / "a.geojson", tmp_path / "b.geojson", tmp_path / "c.geojsonl"
+    nano.write_text(features({"t": "2020-01-01T00:00:00.123456789"}))
+    source = open_one(nano)
+    assert read_all(source).column("t")[0].as_py().microsecond == 123456
+    assert source.notes == ("times in column 't' are cut to microseconds",)
+    leap.write_text(features({"t": "2016-12-31T23:59:60.123456Z"}))
+    lines.write_text(json.dumps(json.loads(features(FINE))["features"][0]) + "\n")
+    for path, names in ((leap, ["t"]), (lines, ["t", "at"])):
+        source = open_one(path)
+        assert read_all(source).num_rows == 1
+        assert source.notes == tuple(
+            f"times in column {name!r} are cut to milliseconds" for name in names
+        )
+
+
+def test_whole_numbers_that_may_be_rounded_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "a.geojson"
+    path.write_text(features({"n": 9007199254740993, "x": 1.5}, {"n": 0.5, "x": 2.5}))
+    (note,) = open_one(path).notes
+    assert "'n'" in note and "rounded" in note
+    path.write_text(features({"n": 9007199254740993, "x": 1.5}, {"n": 1, "x": 2.5}))
+    source = open_one(path)
+    assert source.notes == ()
+    assert read_all(source).column("n").to_pylist() == [9007199254740993, 1]
+
+
 def test_a_key_column_that_is_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "a.gpkg", frame())
     with pytest.raises(InvalidArgumentError, match="lrge") as caught:
