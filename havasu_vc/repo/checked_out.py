@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.workspace.state import TableState, read_state
 
-__all__ = ["checked_out_files", "checked_out_trees"]
+__all__ = ["checked_out_files", "checked_out_trees", "clustered_trees"]
 
 
 def checked_out_files(git: GitRepository) -> set[str]:
@@ -22,6 +22,11 @@ def checked_out_files(git: GitRepository) -> set[str]:
 def checked_out_trees(git: GitRepository) -> set[str]:
     """Return the trees of internals that the tables of any work tree are of."""
     return {table.tree for table in _tables(git)}
+
+
+def clustered_trees(git: GitRepository) -> set[str]:
+    """Return the trees of the clustered versions that tables of any work tree show."""
+    return {table.clustered for table in _tables(git) if table.clustered is not None}
 
 
 def _tables(git: GitRepository) -> Iterator[TableState]:

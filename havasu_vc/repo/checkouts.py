@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     ConcurrentChangeError,
     HavasuError,
@@ -76,9 +77,27 @@ class Wish:
     """Whether files are copied rather than linked."""
     refs: bool | None = None
     """Whether branches and tags of git are shown in the tables."""
+    clustered: bool | None = None
+    """Whether rows are sorted anew, into files of the tables' own."""
+    dataset: str | None = None
+    """The one dataset that `clustered` is about."""
+    partition_by: str | None = None
+    """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
 
-    def applied(self, state: WorkspaceState) -> WorkspaceState:
+    def applied(self, repo: OpenRepo, state: WorkspaceState) -> WorkspaceState:
         """Return a workspace's state with what is wished for."""
+        if self.clustered is not None:
+            from havasu_vc.repo.clustered_versions import with_layout
+
+            state = with_layout(
+                repo,
+                state,
+                clustered=self.clustered,
+                dataset=self.dataset,
+                partition_by=self.partition_by,
+            )
+        elif self.dataset is not None or self.partition_by is not None:
+            raise InvalidArgumentError("a dataset and a partition spec go with a layout")
         flavour = None if self.any_flavour else (self.flavour or state.flavour)
         return replace(
             state,
@@ -158,7 +177,9 @@ def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutR
         if state is None:
             _ignore_root(repo, root)
             state = WorkspaceState(root, _configured_flavour(repo))
-        return _Following(repo, wish.applied(state), discard=discard, strict=True).run()
+        anew = (wish.dataset or "").strip("/") if wish.clustered else None
+        state = wish.applied(repo, state)
+        return _Following(repo, state, discard=discard, strict=True, anew=anew).run()
 
 
 def _configured_flavour(repo: OpenRepo) -> Flavour | None:
@@ -271,6 +292,8 @@ class _Following:
     state: WorkspaceState
     discard: bool = False
     strict: bool = False
+    anew: str | None = None
+    """The dataset whose rows are to be sorted anew whatever is kept; all if it is empty."""
     changed: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -363,10 +386,12 @@ class _Following:
         flavour = flavour_for(view, self.state.flavour)
         refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
         self.notes += notes if self.strict else ()
+        shown, clustered = self._laid_out(view, folder.internals, found or known)
         if (
             same
             and found is not None
             and found.flavour is flavour
+            and found.clustered == clustered
             and (not self.strict or _is_whole(location, found))
             and {name: ref.tree for name, ref in refs.items()}
             == {name: ref.tree for name, ref in found.refs.items()}
@@ -383,15 +408,33 @@ class _Following:
             self.state.copy,
             max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1),
             refs,
+            clustered,
         )
         try:
-            made = materialise(view, location, wanted, previous=found)
+            made = materialise(shown, location, wanted, previous=found)
         except ConcurrentChangeError:
             # Someone wrote to the table this very moment: it has edits now.
             self._stay(path, known, folder, commit)
             return
         self.state = self.state.with_table(path, made)
         self.changed.append(path)
+
+    def _laid_out(
+        self, view: HavasuDataset, tree: str, near: TableState | None
+    ) -> tuple[HavasuDataset, str | None]:
+        """Return what a table shows, and the tree of it where that is a clustered version."""
+        layout = self.state.layout_of(view.path)
+        if not layout.clustered:
+            return view, None
+        from havasu_vc.repo.clustered_versions import can_cluster, clustered_version
+
+        if not can_cluster(view, layout):
+            if self.strict:
+                self.notes.append(f"{view.path} has no geometries to sort by: its files stay")
+            return view, None
+        view.check_guard()
+        fresh = self.anew in ("", view.path)
+        return clustered_version(self.repo, view, tree, layout, near=near, fresh=fresh)
 
     def _stay(
         self, path: str, known: TableState | None, folder: DatasetFolder, commit: str
@@ -406,12 +449,19 @@ class _Following:
         if known.tree == folder.internals:
             # The dataset is the same in HEAD, so the edits are edits of HEAD.
             self.state = self.state.with_table(path, replace(known, commit=commit))
+            if self.anew in ("", path) or (known.clustered and not self._clusters(path)):
+                self.notes.append(
+                    f"the table of {path} has edits and keeps its files until a commit"
+                )
             return
         self.state = self.state.with_table(path, known)
         self.notes.append(
             f"the table of {path} has edits and stays at {known.commit[:7]};"
             " commit them, or drop them with `havasu-vc checkout --discard-changes`"
         )
+
+    def _clusters(self, path: str) -> bool:
+        return self.state.layout_of(path).clustered
 
     def _may_drop(self, path: str, location: Path) -> bool:
         taken = self.repo.taken.get(path)

@@ -11,7 +11,8 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
-from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees
+from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees, clustered_trees
+from havasu_vc.repo.clustered_versions import forget_clustered
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.kart_tables import forget_counterparts
 from havasu_vc.repo.keeping_bases import forget_gone_work_trees
@@ -108,10 +109,8 @@ def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
         grace_seconds=grace_days * 86400,
         dry_run=dry_run,
     )
-    freed = forget_counterparts(
-        repo,
-        checked_out_trees(repo.git),
-        grace_seconds=grace_days * 86400,
-        dry_run=dry_run,
-    )
+    grace = grace_days * 86400
+    trees, clustered = checked_out_trees(repo.git), clustered_trees(repo.git)
+    freed = forget_counterparts(repo, trees, grace_seconds=grace, dry_run=dry_run)
+    freed += forget_clustered(repo, clustered, grace_seconds=grace, dry_run=dry_run)
     return GcResult(found.files, found.size + freed, found.kept_young)

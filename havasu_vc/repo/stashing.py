@@ -46,6 +46,7 @@ from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.refs import delete_ref, list_refs
 from havasu_vc.workspace.showing import show_as_edits
+from havasu_vc.workspace.state import WorkspaceState
 
 __all__ = ["Stash", "apply_stash", "diff_stash", "drop_stash", "list_stashes", "save_stash"]
 
@@ -181,17 +182,31 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
                 ) from error
             views[path] = _view(repo, transaction, path, rebased)
         for path, (view, tree) in views.items():
+            shown, clustered = _laid_out(repo, state, view, tree)
             show_as_edits(
-                view,
+                shown,
                 state.location(path),
                 state.tables[path],
                 commit=stash.commit,
                 tree=tree,
+                clustered=clustered,
                 copy=state.copy,
             )
     if drop:
         delete_ref(repo.git, stash.ref, stash.commit)
     return stash
+
+
+def _laid_out(
+    repo: OpenRepo, state: WorkspaceState, view: HavasuDataset, tree: str
+) -> tuple[HavasuDataset, str | None]:
+    """Return what a table is to show of a dataset: in clustered files if it has such."""
+    known, layout = state.tables[view.path], state.layout_of(view.path)
+    if known.clustered is None or not layout.clustered:
+        return view, None
+    from havasu_vc.repo.clustered_versions import clustered_version
+
+    return clustered_version(repo, view, tree, layout, near=known)
 
 
 def _differ(old: object, new: object) -> bool:

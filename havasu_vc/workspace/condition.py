@@ -20,6 +20,7 @@ from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.tables.table import METADATA, Table, read_table, table_exists
 from havasu_vc.workspace.properties import (
     BASE,
+    CLUSTERED,
     COMMIT,
     FLAVOUR,
     TREE,
@@ -105,7 +106,8 @@ def edited_since(table: Table, known: TableState) -> TableState:
     if snapshot is None or not version.isdecimal():
         return known
     tree, commit = snapshot.summary.get(TREE), snapshot.summary.get(COMMIT)
-    if tree in (None, known.tree) or not commit:
+    clustered = snapshot.summary.get(CLUSTERED)
+    if tree is None or not commit or (tree, clustered) == (known.tree, known.clustered):
         return known
     return replace(
         known,
@@ -115,6 +117,7 @@ def edited_since(table: Table, known: TableState) -> TableState:
         version=int(version),
         deletes=(),
         document=None,
+        clustered=clustered,
     )
 
 
@@ -137,4 +140,5 @@ def adopted(table: Table, known: TableState | None) -> TableState | None:
         () if known is None else known.deletes,
         {} if known is None else known.refs,
         identify(table.metadata_file),
+        snapshot.summary.get(CLUSTERED),
     )

@@ -28,7 +28,7 @@ from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
 from havasu_vc.workspace.linking import link_file
-from havasu_vc.workspace.properties import FLAVOUR, TREE
+from havasu_vc.workspace.properties import CLUSTERED, COMMIT, FLAVOUR, TREE
 from havasu_vc.workspace.snapshots import SnapshotParts, data_path
 from havasu_vc.workspace.state import DeleteBatch, FileIdentity
 
@@ -82,11 +82,13 @@ class TableDraft:
             for entry in view.data_entries
         }
 
-    def show(self, view: HavasuDataset, *, commit: str, tree: str) -> Snapshot:
+    def show(
+        self, view: HavasuDataset, *, commit: str, tree: str, clustered: str | None = None
+    ) -> Snapshot:
         """Return a snapshot of a dataset: one that is there, or a new one. Its files are linked."""
         numbered = number_layouts(view, self.metadata)
         self._describe(view, numbered)
-        found = self._there(tree)
+        found = self._there(tree, clustered)
         if found is not None:
             return found
         made = self.made
@@ -97,7 +99,10 @@ class TableDraft:
             self._now,
             complete=made.properties.get(FLAVOUR) == self.flavour.value,
         )
-        snapshot, self.batches = parts.write(view, commit, tree, self.batches)
+        origin = {COMMIT: commit, TREE: tree}
+        if clustered is not None:
+            origin[CLUSTERED] = clustered
+        snapshot, self.batches = parts.write(view, origin, self.batches)
         self.metadata = replace(
             made,
             last_sequence_number=snapshot.sequence_number,
@@ -138,13 +143,14 @@ class TableDraft:
         self.metadata = made
         self.numbered = numbered
 
-    def _there(self, tree: str) -> Snapshot | None:
+    def _there(self, tree: str, clustered: str | None) -> Snapshot | None:
         """Return the newest snapshot of a tree whose manifest list is still there."""
+        wanted = (tree, clustered, self.flavour.value)
         for snapshot in reversed(list(self.made.snapshots.values())):
             summary = snapshot.summary
-            if summary.get(TREE) == tree and summary.get(FLAVOUR) == self.flavour.value:
-                if self._is_complete(snapshot):
-                    return snapshot
+            found = (summary.get(TREE), summary.get(CLUSTERED), summary.get(FLAVOUR))
+            if found == wanted and self._is_complete(snapshot):
+                return snapshot
         return None
 
     def _is_complete(self, snapshot: Snapshot) -> bool:

@@ -71,6 +71,8 @@ class Checkout:
     """How many snapshots stay."""
     refs: Mapping[str, OtherRef] = field(default_factory=dict)
     """Other branches and tags, by name."""
+    clustered: str | None = None
+    """The tree of the clustered version that is shown in place of the dataset's own files."""
 
 
 def flavour_for(view: HavasuDataset, wanted: Flavour | None) -> Flavour:
@@ -108,7 +110,9 @@ def materialise(
         shown = draft.show(ref.view, commit=ref.commit, tree=ref.tree)
         refs[name] = RefState(ref.commit, ref.tree, shown.snapshot_id)
     files = draft.link(view)
-    snapshot = draft.show(view, commit=checkout.commit, tree=checkout.tree)
+    snapshot = draft.show(
+        view, commit=checkout.commit, tree=checkout.tree, clustered=checkout.clustered
+    )
     with reporting_storage_errors(location):
         fsync_folder(location / "data")
     version = 1 if table is None else table.version + 1
@@ -146,6 +150,7 @@ def materialise(
         draft.batches,
         refs,
         document,
+        checkout.clustered,
     )
 
 

@@ -14,6 +14,7 @@ from havasu_vc.tables.table import Table
 
 __all__ = [
     "BASE",
+    "CLUSTERED",
     "COMMIT",
     "DATASET",
     "FLAVOUR",
@@ -37,6 +38,8 @@ COMMIT = "havasu-vc.commit"
 """Of a snapshot: the git commit it was made of."""
 TREE = "havasu-vc.tree"
 """Of a snapshot: the tree of the dataset's internals."""
+CLUSTERED = "havasu-vc.clustered"
+"""Of a snapshot with files of a clustered version: the tree of that version's internals."""
 
 _WRITING = {
     "write.format.default": "parquet",

@@ -28,6 +28,7 @@ def show_as_edits(
     *,
     commit: str,
     tree: str,
+    clustered: str | None = None,
     copy: bool = False,
 ) -> Table:
     """Make a checked-out table show a version of its dataset, and return the table."""
@@ -35,7 +36,7 @@ def show_as_edits(
     table = read_table(location)
     draft = TableDraft(location, table.metadata, known.flavour, copy=copy, batches=known.deletes)
     draft.link(view)
-    snapshot = draft.show(view, commit=commit, tree=tree)
+    snapshot = draft.show(view, commit=commit, tree=tree, clustered=clustered)
     with reporting_storage_errors(location):
         fsync_folder(location / "data")
     metadata = replace(

@@ -7,7 +7,7 @@ that hold it. Only entries of files that come are read from git and described an
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from havasu_vc.tables.table import Table
 from havasu_vc.workspace.delete_batches import delete_sources, reusable
 from havasu_vc.workspace.layouts import Numbered
 from havasu_vc.workspace.manifests import ManifestPlan, Read, plan_manifests
-from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE
+from havasu_vc.workspace.properties import DATASET, FLAVOUR
 from havasu_vc.workspace.state import DeleteBatch
 
 __all__ = ["SnapshotParts", "data_path"]
@@ -60,11 +60,13 @@ class SnapshotParts:
     def write(
         self,
         view: HavasuDataset,
-        commit: str,
-        tree: str,
+        origin: Mapping[str, str],
         batches: Sequence[DeleteBatch],
     ) -> tuple[Snapshot, tuple[DeleteBatch, ...]]:
-        """Write all that a snapshot of a dataset names; return it, and its deletes' batches."""
+        """Write all that a snapshot of a dataset names; return it, and its deletes' batches.
+
+        `origin` is what its summary says of where the dataset comes from.
+        """
         current = self.table.metadata.snapshot
         number = self.table.metadata.last_sequence_number + 1
         old = self._read(current)
@@ -97,7 +99,7 @@ class SnapshotParts:
         )
         manifests = [*plan.kept, *self._write_manifests(plan, snapshot)]
         listed = write_manifest_list(self.table.location, manifests, snapshot)
-        summary = {**_summary(plan, manifests), **self._names(view, commit, tree)}
+        summary = {**_summary(plan, manifests), **self._names(view, origin)}
         snapshot = replace(snapshot, manifest_list=str(listed), summary=summary)
         return snapshot, (*kept, *new)
 
@@ -154,10 +156,9 @@ class SnapshotParts:
             for (_, spec_id), entries in sorted(plan.entries.items())
         ]
 
-    def _names(self, view: HavasuDataset, commit: str, tree: str) -> dict[str, str]:
+    def _names(self, view: HavasuDataset, origin: Mapping[str, str]) -> dict[str, str]:
         return {
-            COMMIT: commit,
-            TREE: tree,
+            **origin,
             DATASET: view.path,
             FLAVOUR: self.flavour.value,
             "total-records": str(sum(entry.rows for entry in view.data_entries)),

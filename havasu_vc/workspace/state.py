@@ -9,7 +9,8 @@
        "snapshot": 123, "version": 4, "flavour": "havasu",
        "files": {"<sha256>": [<inode>, <size>, <mtime in ns>], …},
        "deletes": [[["<sha256>", …], ["<path of a position delete file>", …]], …],
-       "refs": {"v1": ["<git commit>", "<tree>", 122]}}}}
+       "refs": {"v1": ["<git commit>", "<tree>", 122]}}},
+     "layouts": {"": {"clustered": true, "partition": null}}}
 
 Each linked work tree has its own, beside its index. A table is *ours* as long as its
 newest metadata file is the one of `version`: whatever Spark does to a table adds
@@ -33,6 +34,7 @@ __all__ = [
     "DeleteBatch",
     "FileIdentity",
     "RefState",
+    "TableLayout",
     "TableState",
     "WorkspaceState",
     "drop_state",
@@ -82,6 +84,16 @@ class RefState:
 
 
 @dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How rows are to lie in the files of a table."""
+
+    clustered: bool = False
+    """Whether they are sorted anew, into files of the table's own."""
+    partition: str | None = None
+    """The document of the partition spec that they are dealt out by; None takes the dataset's."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """One dataset, checked out."""
 
@@ -105,6 +117,8 @@ class TableState:
     """Other branches and tags of the table, by name."""
     document: FileIdentity | None = None
     """The metadata file that we wrote, None where that was not noted."""
+    clustered: str | None = None
+    """The tree of the clustered version whose files it has, None for the dataset's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +135,16 @@ class WorkspaceState:
     """Whether branches and tags of git are shown in the tables."""
     tables: Mapping[str, TableState] = field(default_factory=dict)
     """By the dataset's path."""
+    layouts: Mapping[str, TableLayout] = field(default_factory=dict)
+    """What was asked for, by the dataset's path; by an empty one for all others."""
 
     def location(self, path: str) -> Path:
         """Return the folder of a dataset's table."""
         return self.root / path
+
+    def layout_of(self, path: str) -> TableLayout:
+        """Return how rows of a dataset's table are to lie."""
+        return self.layouts.get(path) or self.layouts.get("") or TableLayout()
 
     def with_table(self, path: str, table: TableState | None) -> WorkspaceState:
         """Return the state once a table is another, or gone."""
@@ -174,6 +194,10 @@ def format_state(state: WorkspaceState) -> bytes:
         "copy": state.copy,
         "refs": state.refs,
         "tables": {path: _table_to_json(table) for path, table in sorted(state.tables.items())},
+        "layouts": {
+            path: {"clustered": layout.clustered, "partition": layout.partition}
+            for path, layout in sorted(state.layouts.items())
+        },
     }
     return json.dumps(value, indent=1).encode() + b"\n"
 
@@ -194,6 +218,7 @@ def _table_to_json(table: TableState) -> dict[str, Any]:
             for name, ref in sorted(table.refs.items())
         },
         "document": table.document and _identity_to_json(table.document),
+        "clustered": table.clustered,
     }
 
 
@@ -217,12 +242,18 @@ def parse_state(data: bytes, where: str) -> WorkspaceState:
             bool(value["copy"]),
             bool(value["refs"]),
             {path: _table(path, table) for path, table in value["tables"].items()},
+            {path: _layout(layout) for path, layout in value.get("layouts", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise StateError(
             f"{where} cannot be understood",
             hints=("remove it, then `havasu-vc checkout` looks at the tables anew",),
         ) from error
+
+
+def _layout(value: dict[str, Any]) -> TableLayout:
+    partition = value["partition"]
+    return TableLayout(bool(value["clustered"]), None if partition is None else str(partition))
 
 
 def _table(path: str, value: dict[str, Any]) -> TableState:
@@ -243,4 +274,5 @@ def _table(path: str, value: dict[str, Any]) -> TableState:
             for name, (commit, tree, snapshot) in value["refs"].items()
         },
         FileIdentity(*map(int, document)) if (document := value.get("document")) else None,
+        None if (clustered := value.get("clustered")) is None else str(clustered),
     )

@@ -35,6 +35,7 @@ class _Tables:
     copy: bool | None
     layout: str | None
     partition_by: str | None = None
+    dataset: str | None = None
 
     @property
     def given(self) -> bool:
@@ -50,6 +51,9 @@ class _Tables:
             any_flavour=self.flavour == "auto",
             copy=self.copy,
             refs=self.refs,
+            clustered=None if self.layout is None else self.layout == "clustered",
+            dataset=self.dataset,
+            partition_by=self.partition_by,
         )
 
 
@@ -61,7 +65,11 @@ class _Tables:
     type=PLACE,
     help="Make tables of REV in FOLDER, or in a bucket by its URL; HEAD and the workspace stay.",
 )
-@click.option("--dataset", metavar="DATASET", help="With --to, one dataset: FOLDER is its table.")
+@click.option(
+    "--dataset",
+    metavar="DATASET",
+    help="With --to, one dataset: FOLDER is its table. With --layout, the one to lay out so.",
+)
 @click.option(
     "--flavour",
     type=click.Choice(FLAVOURS),
@@ -72,13 +80,14 @@ class _Tables:
 @click.option("--copy/--link", default=None, help="Copy data files, or link them where possible.")
 @click.option(
     "--layout",
-    type=click.Choice(("clustered",)),
-    help="With --to, sort rows anew, along a Hilbert curve or by the partition spec.",
+    type=click.Choice(("clustered", "linked")),
+    help="Sort rows anew into files of the tables' own, along a Hilbert curve or by the"
+    " partition spec; or have the files of the commits, as is so at first.",
 )
 @click.option(
     "--partition-by",
     metavar="SPEC",
-    help="With --layout, the partition spec, as 'days(at), bucket(16, id)'."
+    help="With --layout clustered, the partition spec, as 'days(at), bucket(16, id)'."
     "  [default: the dataset's]",
 )
 @click.option("--relocate", is_flag=True, help="Make tables that were moved at home here.")
@@ -122,9 +131,9 @@ def command(
     alone and writes datasets (all, if none is named) to a GeoPackage that QGIS can edit
     and that remembers the commit it is of.
     """
-    tables = _Tables(flavour, refs, copy, layout, partition_by)
-    if partition_by is not None and layout is None:
-        raise click.UsageError("--partition-by goes with --layout")
+    tables = _Tables(flavour, refs, copy, layout, partition_by, dataset)
+    if partition_by is not None and layout != "clustered":
+        raise click.UsageError("--partition-by goes with --layout clustered")
     if file is not None:
         if branch is not None or discard or to is not None or relocate or tables.given:
             raise click.UsageError("--as goes with --ref, --overwrite and datasets alone")
@@ -134,14 +143,8 @@ def command(
         raise click.UsageError("--ref and --overwrite go with --as")
     if len(names) > 1:
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
-    if to is None and dataset is not None:
-        raise click.UsageError("--dataset goes with --to")
-    if to is None and layout is not None:
-        raise click.UsageError(
-            "--layout goes with --to: tables of the workspace have the files of the commits that"
-            " they follow. `--to FOLDER` sorts a copy; a dataset that was imported with"
-            " `--order hilbert` is sorted in every commit"
-        )
+    if to is None and layout is None and dataset is not None:
+        raise click.UsageError("--dataset goes with --to or --layout")
     only_head = bool(names or branch) and to is None and not tables.given
     repo = open_to_switch(invocation) if only_head else invocation.open_repo()
     if to is not None:

@@ -105,8 +105,19 @@ def test_a_repository_that_moved(run: Run, repo: Path, tmp_path: Path) -> None:
     )
 
 
-def test_tables_of_the_workspace_are_not_sorted_anew(run: Run) -> None:
-    refused = run("checkout", "--layout", "clustered")
+def test_layouts_of_the_workspace(run: Run, repo: Path) -> None:
+    options = ("checkout", "--layout", "clustered", "--dataset", "points")
+    told = succeed(run(*options, "--partition-by", "bucket(2, id)"))
 
-    assert refused.exit_code == 2
-    assert "`--to FOLDER` sorts a copy" in " ".join(refused.stderr.split())
+    assert told.stderr.startswith("Checked out 1 table at ")
+    assert "Nothing to commit" in succeed(run("status")).stdout
+    assert succeed(run("checkout")).stderr.startswith("Nothing to do: 1 table at ")
+    assert succeed(run("checkout", "--layout", "linked")).stderr.startswith("Checked out 1 table")
+    for wrong in (
+        ("--dataset", "points"),
+        ("--partition-by", "id"),
+        ("--layout", "linked", "--partition-by", "id"),
+    ):
+        assert run("checkout", *wrong).exit_code == 2
+    missing = run("checkout", "--layout", "clustered", "--dataset", "nothing")
+    assert missing.exit_code == 49
