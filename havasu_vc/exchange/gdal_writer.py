@@ -170,16 +170,14 @@ def _short(name: str, taken: set[str]) -> str:
 
 
 def _refuse_equal_names(names: Sequence[str], format: ExportFormat) -> None:
-    """Refuse names that differ in case alone where the format does not tell them apart."""
-    if format is not ExportFormat.GPKG:
-        return
+    """Refuse names that differ in case alone: GDAL writes both columns into the first."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise UnsupportedTypeError(
                 name,
-                f"GeoPackage does not tell it from column {other!r}",
+                f"{format.label} does not tell it from column {other!r}",
                 hints=("leave one of them out with --columns",),
             )
 

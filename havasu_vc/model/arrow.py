@@ -134,6 +134,7 @@ def schema_from_arrow(source: pa.Schema, *, key: tuple[str, ...] = ()) -> Schema
     ids = iter(range(len(names) + 1, 1 << 30))
     fields = []
     for number, name in enumerate(names, 1):
+        _require_name(name, name)
         field = source.field(name)
         if is_raster_type(field.type):
             fields.append(Field(number, name, raster_type(lambda: next(ids)), raster="v1"))
@@ -197,6 +198,10 @@ def _stored_nested(
         if source.num_fields == 0:
             raise UnsupportedTypeError(column, "a struct without fields")
         parts = [source.field(index) for index in range(source.num_fields)]
+        for part in parts:
+            _require_name(part.name, column)
+        if len({part.name for part in parts}) < len(parts):
+            raise UnsupportedTypeError(column, "two parts of a struct have one name")
         return Struct(tuple(inside(part, part.name, required=False) for part in parts)), None
     if pa.types.is_map(source):
         key = inside(source.key_field, "key", required=True)
@@ -213,6 +218,19 @@ def _stored_nested(
         f"{source} has no counterpart",
         hints=("leave the column out with --columns",),
     )
+
+
+def _require_name(name: str, column: str) -> None:
+    """Refuse names that no other program could use."""
+    if not name:
+        raise UnsupportedTypeError(column, "it, or a part of it, has no name", hints=_NAME_HINTS)
+    if "\x00" in name:
+        raise UnsupportedTypeError(
+            column, "its name, or that of a part, has a NUL character", hints=_NAME_HINTS
+        )
+
+
+_NAME_HINTS = ("give it a name in the source, or leave it out with --leave-out",)
 
 
 def to_stored(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

@@ -255,9 +255,10 @@ def test_names_that_a_format_cannot_hold(tmp_path: Path) -> None:
     assert len(written.notes) == 3
     assert "'population_total' is called 'population'" in written.notes[0]
     assert len(set(open_one(tmp_path / "a.shp").schema.names)) == 4
-    alike = pa.table({"Name": [1], "name": [2]})
-    with pytest.raises(UnsupportedTypeError, match="does not tell"):
-        export(tmp_path / "a.gpkg", alike)
+    alike = pa.table({"geom": points((1.0, 2.0)), "Name": [1], "name": [2]})
+    for extension in (".gpkg", ".geojson", ".geojsonl", ".fgb"):
+        with pytest.raises(UnsupportedTypeError, match="does not tell"):
+            export(tmp_path / f"b{extension}", alike, geometry=LONLAT)
 
 
 def test_rich_types_are_noted(tmp_path: Path) -> None:

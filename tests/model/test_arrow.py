@@ -128,6 +128,9 @@ def test_arrow_fields_carry_their_ids(schema: Schema) -> None:
         (pa.month_day_nano_interval(), "no counterpart"),
         (pa.dense_union([pa.field("a", pa.int8())]), "no counterpart"),
         (pa.list_(pa.struct([])), "without fields"),
+        (pa.struct([("", pa.int8())]), "no name"),
+        (pa.struct([("a\0", pa.int8())]), "NUL"),
+        (pa.struct([("a", pa.int8()), ("a", pa.int8())]), "two parts"),
     ],
     ids=str,
 )
@@ -136,6 +139,12 @@ def test_what_cannot_be_kept_is_named(type_: pa.DataType, reason: str) -> None:
         schema_from_arrow(pa.schema([("id", pa.int8()), ("shape", type_)]))
 
     assert caught.value.column.startswith("shape")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("", "no name"), ("a\0b", "NUL")])
+def test_names_that_no_program_could_use(name: str, reason: str) -> None:
+    with pytest.raises(UnsupportedTypeError, match=reason):
+        schema_from_arrow(pa.schema([("id", pa.int64()), (name, pa.int64())]))
 
 
 @pytest.mark.parametrize(
