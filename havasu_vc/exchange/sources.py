@@ -155,16 +155,28 @@ def _no_layer(location: str, layer: str, layers: Sequence[str]) -> SourceNotFoun
 
 
 def _find(location: str) -> _Found:
+    if not location or "\x00" in location:
+        raise SourceNotFoundError("the source has no name that a file could have")
     path = Path(location)
     if path.is_dir():
         return _folder(path, location)
     if not path.exists():
         if glob.has_magic(location):
             return _pattern(location)
-        raise SourceNotFoundError(f"there is no file {location}")
+        raise SourceNotFoundError(f"there is no file {location}", hints=_elsewhere(location))
     if not path.is_file():
         raise InvalidFileError(location, "neither a file nor a folder")
     return _file(path, location)
+
+
+def _elsewhere(location: str) -> tuple[str, ...]:
+    """Return how to come by what other programs read from a location of that kind."""
+    if location == "-" or "://" in location or location.startswith(("/vsi", "PG:")):
+        return ("only files are imported: get it as a file first",)
+    prefix, colon, rest = location.partition(":")
+    if colon and prefix.isalpha() and Path(rest).exists():
+        return (f"name it without {prefix}:",)
+    return ()
 
 
 def _file(path: Path, location: str) -> _Found:

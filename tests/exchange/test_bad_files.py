@@ -166,3 +166,22 @@ def test_formats_that_are_not_known(tmp_path: Path) -> None:
 def test_a_pattern_of_several_formats(sound: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="not all Parquet"):
         open_sources(str(sound / "a.*"))
+
+
+@pytest.mark.parametrize(
+    ("location", "hint"),
+    [
+        ("-", "as a file first"),
+        ("https://example.org/a.parquet", "as a file first"),
+        ("/vsizip/a.zip/a.gpkg", "as a file first"),
+        ("postgresql://localhost/maps", "as a file first"),
+        ("GPKG:{sound}/a.gpkg", "without GPKG:"),
+        ("", ""),
+        ("a\0.gpkg", ""),
+        ("nowhere.gpkg", ""),
+    ],
+)
+def test_what_is_no_file_is_said_to_be_none(location: str, hint: str, sound: Path) -> None:
+    with pytest.raises(SourceNotFoundError) as caught:
+        open_sources(location.format(sound=sound))
+    assert [hint in said for said in caught.value.hints] == ([True] if hint else [])
