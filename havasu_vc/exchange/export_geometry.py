@@ -16,7 +16,7 @@ from havasu_vc.geo.reproject import transform
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.types import Field
 
-__all__ = ["OutgoingGeometry", "geometry_codes", "outgoing_geometry", "type_name"]
+__all__ = ["OutgoingGeometry", "outgoing_geometry", "type_name"]
 
 _NAMES = (
     "Geometry", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString",
@@ -78,18 +78,6 @@ def _known(identifier: str, crs: Mapping[str, str]) -> Crs:
         return parse_crs(identifier)
     parsed = parse_crs(crs[identifier])
     return Crs(identifier, parsed.wkt, parsed.srid)
-
-
-def geometry_codes(wkb: pa.Array) -> set[int]:
-    """Return the ISO type codes that occur in a column of canonical WKB."""
-    wkb = wkb.drop_null()
-    if not len(wkb):
-        return set()
-    _, offsets_buffer, data_buffer = wkb.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32, len(wkb) + 1, wkb.offset * 4)
-    data = np.frombuffer(data_buffer, np.uint8)
-    words = data[offsets[:-1, None].astype(np.int64) + np.arange(1, 5)]
-    return set(np.unique(np.ascontiguousarray(words).view("<u4")).tolist())
 
 
 def type_name(code: int) -> str:

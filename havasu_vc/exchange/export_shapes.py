@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.exchange.export_columns import ExportFormat, Notes
-from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes, type_name
+from havasu_vc.exchange.export_geometry import OutgoingGeometry, type_name
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import overlapping, ranges
 from havasu_vc.geo.layout import scan
+from havasu_vc.geo.text import geometry_types
 from havasu_vc.geo.wkb import layout_column
 
 __all__ = ["LayerShape", "layer_shape"]
@@ -51,7 +52,7 @@ class LayerShape:
         Raises `UnsupportedTypeError` when the layer cannot hold it.
         """
         wkb = self.geometry.canonical(column)
-        codes = geometry_codes(wkb)
+        codes = geometry_types(wkb)
         if self.format in _JSON:
             self._note_json(codes)
         if self.format in (*_JSON, ExportFormat.SHAPEFILE):
@@ -137,7 +138,7 @@ def layer_shape(
     first = next(batches, None)
     if first is None:
         return LayerShape(geometry, format, announced), batches
-    codes = geometry_codes(geometry.canonical(first.column(column)))
+    codes = geometry_types(geometry.canonical(first.column(column)))
     shape = announced
     if shape is None and codes:
         shape = _common(codes, format)

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export_columns import Notes
-from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes
+from havasu_vc.exchange.export_geometry import OutgoingGeometry
 from havasu_vc.exchange.parquet_writer import projjson
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.bounds import Bounds
 
 __all__ = ["Boxes", "edges_of", "native_geometry", "table_stands", "write_data_file"]
@@ -83,7 +84,7 @@ class Boxes:
     def add(self, geometry: OutgoingGeometry, wkb: pa.Array) -> None:
         """Take in geometries that are written to the file."""
         name = geometry.field.name
-        if edges_of(geometry) and geometry_codes(wkb) - _POINTS:
+        if edges_of(geometry) and geometry_types(wkb) - _POINTS:
             # Edges on the globe leave the box of their ends, so only points have one there.
             self._curved.add(name)
         box = bounds_of(wkb, "wkb")

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.covering import BOX, boxes_of, covering_columns
 from havasu_vc.exchange.export_columns import Notes
-from havasu_vc.exchange.export_geometry import OutgoingGeometry, geometry_codes, type_name
+from havasu_vc.exchange.export_geometry import OutgoingGeometry, type_name
 from havasu_vc.exchange.geoarrow_writer import NATIVE, NativeColumn
 from havasu_vc.exchange.geoparquet import VERSIONS, WrittenColumn, format_geo
 from havasu_vc.exchange.layout import JSON
@@ -31,6 +31,7 @@ from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.crs import projection
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.layout import scan
+from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.arrow import source_type, to_source
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
@@ -95,7 +96,7 @@ class _Seen:
         self.heights: tuple[float, float] | None = None
 
     def look(self, wkb: pa.Array) -> None:
-        codes = geometry_codes(wkb)
+        codes = geometry_types(wkb)
         self.codes |= codes
         if any(code // 1000 in (1, 3) for code in codes):
             self._look_at_heights(wkb)

@@ -1,4 +1,4 @@
-"""Bounds of geometry columns, and the WKB points that bounds are written as.
+"""Bounds of geometry columns, from the bytes of their values.
 
 Rules: SRIDs do not matter, nulls, empties and vertices with NaN count nothing,
 parts of collections are united, Z and M are left out, nothing wraps. A column of
@@ -6,23 +6,18 @@ plain points is reduced straight from its buffer; everything else through the
 layout of its bytes.
 """
 
-import struct
 from typing import Final
 
 import numpy as np
 
-from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import ByteColumn, Column, Floats
 from havasu_vc.geo.extent import extents
-from havasu_vc.geo.kinds import SRID_FLAG
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.points import point_records
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 
-__all__ = ["bounds_of", "format_bound", "parse_bound", "row_bounds"]
-
-_BOUND: Final = struct.Struct("<BIdd")
+__all__ = ["bounds_of", "row_bounds"]
 
 
 def bounds_of(column: Column, encoding: AnyEncoding = "wkb") -> Bounds | None:
@@ -59,28 +54,6 @@ def row_bounds(column: Column, encoding: AnyEncoding = "wkb") -> Floats:
     for index, axis in enumerate((x, y, x, y)):
         bounds[view.rows, index] = np.where(nowhere, np.nan, axis)
     return bounds
-
-
-def format_bound(x: float, y: float) -> bytes:
-    """Return a corner of bounds as the 21 bytes of a little-endian 2D WKB point.
-
-    >>> format_bound(170, 10).hex()
-    '010100000000000000004065400000000000002440'
-    """
-    return _BOUND.pack(1, 1, x, y)
-
-
-def parse_bound(data: bytes) -> tuple[float, float]:
-    """Return the x and y of a corner, in either byte order, with SRID, Z or M if need be."""
-    if len(data) < 21 or data[0] > 1:
-        raise GeometryError(f"a geometry bound is a WKB point, not {data[:32].hex() or 'nothing'}")
-    order = "<" if data[0] else ">"
-    (word,) = struct.unpack_from(order + "I", data, 1)
-    start = 9 if word & SRID_FLAG else 5
-    if (word & 0x1FFFFFFF) % 1000 != 1 or len(data) < start + 16:
-        raise GeometryError(f"a geometry bound is a WKB point, not {data[:32].hex()}")
-    x, y = struct.unpack_from(order + "dd", data, start)
-    return x, y
 
 
 def _bounds_of_points(x: Floats, y: Floats) -> Bounds | None:

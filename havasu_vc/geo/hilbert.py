@@ -14,7 +14,7 @@ import numpy.typing as npt
 from havasu_vc.geo.buffers import Floats, Ints
 from havasu_vc.model.bounds import Bounds
 
-__all__ = ["LAST", "hilbert_index", "hilbert_of_rows"]
+__all__ = ["LAST", "hilbert_index"]
 
 LAST: Final = np.uint64(2**64 - 1)
 """The index of what is nowhere: it sorts behind all else."""
@@ -49,15 +49,6 @@ def hilbert_index(
         orientation = inside[cell]
     index[nowhere] = LAST
     return index
-
-
-def hilbert_of_rows(
-    rows: Floats, bounds: Bounds, order: Literal[16, 32] = 16
-) -> npt.NDArray[np.uint64]:
-    """Return the index of the centre of each row's bounds, as `row_bounds` gives them."""
-    with np.errstate(invalid="ignore"):
-        centres = rows[:, :2] / 2 + rows[:, 2:] / 2
-    return hilbert_index(centres[:, 0], centres[:, 1], bounds, order)
 
 
 def _cells(

@@ -11,29 +11,19 @@ from typing import TypeAlias
 import numpy as np
 
 from havasu_vc.errors import CrsError
-from havasu_vc.geo.buffers import Column
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.geographic import geographic_bounds
-from havasu_vc.geo.raster_v1_columns import RasterHeaders, raster_headers
+from havasu_vc.geo.raster_v1_columns import RasterHeaders
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.geographic_bounds import GeographicBounds
 
 __all__ = [
     "Places",
-    "bounds_of_rasters",
     "places_of_rasters",
     "raster_row_bounds",
     "united_places",
 ]
-
-
-def bounds_of_rasters(column: Column) -> GeographicBounds | None:
-    """Return the bounds that hold every raster of a column.
-
-    None if there is no raster with cells, or one whose place on the globe is not known.
-    """
-    return united_places([places_of_rasters(raster_headers(column))])
 
 
 Places: TypeAlias = tuple[GeographicBounds, ...] | None

@@ -23,7 +23,6 @@ __all__ = [
     "FileWindow",
     "OpenUrl",
     "band_of_pixels",
-    "check_out_db_band",
     "out_db_pixels",
     "pixels",
     "raster_of_pixels",
@@ -133,12 +132,6 @@ def out_db_pixels(
     array = array.astype(found.pixel_type.dtype, copy=False)
     array.flags.writeable = False
     return array
-
-
-def check_out_db_band(raster: Raster, band: int, open_url: OpenUrl) -> FileWindow:
-    """Return where in its file an out-db band lies; raise if the file is not what it says."""
-    with _opened(raster.bands[band], open_url) as file:
-        return _window(raster, band, file)
 
 
 @contextmanager

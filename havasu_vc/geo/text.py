@@ -1,6 +1,5 @@
 """Geometries as text for people and for Kart's JSON, from the bytes alone."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.layout import Layout, scan
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
 
-__all__ = ["common_type_name", "geometry_types", "hex_wkb", "short_text", "type_code", "type_name"]
+__all__ = ["geometry_types", "hex_wkb", "short_text", "type_name"]
 
 _DIMENSIONS: Final = ("", " Z", " M", " ZM")
 _HEX: Final = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.dtype("<u2"))
@@ -57,10 +56,20 @@ def short_text(column: Column, encoding: AnyEncoding = "wkb") -> "pa.Array[Any]"
     return pa.array(words, pa.string()).take(pa.array(chosen, mask=chosen < 0))
 
 
-def geometry_types(column: Column, encoding: AnyEncoding = "wkb") -> list[int]:
-    """Return the ISO type codes of a column's geometries, sorted, each once."""
-    codes: list[int] = np.unique(_top_codes(scan(layout_column(column, encoding)))).tolist()
-    return codes
+def geometry_types(wkb: "pa.Array[Any]") -> set[int]:
+    """Return the ISO type codes that occur in a column of canonical WKB.
+
+    >>> geometry_types(pa.array([bytes([1, 7, 0, 0, 0, 0, 0, 0, 0]), None]))
+    {7}
+    """
+    wkb = wkb.drop_null()
+    if not len(wkb):
+        return set()
+    _, offsets_buffer, data_buffer = wkb.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32, len(wkb) + 1, wkb.offset * 4)
+    data = np.frombuffer(data_buffer, np.uint8)
+    words = data[offsets[:-1, None].astype(np.int64) + np.arange(1, 5)]
+    return set(np.unique(np.ascontiguousarray(words).view("<u4")).tolist())
 
 
 def type_name(code: int) -> str:
@@ -71,33 +80,6 @@ def type_name(code: int) -> str:
     """
     dimensions, kind = divmod(code, 1000)
     return KINDS[kind] + _DIMENSIONS[dimensions]
-
-
-def type_code(name: str) -> int:
-    """Return the ISO type code of a name such as `MULTIPOINT ZM`; 0 for `GEOMETRY`.
-
-    >>> type_code("polygon z")
-    1003
-    """
-    words = name.upper().split()
-    numbers = {"GEOMETRY": 0} | {word: number for number, word in KINDS.items()}
-    suffix = f" {words[1]}" if len(words) > 1 else ""
-    if not words or len(words) > 2 or words[0] not in numbers or suffix not in _DIMENSIONS:
-        raise ValueError(f"{name!r} is no geometry type")
-    return numbers[words[0]] + 1000 * _DIMENSIONS.index(suffix)
-
-
-def common_type_name(codes: Iterable[int]) -> str:
-    """Return the narrowest type that all codes fit, as column metadata names it."""
-    listed = list(codes)
-    if not listed:
-        return "GEOMETRY"
-    dimensions = 0
-    for code in listed:
-        dimensions |= code // 1000
-    kinds = {code % 1000 for code in listed}
-    name = KINDS[kinds.pop()] if len(kinds) == 1 else "GEOMETRY"
-    return name + _DIMENSIONS[dimensions]
 
 
 def _top_codes(layout: Layout) -> "np.ndarray[Any, np.dtype[np.int64]]":

@@ -94,18 +94,6 @@ class Bounds:
         )
         return not (beside or above)
 
-    def may_intersect(self, window: Self) -> bool:
-        """Whether a geometry within these bounds can intersect the window."""
-        return self.intersects(window)
-
-    def may_be_within(self, window: Self) -> bool:
-        """Whether a geometry within these bounds can lie within the window."""
-        return self.intersects(window)
-
-    def may_contain(self, window: Self) -> bool:
-        """Whether a geometry within these bounds can contain the window."""
-        return self.covers(window)
-
 
 EVERYWHERE: Final = Bounds(-math.inf, -math.inf, math.inf, math.inf)
 """The bounds of what may reach anywhere."""

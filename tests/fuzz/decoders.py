@@ -32,6 +32,7 @@ from havasu_vc.formats.havasu.properties import parse_properties
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.havasu.snapshot import parse_snapshot
 from havasu_vc.formats.iceberg.avro import parse_container
+from havasu_vc.formats.iceberg.entries import point_of
 from havasu_vc.formats.iceberg.manifests import parse_manifest, parse_manifest_list
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.name_mapping import parse_name_mapping
@@ -51,7 +52,7 @@ from havasu_vc.formats.roaring import (
     parse_framed_deletion_vector,
     parse_roaring_bitmap,
 )
-from havasu_vc.geo.bounds import bounds_of, parse_bound
+from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1_columns import format_rasters, parse_rasters
 from havasu_vc.geo.wkb import Encoding, from_canonical, to_canonical
@@ -129,7 +130,7 @@ def _geometries() -> Iterator[Decoder]:
     }
     for encoding, values in seeds.items():
         yield Decoder(encoding, _shapes(encoding), tuple(values))
-    yield Decoder("bound", parse_bound, (wkb[0], wkb[1]))
+    yield Decoder("bound", point_of, (wkb[0], wkb[1]))
 
 
 def _raster(data: bytes) -> object:

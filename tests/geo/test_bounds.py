@@ -1,5 +1,4 @@
 import math
-import struct
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.bounds import bounds_of, format_bound, parse_bound, row_bounds
+from havasu_vc.geo.bounds import bounds_of, row_bounds
 from havasu_vc.geo.wkb import Encoding, from_canonical, to_canonical
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 from tests.geo.shapes import (
@@ -110,55 +109,6 @@ def test_hav_24_arcs_may_reach_everywhere() -> None:
 def test_infinite_coordinates_are_bounded_by_infinity() -> None:
     assert bounds_of(pa.array([point(math.inf, 1), point(0, 2)])) == Bounds(0, 1, math.inf, 2)
     assert bounds_of(pa.array([line((-math.inf, 1)), point(0, 2)])) == Bounds(-math.inf, 1, 0, 2)
-
-
-@pytest.mark.parametrize(
-    ("corner", "expected"),
-    [
-        pytest.param((170, 10), "010100000000000000004065400000000000002440", id="HAV-57"),
-        pytest.param((-170, 20), "010100000000000000004065c00000000000003440", id="HAV-58"),
-    ],
-)
-@pytest.mark.rule("HAV-57", "HAV-58", "HAV-60", "HAV-131")
-def test_bounds_are_written_as_points(corner: tuple[float, float], expected: str) -> None:
-    assert format_bound(*corner).hex() == expected
-    assert len(format_bound(*corner)) == 21  # HAV-60
-    assert parse_bound(bytes.fromhex(expected)) == corner
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param("000000000140654000000000004024000000000000", id="HAV-59"),
-        pytest.param("0101000020e610000000000000004065400000000000002440", id="HAV-60-srid"),
-        pytest.param("0101000080000000000040654000000000000024400000000000000840", id="HAV-60-z"),
-        pytest.param("01e9030000000000000040654000000000000024400000000000000840", id="HAV-60-iso"),
-    ],
-)
-@pytest.mark.rule("HAV-59", "HAV-60")
-def test_bounds_of_others_are_read(value: str) -> None:
-    assert parse_bound(bytes.fromhex(value)) == (170, 10)
-
-
-@pytest.mark.parametrize("value", ["", "01", "0102000000" + "00" * 16, "0201000000" + "00" * 16])
-def test_what_is_no_point_is_no_bound(value: str) -> None:
-    with pytest.raises(GeometryError, match="bound"):
-        parse_bound(bytes.fromhex(value))
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_are_a_bound_or_an_error(value: bytes) -> None:
-    try:
-        x, y = parse_bound(value)
-    except GeometryError:
-        return
-    assert isinstance(x, float)
-    assert isinstance(y, float)
-
-
-@given(st.floats(), st.floats())
-def test_bounds_come_back_as_they_were(x: float, y: float) -> None:
-    assert struct.pack("<dd", *parse_bound(format_bound(x, y))) == struct.pack("<dd", x, y)
 
 
 def expected_bounds(tree: Shape | None) -> Bounds | None:

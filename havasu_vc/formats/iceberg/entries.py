@@ -1,13 +1,10 @@
-"""Our entries as Iceberg's data files, and back.
+"""Our entries as Iceberg's data files.
 
 What an entry says in typed JSON becomes single values under the column's type, exactly:
 text and bytes are cut to 16 characters or bytes, upper bounds rounded up, NaN is never a
 bound, and a zero is -0.0 below and 0.0 above. Columns that repeat (in lists and maps) and
 geometries have no ordinary bounds. Bounds of geometries and rasters become two points, as
 little-endian WKB without SRID; the lower one of rasters may lie east of the upper one.
-
-Back, what another writer recorded becomes typed JSON. A bound that cannot be read, or that
-Python has no value for, is no bound: nothing is lost but speed.
 """
 
 from __future__ import annotations
@@ -15,39 +12,26 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
-from decimal import InvalidOperation
 from typing import Any
 from uuid import UUID
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.entry import ColumnStatistics, Content, Entry, Scalar
+from havasu_vc.formats.havasu.entry import Content, Entry, Scalar
 from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.havasu.scalars import from_scalar, to_scalar
+from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.formats.iceberg.manifests import partition_types
-from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
+from havasu_vc.formats.iceberg.single_values import to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, Flavour
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Primitive, Type, children
 
-__all__ = [
-    "areas_of",
-    "bounds_of",
-    "corner",
-    "data_file_of",
-    "partition_of",
-    "point_of",
-    "statistics_of",
-]
+__all__ = ["corner", "data_file_of", "point_of"]
 
 LONGEST = 16
 """Bounds of text and bytes are cut to so many characters or bytes."""
 
 _POINT = struct.Struct("<BIdd")
 _SRID = 0x2000_0000
-_FLOATS = (Primitive.FLOAT, Primitive.DOUBLE)
 
 
 def data_file_of(
@@ -199,76 +183,3 @@ def _next(value: str | bytes) -> str | bytes | None:
         if code <= 0x10FFFF:
             return value[:index] + chr(code)
     return None
-
-
-def statistics_of(file: DataFile, schema: Schema) -> dict[int, ColumnStatistics]:
-    """Return the statistics of each column whose values and nulls a data file counts."""
-    found: dict[int, ColumnStatistics] = {}
-    values, nulls = file.value_counts or {}, file.null_value_counts or {}
-    sizes, nans = file.column_sizes or {}, file.nan_value_counts or {}
-    for leaf, repeated in _leaves(schema.fields, False):
-        count, missing = values.get(leaf.id), nulls.get(leaf.id)
-        size = sizes.get(leaf.id, 0)
-        if count is None or missing is None or min(count, missing, size) < 0:
-            continue
-        known = not repeated and leaf.geometry is None
-        lower = (file.lower_bounds or {}).get(leaf.id) if known else None
-        upper = (file.upper_bounds or {}).get(leaf.id) if known else None
-        nan = nans.get(leaf.id) if leaf.type in _FLOATS else None
-        found[leaf.id] = ColumnStatistics(
-            count,
-            missing,
-            size,
-            nan,
-            _scalar(lower, leaf.type, least=True),
-            _scalar(upper, leaf.type, least=False),
-        )
-    return found
-
-
-def _scalar(data: bytes | None, type_: Type, *, least: bool) -> Scalar | None:
-    if data is None:
-        return None
-    try:
-        return to_scalar(_cut(from_single_value(data, type_), least=least), type_)
-    except (ValueError, InvalidOperation):
-        return None
-
-
-def bounds_of(file: DataFile, schema: Schema) -> dict[int, Bounds]:
-    """Return the geometry bounds of a data file that can be read, by field id."""
-    found: dict[int, Bounds] = {}
-    for field in schema.fields:
-        if field.geometry is None:
-            continue
-        points = _points(file, field.id)
-        if points is not None and points[0] <= points[2]:
-            found[field.id] = Bounds(*points)
-    return found
-
-
-def areas_of(file: DataFile, schema: Schema) -> dict[int, GeographicBounds]:
-    """Return the bounds of rasters of a data file that can be read, by field id."""
-    found: dict[int, GeographicBounds] = {}
-    for field in schema.fields:
-        points = _points(file, field.id) if field.raster is not None else None
-        if points is not None:
-            with suppress(ValueError):  # not on the globe
-                found[field.id] = GeographicBounds(*points)
-    return found
-
-
-def _points(file: DataFile, number: int) -> tuple[float, float, float, float] | None:
-    least = point_of((file.geometry_lower or {}).get(number, b""))
-    most = point_of((file.geometry_upper or {}).get(number, b""))
-    if least is None or most is None or least[1] > most[1]:
-        return None
-    return (*least, *most)
-
-
-def partition_of(file: DataFile, spec: PartitionSpec, schema: Schema) -> dict[str, Scalar | None]:
-    """Return the partition values of a data file as an entry keeps them."""
-    return {
-        str(number): to_scalar(file.partition.get(number), type_)
-        for number, _, type_ in partition_types(spec, schema)
-    }
