@@ -27,7 +27,7 @@ from havasu_vc.errors import (
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.remotes.lfs_direct import direct_downloads
 from havasu_vc.remotes.moving import each
-from havasu_vc.remotes.protocol import Report, WantedFile
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile
 from havasu_vc.remotes.urls import without_passwords
 from havasu_vc.store.command import GitResult
 from havasu_vc.store.files import DataFileStore
@@ -79,10 +79,10 @@ class LfsRemote:
         return self._name
 
     def sending(
-        self, files: Sequence[WantedFile], *, outlasting: bool = False
-    ) -> nullcontext[None]:
+        self, files: Sequence[WantedFile], commits: Sequence[str] = ()
+    ) -> nullcontext[Claim]:
         """Do nothing: servers keep what is young."""
-        return nullcontext()
+        return nullcontext(Claim())
 
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return all of them: the client asks the server itself, many in one request."""

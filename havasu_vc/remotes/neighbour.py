@@ -11,16 +11,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
 from havasu_vc.remotes.moving import copy_checked, each
-from havasu_vc.remotes.protocol import Report, WantedFile
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
 
-__all__ = ["NeighbourRemote"]
+__all__ = ["NeighbourRemote", "bring_all"]
 
 
 class NeighbourRemote:
@@ -40,16 +40,19 @@ class NeighbourRemote:
         return self._name
 
     @contextmanager
-    def sending(self, files: Sequence[WantedFile], *, outlasting: bool = False) -> Iterator[None]:
+    def sending(self, files: Sequence[WantedFile], commits: Sequence[str] = ()) -> Iterator[Claim]:
         """Hold its lock together with those who commit there.
 
-        What is to outlast it is made young, which its garbage collection spares.
+        What is to outlast it is made young, which its garbage collection spares. Where no
+        data goes and none is, nothing is made for it.
         """
-        with shared_lock(self._folder / "lock"):
-            for file in files if outlasting else ():
+        claim = Claim()
+        used = bool(files) or self._folder.exists()
+        with shared_lock(self._folder / "lock") if used else nullcontext():
+            yield claim
+            for file in files if claim.outlasting else ():
                 with suppress(OSError, HavasuError):
                     os.utime(self._store.path(file.sha256))
-            yield
 
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return those files that it does not have."""
@@ -57,13 +60,11 @@ class NeighbourRemote:
 
     def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Put files into its store."""
-        each(files, lambda file: _bring(file, store, self._store, report))
-        self._store.commit_all()
+        bring_all(files, store, self._store, report)
 
     def download(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Bring files from its store."""
-        each(files, lambda file: _bring(file, self._store, store, report))
-        store.commit_all()
+        bring_all(files, self._store, store, report)
 
 
 def _has(store: DataFileStore, file: WantedFile) -> bool:
@@ -71,6 +72,14 @@ def _has(store: DataFileStore, file: WantedFile) -> bool:
         return store.size(file.sha256) == file.size
     except HavasuError:
         return False
+
+
+def bring_all(
+    files: Sequence[WantedFile], source: DataFileStore, target: DataFileStore, report: Report
+) -> None:
+    """Link or copy files from store to store, each checked against its hash."""
+    each(files, lambda file: _bring(file, source, target, report))
+    target.commit_all()
 
 
 def _bring(file: WantedFile, source: DataFileStore, target: DataFileStore, report: Report) -> None:

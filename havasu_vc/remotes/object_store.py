@@ -4,18 +4,18 @@
 
 Credentials, region and endpoint come from the environment, as every program of that
 store takes them; none is ever written down. A file is hashed, then sent under its own name
-in one piece that the store makes visible when it is whole; on a file system it is renamed
-into place. Sending a file twice writes the same bytes, so no lock is needed (`claims` is
-for those who delete).
+in one piece that the store makes visible when it is whole. A folder is laid out as our own
+store is, and files are linked or copied as between two of these. Sending a file twice
+writes the same bytes, so no lock is needed (`claims` is for those who delete).
 """
 
 from __future__ import annotations
 
-import os
-import secrets
+import io
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pyarrow.fs import FileSelector, FileSystem
@@ -24,9 +24,10 @@ from havasu_vc.errors import (
     DataFileNotFoundError,
     InvalidArgumentError,
 )
-from havasu_vc.remotes.claims import Sweep, claimed, sweeping
+from havasu_vc.remotes.claims import Claims, Sweep, claimed, read_claims, sweeping
 from havasu_vc.remotes.moving import copy_checked, each
-from havasu_vc.remotes.protocol import Report, WantedFile
+from havasu_vc.remotes.neighbour import bring_all
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
@@ -34,6 +35,8 @@ from havasu_vc.store.object_systems import object_system, reporting_store_errors
 __all__ = ["SCHEMES", "ObjectStoreRemote", "check_data_url"]
 
 SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss")
+AT_ONCE = 8 << 20
+"""Files of so many bytes are sent in one piece."""
 MANY = 256
 """From so many files on, the store is listed instead of asked for each."""
 
@@ -64,6 +67,8 @@ class ObjectStoreRemote:
         found = object_system(url)
         self._system: FileSystem = found[0]
         self._root: str = found[1]
+        local = self._system.type_name == "local"
+        self._folder = DataFileStore(Path(self._root)) if local else None
 
     @property
     def name(self) -> str:
@@ -71,11 +76,16 @@ class ObjectStoreRemote:
         return self._name
 
     @contextmanager
-    def sending(self, files: Sequence[WantedFile], *, outlasting: bool = False) -> Iterator[None]:
-        """Claim the files."""
-        claim = claimed(self._system, self._root, files, outlasting=outlasting)
-        with reporting_store_errors(self._name, "written"), claim:
-            yield
+    def sending(self, files: Sequence[WantedFile], commits: Sequence[str] = ()) -> Iterator[Claim]:
+        """Claim the files, and what commits name."""
+        claim = claimed(self._system, self._root, files, commits)
+        with reporting_store_errors(self._name, "written"), claim as held:
+            yield held
+
+    def claims(self) -> Claims:
+        """Return what pushes rely on now."""
+        with reporting_store_errors(self._name, "read"):
+            return read_claims(self._system, self._root, time.time())
 
     @contextmanager
     def sweeping(self) -> Iterator[Sweep]:
@@ -108,37 +118,46 @@ class ObjectStoreRemote:
 
     def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Send files, each after it was hashed."""
-        each(files, lambda file: self._send(file, store, report))
+        if self._folder is None:
+            each(files, lambda file: self._send(file, store, report))
+        else:
+            bring_all(files, store, self._folder, report)
 
     def _send(self, file: WantedFile, store: DataFileStore, report: Report) -> None:
-        path, rename = self._path(file.sha256), self._system.type_name == "local"
-        target = f"{path}.{secrets.token_hex(8)}" if rename else path
+        """Send a file to a store, which shows it when its stream is closed."""
         store.check_size(file.sha256, file.size)
         store.verify(file.sha256)
-        with reporting_store_errors(self._name, "written"):
-            if rename:
-                self._system.create_dir(path.rpartition("/")[0], recursive=True)
-            with store.path(file.sha256).open("rb") as source:
-                stream = self._system.open_output_stream(target)
-                try:
-                    copy_checked(source, stream, file, report)
-                except BaseException:
-                    self._abandon(stream, target)
-                    raise
-                stream.close()
-            if rename:
-                _sync(target)
-                self._system.move(target, path)
-
-    def _abandon(self, stream: Any, target: str) -> None:
-        """Leave nothing of a file that went wrong: closing a stream makes it visible."""
-        stream.close()
-        self._system.delete_file(target)
+        path = self._path(file.sha256)
+        with (
+            reporting_store_errors(self._name, "written"),
+            store.path(file.sha256).open("rb") as source,
+        ):
+            if file.size <= AT_ONCE:
+                # Nothing can go wrong with it any more when it is begun: another push may
+                # have sent the same file by now, which half of one would replace.
+                held = io.BytesIO()
+                copy_checked(source, held, file, report)
+                with self._system.open_output_stream(path) as stream:
+                    stream.write(held.getbuffer())
+                return
+            stream = self._system.open_output_stream(path)
+            try:
+                copy_checked(source, stream, file, report)
+            except BaseException:
+                # Closing a stream makes it visible.
+                with suppress(OSError):
+                    stream.close()
+                    self._system.delete_file(path)
+                raise
+            stream.close()
 
     def download(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Bring files into the store, checked while they come."""
-        each(files, lambda file: self._bring(file, store, report))
-        store.commit_all()
+        if self._folder is None:
+            each(files, lambda file: self._bring(file, store, report))
+            store.commit_all()
+        else:
+            bring_all(files, self._folder, store, report)
 
     def _bring(self, file: WantedFile, store: DataFileStore, report: Report) -> None:
         temporary = store.temporary()
@@ -162,6 +181,11 @@ class ObjectStoreRemote:
                 with suppress(FileNotFoundError):
                     self._system.delete_file(self._path(name))
 
+    def delete_unfinished(self) -> None:
+        """Remove what was left by those who died while they sent, where that can be told."""
+        if self._folder is not None:
+            self._folder.delete_stale()
+
     def read_note(self, name: str) -> bytes:
         """Return a small document beside the files; nothing if there is none."""
         with reporting_store_errors(self._name, "read", passing=(FileNotFoundError,)):
@@ -181,11 +205,3 @@ class ObjectStoreRemote:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/objects/{name[:2]}/{name[2:4]}/{name}"
-
-
-def _sync(path: str) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["DataRemote", "Report", "WantedFile", "total_size"]
+__all__ = ["Claim", "DataRemote", "Report", "WantedFile", "total_size"]
 
 Report = Callable[[int], None]
 """Hears how many more bytes have been moved, from any thread."""
@@ -31,6 +31,14 @@ class WantedFile:
     """Its bytes."""
 
 
+@dataclass(slots=True)
+class Claim:
+    """What keeps files of a remote from being pruned while a push relies on them."""
+
+    outlasting: bool = False
+    """Whether to leave it for days: refs may move after all, whatever becomes of the push."""
+
+
 class DataRemote(Protocol):
     """Somewhere that data files can be sent to and had from."""
 
@@ -43,11 +51,11 @@ class DataRemote(Protocol):
         """Whether it can say what it has; if not, `lacking` returns all that it is asked."""
 
     def sending(
-        self, files: Sequence[WantedFile], *, outlasting: bool = False
-    ) -> AbstractContextManager[None]:
-        """Keep files from being pruned there until the refs that name them have moved.
+        self, files: Sequence[WantedFile], commits: Sequence[str] = ()
+    ) -> AbstractContextManager[Claim]:
+        """Keep files, and all that commits name, from being pruned until refs have moved.
 
-        With `outlasting`, refs move after this has ended, and files are kept for days.
+        What the remote's refs reach is looked at inside of it.
         """
 
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:

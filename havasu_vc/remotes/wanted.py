@@ -9,7 +9,7 @@ is looked at whose name is a sha256.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.lfs import parse_pointer
@@ -18,9 +18,10 @@ from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.store.objects import read_object
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["files_of_commits", "pointed_file"]
+__all__ = ["commits_here", "files_of_commits", "pointed_file", "where_new_begins"]
 
 _NAMED = re.compile(rb"([0-9a-f]{40}) (?:[^\n]*/)?([0-9a-f]{64})")
+_NO_REPLACEMENTS = {"GIT_NO_REPLACE_OBJECTS": "1"}
 _INSIDE = f"{HAVASU_MARKER}/data/".encode()
 
 
@@ -40,7 +41,7 @@ def files_of_commits(
         "--ignore-missing",
         "--stdin",
         stdin="".join(f"{line}\n" for line in lines).encode(),
-        environment={"GIT_NO_REPLACE_OBJECTS": "1"},
+        environment=_NO_REPLACEMENTS,
     )
     found: dict[str, WantedFile] = {}
     for line in answer.output.splitlines():
@@ -50,6 +51,38 @@ def files_of_commits(
             if file is not None:
                 found[name] = file
     return sorted(found.values())
+
+
+def where_new_begins(
+    repository: GitRepository, wanted: Sequence[str], known: Sequence[str]
+) -> list[str]:
+    """Return those of known commits and their history that the wanted ones come from.
+
+    Whatever data the wanted ones name and these and their history do not is new.
+    """
+    if not wanted:
+        return []
+    lines = "".join(f"{line}\n" for line in [*wanted, *(f"^{each}" for each in known)])
+    answer = repository.git(
+        "rev-list",
+        "--boundary",
+        "--ignore-missing",
+        "--stdin",
+        stdin=lines.encode(),
+        environment=_NO_REPLACEMENTS,
+    )
+    walked = answer.text.split()
+    ends = {line[1:] for line in walked if line.startswith("-")}
+    # What is among the known is no end of a walk, and may be all that is wanted.
+    return sorted(ends | (commits_here(repository, wanted) - set(walked)))
+
+
+def commits_here(repository: GitRepository, names: Iterable[str]) -> set[str]:
+    """Return the commits that some ids name and that are here."""
+    asked = "".join(f"{name}^{{commit}}\n" for name in names)
+    answer = repository.git("cat-file", "--batch-check", stdin=asked.encode())
+    lines = (line.split() for line in answer.text.splitlines())
+    return {words[0] for words in lines if words[1:2] == ["commit"]}
 
 
 def pointed_file(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.remotes.protocol import WantedFile, total_size
-from havasu_vc.remotes.wanted import files_of_commits
+from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.pushing import commits_there
@@ -113,7 +113,7 @@ def drop_data(
     """Remove data files that a remote has: those that HEAD does not name, or all of them."""
     name = remote or default_remote(repo)
     place = remote_data(repo, name)
-    there = _known(repo, commits_there(repo, name))
+    there = sorted(commits_here(repo.git, commits_there(repo, name)))
     store = repo.storage.files
     with exclusive_lock(repo.git.data_folder / "lock"):
         kept = checked_out_files(repo.git)
@@ -149,11 +149,3 @@ def _named(repo: OpenRepo) -> list[WantedFile]:
     refs = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
     head = repo.head().commit
     return files_of_commits(repo.git, sorted({*refs, *([] if head is None else [head])}))
-
-
-def _known(repo: OpenRepo, commits: Sequence[str]) -> list[str]:
-    """Return those commits that are here."""
-    answer = repo.git.git(
-        "cat-file", "--batch-check", stdin="".join(f"{commit}\n" for commit in commits).encode()
-    )
-    return [line.split()[0] for line in answer.text.splitlines() if not line.endswith("missing")]

@@ -15,11 +15,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from havasu_vc.errors import StateError, UnsupportedError
+from havasu_vc.errors import LockedError, StateError, UnsupportedError
+from havasu_vc.remotes.claims import Claims
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.urls import hidden_secrets
-from havasu_vc.remotes.wanted import files_of_commits
+from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.pushing import refusal
@@ -30,6 +32,7 @@ from havasu_vc.repo.remote_data import (
     remote_address,
     repository_at,
 )
+from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.upkeep.gc import collect_garbage
 
 __all__ = ["PruneResult", "prune_remote"]
@@ -84,17 +87,19 @@ def _prune_store(repo: OpenRepo, url: str, grace: float, *, delete: bool) -> Pru
             hints=("`git fetch --unshallow` brings it",),
         )
     place = ObjectStoreRemote(url)
-    if not delete:
-        with _all_refs(repo, url):
-            return _result(place, *_sorted(repo, place, frozenset(), grace))
-    with place.sweeping() as sweep, _all_refs(repo, url):
-        marks, sizes, over = _sorted(repo, place, sweep.claimed, grace)
-        for file in over:
-            sweep.check()
-            place.delete([file])
-        left = {file: since for file, since in marks.items() if file not in set(over)}
-        place.write_note(NOTE, json.dumps(left, indent=1, sort_keys=True).encode())
-    return _result(place, marks, sizes, over)
+    with exclusive_lock(repo.git.data_folder / "pruning", reason="data is being pruned from here"):
+        if not delete:
+            with _all_refs(repo, url):
+                return _result(place, *_sorted(repo, place, place.claims(), grace, time.time()))
+        with place.sweeping() as sweep, _all_refs(repo, url):
+            marks, sizes, over = _sorted(repo, place, sweep.claims, grace, sweep.began)
+            for file in over:
+                sweep.check()
+                place.delete([file])
+            place.delete_unfinished()
+            left = {file: since for file, since in marks.items() if file not in set(over)}
+            place.write_note(NOTE, json.dumps(left, indent=1, sort_keys=True).encode())
+            return _result(place, marks, sizes, over)
 
 
 def _result(
@@ -105,12 +110,18 @@ def _result(
 
 
 def _sorted(
-    repo: OpenRepo, place: ObjectStoreRemote, claimed: frozenset[str], grace: float
+    repo: OpenRepo, place: ObjectStoreRemote, claims: Claims, grace: float, now: float
 ) -> tuple[dict[str, float], dict[str, int], list[str]]:
     """Return what nothing reaches with the time it was marked, all sizes, and what is to go."""
-    tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split()))
-    reached = {file.sha256 for file in files_of_commits(repo.git, tips)} | claimed
-    now, known = time.time(), _marks(place.read_note(NOTE))
+    if claims.commits - commits_here(repo.git, claims.commits):
+        raise LockedError(
+            "a push relies on commits of the remote that are not here any more",
+            hints=("try again when it has ended; one that died is forgotten after a week",),
+        )
+    refs = set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split())
+    found = files_of_commits(repo.git, sorted(refs | claims.commits))
+    reached = {file.sha256 for file in found} | claims.files
+    known = _marks(place.read_note(NOTE))
     sizes = {name: size for name, size in place.listed() if _NAME.fullmatch(name)}
     marks = {file: known.get(file, now) for file in sorted(sizes) if file not in reached}
     return marks, sizes, [file for file, since in marks.items() if now - since >= grace]
@@ -130,22 +141,43 @@ def _marks(data: bytes) -> dict[str, float]:
 @contextmanager
 def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
     """Have every ref of the remotes that keep data at a URL here for a while."""
-    names = [name for name in repo.git.git("remote").text.split() if data_url(repo, name) == url]
+    sources = [
+        source
+        for name in repo.git.git("remote").text.split()
+        if _place(data_url(repo, name)) == _place(url)
+        for source in _sources(repo, name)
+    ]
     try:
-        for number, name in enumerate(names):
+        for number, source in enumerate(sources):
             answer = repo.git.git(
                 "fetch",
                 "--no-tags",
                 "--no-write-fetch-head",
                 "--no-auto-maintenance",
                 "--prune",
-                name,
+                source,
                 f"+refs/*:{_PLACE}/{number}/*",
                 check=False,
             )
             if answer.code:
-                raise refusal(answer, name, hidden_secrets(remote_address(repo, name)))
+                raise refusal(answer, source, hidden_secrets(remote_address(repo, source)))
         yield
     finally:
         refs = repo.git.git("for-each-ref", "--format=delete %(refname)", _PLACE).text
         repo.git.git("update-ref", "--stdin", stdin=f"{refs}\n".encode() if refs else b"")
+
+
+def _sources(repo: OpenRepo, name: str) -> list[str]:
+    """Return a remote, and where it is pushed to if that is elsewhere."""
+    address = remote_address(repo, name, push=True)
+    return [name] if address == remote_address(repo, name) else [name, address]
+
+
+def _place(url: str | None) -> tuple[str, str] | None:
+    """Return what two URLs of one place have in common, however they are written.
+
+    >>> _place("gs://maps/wells/") == _place("gcs://maps/wells")
+    True
+    """
+    parts = urlsplit(url or "")
+    return (parts.netloc, parts.path.rstrip("/")) if url else None

@@ -8,13 +8,14 @@ what they reached when they were last seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from havasu_vc.errors import ConcurrentChangeError, StateError
-from havasu_vc.remotes.protocol import WantedFile, total_size
+from havasu_vc.errors import ConcurrentChangeError, StateError, StorageError
+from havasu_vc.remotes.protocol import Claim, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
-from havasu_vc.remotes.wanted import files_of_commits
+from havasu_vc.remotes.wanted import files_of_commits, where_new_begins
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.remote_data import default_remote, remote_address, remote_data, send_data
 from havasu_vc.store.command import GitResult
@@ -97,19 +98,12 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         if not request.dry_run:
             _follow(repo, request, name, updates)
         return PushResult(shown, tuple(update.line for update in changes))
-    remote = remote_data(repo, name, push=True)
-    files = files_of_commits(
-        repo.git,
-        sorted({update.commit for update in changes if update.commit}),
-        commits_there(repo, name),
-    )
-    sent: Sequence[WantedFile] = ()
-    if files:
-        with remote.sending(files):
-            sent = send_data(repo, remote, files)
-            answer = _move_refs(repo, request, name, changes)
-    else:
+    wanted = sorted({update.commit for update in changes if update.commit})
+    with _sent(repo, name, wanted) as (sent, claim):
+        # From here on refs may move even if nobody is told so.
+        claim.outlasting = True
         answer = _move_refs(repo, request, name, changes)
+        claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:
         raise refusal(answer, name, shown)
     _follow(repo, request, name, updates)
@@ -123,22 +117,46 @@ def push_data(repo: OpenRepo, remote: str | None, lines: Sequence[str] | None) -
     With no lines, every file is looked for, also those that the remote should have.
     """
     name = remote or default_remote(repo)
-    known: list[str] = []
     if lines is None:
-        wanted = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
+        named = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
     else:
-        wanted = [words[1] for line in lines if len(words := line.split()) == 4]
-        wanted = [commit for commit in wanted if set(commit) != {"0"}]
-        known = commits_there(repo, name) if wanted else []
+        named = [words[1] for line in lines if len(words := line.split()) == 4]
+    wanted = sorted({commit for commit in named if set(commit) != {"0"}})
     shown = hidden_secrets(remote_address(repo, name, push=True))
-    files = files_of_commits(repo.git, sorted(set(wanted)), known)
-    if not files:
-        return PushResult(shown)
-    place = remote_data(repo, name, push=True)
-    # The refs move after this, if at all: the hook is asked before.
-    with place.sending(files, outlasting=lines is not None):
-        sent = send_data(repo, place, files)
+    with _sent(repo, name, wanted, everything=lines is None) as (sent, claim):
+        # The refs move after this, if at all: the hook is asked before.
+        claim.outlasting = lines is not None
     return PushResult(shown, (), len(sent), total_size(sent))
+
+
+@contextmanager
+def _sent(
+    repo: OpenRepo, name: str, wanted: Sequence[str], *, everything: bool = False
+) -> Iterator[tuple[Sequence[WantedFile], Claim]]:
+    """Send what commits name and the refs of a remote do not, and keep it from being pruned.
+
+    What the remote has is told by the commits of it that were seen last. Whether its refs
+    are there still is looked at when nothing that these reach can go any more.
+    """
+    if not wanted:
+        yield (), Claim()
+        return
+    refs = f"refs/remotes/{name}/"
+    seen = repo.git.git("for-each-ref", "--format=%(objectname)", refs).text.split()
+    begins = where_new_begins(repo.git, wanted, seen)
+    files = files_of_commits(repo.git, wanted, begins)
+    place = remote_data(repo, name, push=True)
+    with ExitStack() as held:
+        claim = Claim()
+        try:
+            claim = held.enter_context(place.sending(files, begins))
+        except StorageError:
+            if files or everything:
+                raise  # who has no access to the data may push texts all the same
+        there = [] if everything else commits_there(repo, name)
+        if everything or where_new_begins(repo.git, wanted, there) != begins:
+            files = files_of_commits(repo.git, wanted, there)
+        yield send_data(repo, place, files) if files else (), claim
 
 
 def commits_there(repo: OpenRepo, remote: str) -> list[str]:
@@ -174,17 +192,30 @@ def refusal(answer: GitResult, remote: str, shown: str) -> StateError:
     )
 
 
+def _is_refused(answer: GitResult, changes: Sequence[_Update]) -> bool:
+    """Whether the remote has said of every ref that it does not move."""
+    lines = [line for line in answer.text.splitlines() if line.count("\t") == 2]
+    refused = {line.split("\t")[1].rpartition(":")[2] for line in lines if line.startswith("!")}
+    return {update.target for update in changes} <= refused
+
+
 def _updates(repo: OpenRepo, asked: GitResult) -> list[_Update]:
     """Return what `git push --porcelain` says: `flag <tab> from:to <tab> summary`."""
-    found = []
-    for line in asked.text.splitlines():
-        if line.count("\t") != 2:
-            continue
-        flag, refs, _ = line.split("\t")
-        source, _, target = refs.partition(":")
-        commit = repo.git.git("rev-parse", "--verify", source).text if source else ""
-        found.append(_Update(flag.strip(), source, target, commit, line))
-    return found
+    lines = [line for line in asked.text.splitlines() if line.count("\t") == 2]
+    pairs = [line.split("\t")[1].partition(":") for line in lines]
+    # In one go: there may be thousands of tags.
+    ids = _ids(repo, sorted({source for source, _, _ in pairs if source}))
+    return [
+        _Update(line.split("\t")[0].strip(), source, target, ids.get(source, ""), line)
+        for line, (source, _, target) in zip(lines, pairs, strict=True)
+    ]
+
+
+def _ids(repo: OpenRepo, names: Sequence[str]) -> dict[str, str]:
+    """Return what refs, or whatever else git takes for a source, are at."""
+    asked = "".join(f"{name}\n" for name in names).encode()
+    answer = repo.git.git("cat-file", "--batch-check=%(objectname)", stdin=asked)
+    return dict(zip(names, answer.text.splitlines(), strict=True))
 
 
 def _move_refs(

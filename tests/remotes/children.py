@@ -158,6 +158,8 @@ def _work(folder: Path, what: str) -> None:
         return
     repo = Repo.open(folder, settings=settings)
     match name:
+        case "push" if arguments:
+            repo.push(arguments[0], arguments[1:])
         case "pull":
             repo.fetch()
             repo.merge(repo.upstream())

@@ -5,30 +5,20 @@ the repository here is sound, and doing it again succeeds.
 """
 
 import shutil
-import threading
-import time
 from pathlib import Path
 
 import pytest
-from pyarrow.fs import LocalFileSystem
 
-from havasu_vc.errors import LockedError
-from havasu_vc.remotes.claims import claimed
-from havasu_vc.remotes.object_store import ObjectStoreRemote
-from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo import Repo
 from tests.remotes.children import finished, started
 from tests.remotes.sharing import (
     assert_keeps_its_promise,
-    bare,
     clone,
     files,
-    named,
     reopened,
-    share,
     store,
 )
-from tests.repo.points import assert_clean, make, read, write
+from tests.repo.points import assert_clean, read, write
 
 SLOW = pytest.mark.slow
 ROWS = {1: ("one", 1), 2: ("two", 2)}
@@ -44,8 +34,8 @@ PUSHING = [
         for place in (
             ("havasu_vc.store.files:DataFileStore.put", 1),
             ("havasu_vc.store.files:DataFileStore.commit_all", 1),
-            ("havasu_vc.remotes.object_store:_sync", 1),
-            ("havasu_vc.remotes.object_store:_sync", 2),
+            ("havasu_vc.remotes.neighbour:_check", 1),
+            ("havasu_vc.remotes.neighbour:_check", 2),
             ("havasu_vc.remotes.moving:copy_checked", 1),
             ("os:replace", 1),
             ("subprocess:run", 2),
@@ -176,125 +166,6 @@ def test_many_push_at_once(ours: Repo, tmp_path: Path) -> None:
     ours.fetch()
     assert {100, 101, 102} <= read(ours, "origin/main").keys()
     assert_keeps_its_promise(server)
-
-
-@pytest.fixture
-def pruned(tmp_path: Path) -> tuple[Repo, Path, Path]:
-    """A repository, its server, and the folder of its data, in which much is unreached."""
-    ours, server, data = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git"), tmp_path
-    data = tmp_path / "data"
-    share(ours, server, data=data.as_uri())
-    return reopened(ours), server, data
-
-
-def test_pruning_marks_and_waits(pruned: tuple[Repo, Path, Path]) -> None:
-    ours, server, data = pruned
-    ours.switch("side", create=True)
-    write(ours, {**ROWS, 3: ("three", 3)})
-    ours.push("origin", ["side"])
-    ours.switch("main")
-    ours.push("origin", ["side"], options=("--delete",))
-    ours.delete_branch("side", force=True)
-    before = sorted(p.name for p in (data / "objects").rglob("*") if p.is_file())
-    gone = set(before) - named(server)
-    assert gone
-
-    assert ours.prune_remote(delete=True).files == 0
-    assert sorted(p.name for p in (data / "objects").rglob("*") if p.is_file()) == before
-    assert ours.prune_remote(grace_days=0).files == len(gone)
-    result = ours.prune_remote(grace_days=0, delete=True)
-
-    assert (result.files, result.waiting) == (len(gone), 0)
-    assert {p.name for p in (data / "objects").rglob("*") if p.is_file()} == named(server)
-    assert not (data / "pruning").exists()
-    assert "refs/havasu" not in str(list(ours.git.handle.references))
-
-
-def test_pruning_spares_what_is_only_on_the_remote(
-    pruned: tuple[Repo, Path, Path], tmp_path: Path
-) -> None:
-    ours, server, data = pruned
-    theirs = clone(server, tmp_path / "theirs", data_url=data.as_uri())
-    write(theirs, {**ROWS, 3: ("three", 3)})
-    theirs.push("origin", ["HEAD:refs/hidden/deep"])
-
-    assert ours.prune_remote(grace_days=0, delete=True).files == 0
-    assert_keeps_its_promise(server, data)
-
-
-def test_a_push_during_a_pruning_is_safe(pruned: tuple[Repo, Path, Path], tmp_path: Path) -> None:
-    """Files that are there and unreached when a push begins are there when it ends."""
-    ours, server, data = pruned
-    theirs = clone(server, tmp_path / "theirs", data_url=data.as_uri())
-    for number in range(2):
-        # What it is about to push lies there already, and nothing reaches it.
-        write(theirs, {**read(theirs), 10 + number: ("new", number)})
-        theirs.push_data()
-        stop = threading.Event()
-
-        def prune(stop: threading.Event = stop) -> None:
-            while not stop.is_set():
-                started(ours.path, "prune").wait()
-
-        thread = threading.Thread(target=prune)
-        thread.start()
-        time.sleep(0.3 * number)
-        try:
-            reopened(theirs).push()
-        finally:
-            stop.set()
-            thread.join()
-        assert_keeps_its_promise(server, data)
-
-
-def test_what_a_push_claimed_is_spared(pruned: tuple[Repo, Path, Path], tmp_path: Path) -> None:
-    ours, server, data = pruned
-    theirs = clone(server, tmp_path / "theirs", data_url=data.as_uri())
-    write(theirs, {**ROWS, 3: ("three", 3)})
-    wanted = [WantedFile(file, store(theirs).size(file)) for file in files(theirs)]
-    theirs.push_data()
-    remote = ObjectStoreRemote(data.as_uri())
-
-    with remote.sending(wanted):
-        assert ours.prune_remote(grace_days=0, delete=True).files == 0
-        assert remote.lacking(wanted) == []
-    assert ours.prune_remote(grace_days=0, delete=True).files > 0
-
-
-def test_a_push_waits_for_a_pruning(
-    pruned: tuple[Repo, Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remote = ObjectStoreRemote(pruned[2].as_uri())
-    with remote.sweeping():
-        with pytest.raises(LockedError), remote.sweeping():
-            pass
-        claim = claimed(LocalFileSystem(), str(pruned[2]), [], patience=0.3)
-        with pytest.raises(LockedError), claim:
-            pass
-    with remote.sending([]):
-        pass
-    assert list((pruned[2] / "pushes").iterdir()) == []
-
-
-@pytest.mark.parametrize("call", [1, 2])
-def test_a_pruning_that_dies(
-    pruned: tuple[Repo, Path, Path], call: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours, server, data = pruned
-    for number in range(3):
-        name = f"{number:064x}"
-        (data / "objects" / name[:2] / name[2:4]).mkdir(parents=True, exist_ok=True)
-        (data / "objects" / name[:2] / name[2:4] / name).write_bytes(b"nobody's")
-    place = "havasu_vc.remotes.object_store:ObjectStoreRemote.delete"
-    assert finished(ours.path, "prune", die=(place, call)) == 9
-    assert (data / "pruning").exists()
-
-    (data / "pruning").write_text(f"{time.time() - 7200:.0f}")  # two hours ago
-    write(ours, {**ROWS, 3: ("three", 3)})
-    reopened(ours).push()
-    assert_keeps_its_promise(server, data)
-    assert reopened(ours).prune_remote(grace_days=0, delete=True).files == 4 - call
-    assert_keeps_its_promise(server, data)
 
 
 def test_a_server_that_keeps_its_own_data_prunes_itself(ours: Repo, tmp_path: Path) -> None:

@@ -1,0 +1,511 @@
+"""Pruning data of a remote while others push, prune and die: nothing that a ref reaches goes.
+
+Real gits are held where it matters: a push in the server's `pre-receive` hook, when its data
+is there and its refs have not moved; a pruning when it has read the refs and deleted nothing.
+"""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError
+from havasu_vc.remotes import claims
+from havasu_vc.remotes.claims import claimed
+from havasu_vc.remotes.object_store import ObjectStoreRemote
+from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.repo import Repo
+from tests.conftest import lacking
+from tests.remotes.children import finished, started
+from tests.remotes.places import Place, bucket_at, folder_at
+from tests.remotes.sharing import bare, clone, files, named, reopened, share, store
+from tests.repo.points import make, read, write
+from tests.support.git import run_git
+from tests.support.servers import has_moto, moto
+
+ROWS = {1: ("one", 1), 2: ("two", 2)}
+HOLD = """#!/bin/sh
+hold() {{
+    [ -e {gate}/held ] && return
+    touch {gate}/held
+    for i in $(seq 600); do [ -e {gate}/go ] && return; sleep 0.05; done
+}}
+while read old new ref; do
+    case $ref in {ref}) hold;; esac
+done
+exit 0
+"""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    with moto() as url:
+        yield url
+
+
+@pytest.fixture(params=["folder", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "folder":
+        yield folder_at(tmp_path / "data")
+    else:
+        endpoint = request.getfixturevalue("endpoint")
+        with bucket_at(endpoint, f"bucket-{abs(hash(tmp_path))}") as found:
+            yield found
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    return bare(tmp_path / "server.git")
+
+
+@pytest.fixture
+def ours(place: Place, server: Path, tmp_path: Path) -> Repo:
+    repo = make(tmp_path / "ours", ROWS)
+    share(repo, server, data=place.url)
+    return reopened(repo)
+
+
+@pytest.fixture
+def theirs(ours: Repo, place: Place, server: Path, tmp_path: Path) -> Repo:
+    return clone(server, tmp_path / "theirs", data_url=place.url)
+
+
+class Gate:
+    """Holds whatever comes first, until it is let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def guard(self, hooks: Path, name: str, ref: str) -> None:
+        hooks.mkdir(exist_ok=True)
+        (hooks / name).write_text(HOLD.format(gate=self.folder, ref=ref))
+        (hooks / name).chmod(0o755)
+
+    def wait(self) -> None:
+        for _ in range(600):
+            if (self.folder / "held").exists():
+                return
+            time.sleep(0.05)
+        raise AssertionError("nothing came")
+
+    def open(self) -> None:
+        (self.folder / "go").touch()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.open()
+
+
+def unreached(repo: Repo, place: Place, server: Path) -> set[str]:
+    """Leave data on a remote that no ref of it reaches; the commits stay on a branch here."""
+    repo.switch("side", create=True)
+    write(repo, {**read(repo), 3: ("three", 3)})
+    repo.push("origin", ["side"])
+    repo.switch("main")
+    repo.push("origin", ["side"], options=("--delete",))
+    left = place.names() - named(server)
+    assert left
+    return left
+
+
+def prune(repo: Repo) -> int:
+    return reopened(repo).prune_remote(grace_days=0, delete=True).files
+
+
+def test_pruning_marks_and_waits(ours: Repo, place: Place, server: Path) -> None:
+    left = unreached(ours, place, server)
+    ours.delete_branch("side", force=True)
+    before = place.names()
+
+    assert ours.prune_remote(delete=True).files == 0
+    assert place.names() == before
+    assert ours.prune_remote(grace_days=0).files == len(left)
+    result = ours.prune_remote(grace_days=0, delete=True)
+
+    assert (result.files, result.waiting) == (len(left), 0)
+    assert place.names() == named(server)
+    assert place.notes("prunings") == [] == place.notes("pushes")
+    assert "refs/havasu" not in str(list(ours.git.handle.references))
+
+
+def test_pruning_spares_what_is_only_on_the_remote(
+    ours: Repo, theirs: Repo, place: Place, server: Path
+) -> None:
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    theirs.push("origin", ["HEAD:refs/hidden/deep"])
+
+    assert prune(ours) == 0
+    place.assert_has_all_of(server)
+
+
+def test_every_remote_that_keeps_its_data_there_counts(
+    ours: Repo, theirs: Repo, place: Place, server: Path, tmp_path: Path
+) -> None:
+    other, mirror = bare(tmp_path / "other.git"), bare(tmp_path / "mirror.git")
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    theirs.push(str(other), ["main"])
+    theirs.push(str(mirror), ["main:elsewhere"])
+    run_git("remote", "add", "other", other, cwd=ours.path)
+    run_git("config", "remote.other.havasudata", f"{place.url}/", cwd=ours.path)
+    run_git("config", "remote.origin.pushurl", mirror, cwd=ours.path)
+
+    assert prune(ours) == 0
+    run_git("remote", "remove", "other", cwd=ours.path)
+    assert prune(ours) == 0
+    for each in (server, other, mirror):
+        place.assert_has_all_of(each)
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_push_that_began_before_the_mark(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate, marked: bool
+) -> None:
+    """Its data is there, no ref names it yet; with `marked`, it lay there before, marked."""
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    if marked:
+        theirs.push_data()
+        ours.prune_remote(delete=True)
+    gate.guard(server / "hooks", "pre-receive", "refs/heads/main")
+    push = started(theirs.path, "push")
+    gate.wait()
+    assert place.names() > named(server)
+
+    assert prune(ours) == 0
+    gate.open()
+
+    assert push.wait() == 0, push.errors
+    place.assert_has_all_of(server)
+    assert place.notes("pushes") == []
+    assert prune(ours) == 0
+    ours.fetch()
+    assert read(ours, "origin/main") == read(theirs)
+
+
+def test_a_push_between_mark_and_sweep_waits(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
+) -> None:
+    """It relies on files that the sweep deletes, waits for it, and sends them again."""
+    left = unreached(theirs, place, server)
+    ours.prune_remote(delete=True)
+    gate.guard(ours.git.common_directory / "hooks", "reference-transaction", "refs/havasu/*")
+    pruning = started(ours.path, "prune")
+    gate.wait()
+    push = started(theirs.path, "push|origin|side")
+    time.sleep(1)
+    assert push.process.is_alive()
+    gate.open()
+
+    assert pruning.wait() == 0, pruning.errors
+    assert push.wait() == 0, push.errors
+    assert left <= named(server)
+    place.assert_has_all_of(server)
+    assert place.notes("prunings") == [] == place.notes("pushes")
+
+
+def test_pushes_and_prunings_again_and_again(
+    ours: Repo, theirs: Repo, place: Place, server: Path
+) -> None:
+    for number in range(2):
+        # What it is about to push lies there already, and nothing reaches it.
+        write(theirs, {**read(theirs), 10 + number: ("new", number)})
+        theirs.push_data()
+        stop = threading.Event()
+
+        def go_on(stop: threading.Event = stop) -> None:
+            while not stop.is_set():
+                started(ours.path, "prune").wait()
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        time.sleep(0.3 * number)
+        try:
+            reopened(theirs).push()
+        finally:
+            stop.set()
+            thread.join()
+        place.assert_has_all_of(server)
+
+
+def test_a_branch_that_a_push_builds_on_goes_meanwhile(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
+) -> None:
+    ours.switch("side", create=True)
+    write(ours, {**ROWS, 3: ("three", 3)})
+    ours.push("origin", ["side"])
+    theirs.fetch()
+    run_git("switch", "-q", "-c", "new", "origin/side", cwd=theirs.path)
+    theirs = reopened(theirs)
+    write(theirs, {**read(theirs), 4: ("four", 4)})
+    gate.guard(server / "hooks", "pre-receive", "refs/heads/new")
+    push = started(theirs.path, "push|origin|new")
+    gate.wait()
+
+    ours.switch("main")
+    ours.push("origin", ["side"], options=("--delete",))
+    ours.delete_branch("side", force=True)
+    assert prune(ours) == 0
+    gate.open()
+
+    assert push.wait() == 0, push.errors
+    place.assert_has_all_of(server)
+
+
+def test_a_push_that_relies_on_what_pruning_does_not_know(
+    ours: Repo, theirs: Repo, place: Place, server: Path
+) -> None:
+    unreached(theirs, place, server)
+    remote = ObjectStoreRemote(place.url)
+    with remote.sending([], [str(theirs.resolve("side").commit)]):
+        before = place.names()
+        for delete in (False, True):
+            with pytest.raises(LockedError, match="a push relies on commits"):
+                reopened(ours).prune_remote(grace_days=0, delete=delete)
+        assert place.names() == before
+    assert prune(ours) > 0
+    assert place.names() == named(server)
+
+
+def test_two_prunings_at_once(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
+) -> None:
+    left = unreached(ours, place, server)
+    ours.delete_branch("side", force=True)
+    gate.guard(ours.git.common_directory / "hooks", "reference-transaction", "refs/havasu/*")
+    pruning = started(ours.path, "prune")
+    gate.wait()
+
+    with pytest.raises(LockedError, match="somebody else is pruning"):
+        prune(theirs)
+    # The note of the first is still there, so that pushes wait for it.
+    assert len(place.notes("prunings")) == 1
+    with pytest.raises(LockedError), claimed(place.system, place.root, [], patience=0.3):
+        pass
+    gate.open()
+
+    assert pruning.wait() == 0, pruning.errors
+    assert left.isdisjoint(place.names())
+    place.assert_has_all_of(server)
+
+
+def test_listing_during_a_pruning_from_the_same_clone(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
+) -> None:
+    """Both have all refs of the remote here for a while, and neither takes the other's away."""
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    theirs.push("origin", ["HEAD:refs/hidden/deep"])
+    gate.guard(ours.git.common_directory / "hooks", "reference-transaction", "refs/havasu/*")
+    pruning = started(ours.path, "prune")
+    gate.wait()
+    listing = started(ours.path, "prune_remote")
+    listing.process.join(1)
+    gate.open()
+
+    assert pruning.wait() == 0, pruning.errors
+    assert listing.wait() == 0, listing.errors
+    place.assert_has_all_of(server)
+
+
+@pytest.mark.parametrize(
+    "killed_at", [3, 8, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 40, 3))]
+)
+def test_a_pruning_that_is_killed(
+    ours: Repo,
+    theirs: Repo,
+    place: Place,
+    server: Path,
+    killed_at: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unreached(theirs, place, server)
+    finished(ours.path, "prune", killed_at=killed_at)
+    for lock in ours.path.rglob("*.lock"):
+        lock.unlink()
+    place.assert_has_all_of(server)
+
+    if place.notes("prunings"):
+        with pytest.raises(LockedError), claimed(place.system, place.root, [], patience=0.1):
+            pass
+        monkeypatch.setattr(claims, "NOTE_SECONDS", 0.5)  # an hour later
+        time.sleep(2)
+    theirs.switch("side")
+    theirs.push("origin", ["side"])
+    place.assert_has_all_of(server)
+    assert prune(ours) == 0
+    assert place.notes("prunings") == [] == place.notes("pushes")
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_pruning_that_dies_while_it_deletes(
+    ours: Repo, place: Place, server: Path, call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        place.put(f"{number:064x}", b"nobody's")
+    at = "havasu_vc.remotes.object_store:ObjectStoreRemote.delete"
+    assert finished(ours.path, "prune", die=(at, call)) == 9
+    assert len(place.notes("prunings")) == 1
+
+    monkeypatch.setattr(claims, "NOTE_SECONDS", 0.5)
+    time.sleep(2)
+    write(ours, {**ROWS, 3: ("three", 3)})
+    reopened(ours).push()
+    place.assert_has_all_of(server)
+    assert prune(ours) == 4 - call
+    assert place.names() == named(server)
+
+
+def test_clocks_of_people_decide_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever thinks that it is tomorrow waits for a pruning of today all the same."""
+    remote = ObjectStoreRemote(place.url)
+    now = time.time()
+    for offset in (-86400, 86400):
+        with remote.sweeping():
+            monkeypatch.setattr(time, "time", lambda offset=offset: now + offset)
+            with (
+                pytest.raises(LockedError),
+                claimed(place.system, place.root, [], patience=0.3),
+            ):
+                pass
+            with pytest.raises(LockedError), remote.sweeping():
+                pass
+            monkeypatch.undo()
+
+
+def test_a_claim_is_read_until_it_is_a_week_old(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote, file = ObjectStoreRemote(place.url), WantedFile("ab" * 32, 8)
+    with remote.sending([file], ["cd" * 20]) as claim:
+        claim.outlasting = True
+    with remote.sweeping() as sweep:
+        assert sweep.claims == claims.Claims(frozenset({file.sha256}), frozenset({"cd" * 20}))
+    monkeypatch.setattr(claims, "CLAIM_SECONDS", 0.5)
+    time.sleep(2)
+    with remote.sweeping() as sweep:
+        assert sweep.claims == claims.Claims()
+
+
+def test_a_pruning_that_lasts_too_long_stops(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ObjectStoreRemote(place.url).sweeping() as sweep:
+        sweep.check()
+        now = time.time()
+        # The machine slept: one of its clocks did not.
+        monkeypatch.setattr(time, "time", lambda: now + 1900)
+        with pytest.raises(LockedError, match="took too long"):
+            sweep.check()
+        monkeypatch.undo()
+
+
+def refusing(server: Path) -> None:
+    (server / "hooks").mkdir(exist_ok=True)
+    (server / "hooks" / "pre-receive").write_text("#!/bin/sh\nexit 1\n")
+    (server / "hooks" / "pre-receive").chmod(0o755)
+
+
+@pytest.mark.parametrize("how", ["refused", "late", "cut"])
+def test_what_is_left_of_a_push_that_failed(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate, how: str
+) -> None:
+    """A claim stays only where refs may move after all."""
+    write(theirs, {**read(theirs), 4: ("four", 4)})
+    match how:
+        case "refused":
+            refusing(server)
+            with pytest.raises(StateError):
+                theirs.push()
+        case "late":
+            write(ours, {**ROWS, 3: ("three", 3)})
+            ours.push()
+            with pytest.raises(ConcurrentChangeError):
+                theirs.push()
+        case _:
+            gate.guard(server / "hooks", "pre-receive", "refs/heads/main")
+            push = started(theirs.path, "push")
+            gate.wait()
+            # Who asked is gone; git, and the server's, go on.
+            push.process.kill()
+            push.process.join()
+            assert prune(ours) == 0
+            gate.open()
+            for _ in range(200):
+                if len(named(server)) > 1:
+                    break
+                time.sleep(0.05)
+    assert len(place.notes("pushes")) == (how == "cut")
+    assert prune(ours) == 0 if how == "cut" else True
+    place.assert_has_all_of(server)
+
+
+def test_what_git_pushes_by_itself_is_claimed_for_long(
+    ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
+) -> None:
+    write(theirs, {**read(theirs), 4: ("four", 4)})
+    theirs.push_data(
+        "origin", [f"refs/heads/main {theirs.head().commit} refs/heads/main {'0' * 40}"]
+    )
+    assert len(place.notes("pushes")) == 1
+    assert prune(ours) == 0
+    run_git("push", "-q", "--no-verify", "origin", "main", cwd=theirs.path)
+    place.assert_has_all_of(server)
+
+
+def test_texts_may_be_pushed_without_access_to_the_data(
+    ours: Repo, place: Place, server: Path
+) -> None:
+    (ours.path / "README.md").write_text("Wells")
+    run_git("add", "README.md", cwd=ours.path)
+    run_git("commit", "-qm", "Say what this is", cwd=ours.path)
+    ours.config.set("havasu.data.url", "file:///proc/nowhere/data")
+
+    reopened(ours).push()
+
+    assert run_git("show", "main:README.md", cwd=server) == "Wells"
+    write(ours, {**ROWS, 3: ("three", 3)})
+    with pytest.raises(OSError, match="cannot be written"):
+        reopened(ours).push()
+    place.assert_has_all_of(server)
+
+
+def test_what_a_push_claimed_is_spared(
+    ours: Repo, theirs: Repo, place: Place, server: Path
+) -> None:
+    write(theirs, {**ROWS, 3: ("three", 3)})
+    wanted = [WantedFile(file, store(theirs).size(file)) for file in files(theirs)]
+    theirs.push_data()
+    remote = ObjectStoreRemote(place.url)
+
+    with remote.sending(wanted):
+        assert prune(ours) == 0
+        assert remote.lacking(wanted) == []
+    assert prune(ours) > 0
+
+
+def test_what_was_left_half_written_in_a_folder_goes(
+    ours: Repo, place: Place, tmp_path: Path
+) -> None:
+    left = tmp_path / "data" / "temporary" / "left"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_bytes(b"half")
+    assert prune(ours) == 0 and left.exists()
+    os.utime(left, (time.time() - 90_000,) * 2)
+    prune(ours)
+    assert left.exists() is place.url.startswith("s3")
+
+
+def test_a_hook_of_git_is_run(ours: Repo, gate: Gate, tmp_path: Path) -> None:
+    """That others are held is what the tests above rely on."""
+    gate.guard(ours.git.common_directory / "hooks", "reference-transaction", "refs/tags/x")
+    push = subprocess.Popen(["git", "tag", "x"], cwd=ours.path)
+    gate.wait()
+    assert push.poll() is None
+    gate.open()
+    assert push.wait() == 0
