@@ -31,7 +31,7 @@ from havasu_vc.exchange.geotiff import (
 )
 from havasu_vc.exchange.layout import Layout, lay_out
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, TASK_BYTES, RasterReading, SourceOptions
-from havasu_vc.geo.crs import parse_crs, projection
+from havasu_vc.geo.crs import parse_crs, same_crs
 from havasu_vc.geo.raster_v1_columns import format_rasters
 from havasu_vc.model.rasters import RASTER_TYPE
 from havasu_vc.model.schema import Schema
@@ -290,7 +290,7 @@ def _require_one_crs(headers: Sequence[ImageHeader]) -> None:
 def _same_crs(one: str | None, other: str | None) -> bool:
     if one == other or one is None or other is None:
         return one == other
-    return projection(parse_crs(one)).equals(projection(parse_crs(other)), ignore_axis_order=True)
+    return same_crs(one, other)
 
 
 def _crs_name(wkt: str | None) -> str:

@@ -19,7 +19,7 @@ from havasu_vc.model.crs import Crs
 if TYPE_CHECKING:
     import pyproj
 
-__all__ = ["format_wkt_definition", "parse_crs", "projection"]
+__all__ = ["format_wkt_definition", "parse_crs", "projection", "same_crs"]
 
 _MAX_TEXT: Final = 1 << 20
 _CUSTOM_FIRST, _CUSTOM_COUNT = 200_000, 700_000
@@ -69,6 +69,13 @@ def projection(crs: Crs) -> "pyproj.CRS":
         return defined
     same = format_wkt_definition(_definition(known)) == crs.wkt
     return known if same or known.equals(defined, ignore_axis_order=True) else defined
+
+
+def same_crs(one: str, other: str) -> bool:
+    """Whether two definitions mean the same system; the order of axes does not count."""
+    if one == other:
+        return True
+    return projection(parse_crs(one)).equals(projection(parse_crs(other)), ignore_axis_order=True)
 
 
 def format_wkt_definition(text: str) -> str:

@@ -23,11 +23,13 @@ from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.build import NewKartDataset
+from havasu_vc.datasets.kart.key_giving import EarlierImport
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
+    CrsError,
     InvalidArgumentError,
     KeyViolationError,
     SchemaViolationError,
@@ -40,6 +42,7 @@ from havasu_vc.exchange.sources import open_sources
 from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.kart.repository import KART_VERSION
 from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.counts import ChangeCounts
@@ -52,7 +55,12 @@ from havasu_vc.model.evolution import (
 from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
-from havasu_vc.repo.kart_imports import columns_to_match, kart_replacement
+from havasu_vc.repo.kart_imports import (
+    SIMILARITY_DETECTION_LIMIT,
+    columns_to_match,
+    earlier_import,
+    kart_replacement,
+)
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
@@ -93,6 +101,8 @@ class ImportRequest:
     """With `history`, whether branches and tags of a table become git's."""
     branch: str | None = None
     """The branch to commit to, which no work tree is on; None for HEAD."""
+    similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
+    """How many rows of a source without a key may have come and gone for pairs to be looked for."""
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
 
@@ -134,7 +144,9 @@ def import_layers(
                     source = source.cut_as(old.schema)
                 notes += source.notes
                 if old is not None:
-                    edit = _replacing(old, source, engine, request, notes)
+                    limit = request.similarity_detection_limit
+                    earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
+                    edit = _replacing(old, source, engine, request, earlier)
                 else:
                     edit = _fresh(path, source, transaction.storage, engine, request)
                 counts[path] = edit.counts
@@ -314,7 +326,11 @@ def _written(
 
 
 def _replacing(
-    old: AnyDataset, source: Source, engine: Engine, request: ImportRequest, notes: list[str]
+    old: AnyDataset,
+    source: Source,
+    engine: Engine,
+    request: ImportRequest,
+    earlier: EarlierImport | None,
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold what a source does."""
     key = None if request.options is None else request.options.primary_key
@@ -328,10 +344,18 @@ def _replacing(
     meta = {
         name: data
         for name, data in _meta(source, kind).items()
-        if name.startswith("meta/crs/") or old.folder.read(name) is None
+        if (known := old.folder.read(name)) is None
+        or (name.startswith("meta/crs/") and not _same_definition(known, data))
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
-    return replacement(old, tasks, schema, meta, engine, source.input_bytes)
+    return replacement(old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier)
+
+
+def _same_definition(old: bytes, new: bytes) -> bool:
+    """Whether two definitions of a CRS say the same, so that the one that is there can stay."""
+    with suppress(CrsError):
+        return same_crs(old.decode(errors="replace"), new.decode())
+    return False
 
 
 def _evolved(old: AnyDataset, incoming: Schema, request: ImportRequest) -> Schema:
@@ -366,15 +390,17 @@ def replacement(
     meta: dict[str, bytes],
     engine: Engine,
     size: int,
+    *,
+    earlier: EarlierImport | None = None,
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold the rows of some tasks, and no others.
 
     The rows are staged as a dataset of their own first, and compared with the old one.
     """
     if isinstance(old, KartDataset):
-        return kart_replacement(
-            old, _one_by_one(engine, tasks), schema, meta, sink_of(old.storage), engine
-        )
+        rows = _one_by_one(engine, tasks)
+        sink = sink_of(old.storage)
+        return kart_replacement(old, rows, schema, meta, sink, engine, earlier=earlier)
     hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
     staged = NewDataset(
         old.path,

@@ -8,6 +8,7 @@ of missing paths, which its own pygit2 adds.
 
 import json
 import os
+import random
 import shutil
 import subprocess
 from datetime import UTC, date, datetime, time
@@ -15,6 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -223,6 +225,66 @@ def test_what_was_a_havasu_dataset(tmp_path: Path) -> None:
     found.convert("places", "kart", history=True)
     assert kart(place(found), "data", "ls").split() == ["places"]
     checked(found)
+
+
+def scattered(chance: random.Random, rows: int) -> list[list[Any]]:
+    """Return rows of few values, so that many are alike to more than one other."""
+    return [
+        [chance.choice("xyz"), chance.randrange(3), chance.choice([0.5, None]), chance.choice("pq")]
+        for _ in range(rows)
+    ]
+
+
+def edited_somehow(chance: random.Random, rows: list[list[Any]]) -> list[list[Any]]:
+    """Return rows of which some changed, came, went or stand elsewhere."""
+    found = [list(row) for row in rows]
+    for fresh in scattered(chance, chance.choice([2, 8, 20])):
+        at, what = chance.randrange(len(found)), chance.random()
+        if what < 0.7:
+            for column in chance.sample(range(4), chance.choice([1, 1, 2])):
+                found[at][column] = fresh[column]
+        elif what < 0.85:
+            found.insert(at, fresh)
+        elif len(found) > 3:
+            del found[at]
+    return found if chance.random() < 0.6 else chance.sample(found, len(found))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_without_a_key_get_the_numbers_that_it_gives_them(seed: int, tmp_path: Path) -> None:
+    from pyogrio.raw import write
+
+    def shapefile(name: str, rows: list[list[Any]]) -> None:
+        columns = [np.array(column, object) for column in zip(*rows, strict=True)]
+        columns[1], columns[2] = columns[1].astype(np.int64), columns[2].astype(np.float64)
+        points = np.array([b"\1\1\0\0\0" + bytes(16)] * len(rows), object)
+        place, kind = tmp_path / f"{name}.shp", {"geometry_type": "Point", "crs": "EPSG:4326"}
+        write(place, points, columns, list("abcd"), driver="ESRI Shapefile", **kind)
+
+    chance = random.Random(seed)
+    rows = scattered(chance, 60)
+    shapefile("first", rows)
+    kart(tmp_path, "init", "its", "--no-checkout")
+    its, mine = tmp_path / "its", tmp_path / "mine"
+    kart(its, "import", "--no-checkout", "../first.shp", "first:t")
+    shutil.copytree(its, mine, symlinks=True)
+    for number, limit in enumerate((10_000, 24, 10_000)):
+        rows = edited_somehow(chance, rows)
+        shapefile(f"next{number}", rows)
+        option = f"--similarity-detection-limit={limit}"
+        layer = f"next{number}:t"
+        over = ("import", "--replace-existing", option)
+        kart(its, *over, "--no-checkout", f"../next{number}.shp", layer)
+        Repo.open(mine).import_(
+            str(tmp_path / f"next{number}.shp"),
+            layers=[layer],
+            replace=True,
+            similarity_detection_limit=limit,
+        )
+        for what in ("t", "t:generated-pks.json"):
+            path = what.replace(":", "/.table-dataset/meta/")
+            ids = {Repo.open(f).git.git("rev-parse", f"HEAD:{path}").text for f in (its, mine)}
+            assert len(ids) == 1, what
 
 
 @needs_data

@@ -1,11 +1,9 @@
 """Kart datasets in a repository: everything that is done with rows, columns and history."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets.editing import collect_changes, edit_of
@@ -247,34 +245,6 @@ def test_a_table_without_a_key_gets_one(tmp_path: Path) -> None:
     assert repo.dataset("points").key.names == ("auto_pk",)
     found = repo.table("points").to_arrow()
     assert found.column("auto_pk").to_pylist() == [1, 2, 3, 4, 5]
-
-
-def test_rows_without_a_key_keep_the_numbers_that_they_got(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=True)
-    file = tmp_path / "names.parquet"
-    pq.write_table(pa.table({"name": ["a", "b", "a"], "n": [1, 2, 1]}), file)
-    repo.import_(str(file))
-    document = json.loads(blob(repo, "names/.table-dataset/meta/generated-pks.json"))
-    columns = json.loads(blob(repo, "names/.table-dataset/meta/schema.json"))
-    assert document["primaryKeySchema"] == columns[0]
-    assert list(columns[0]) == ["id", "name", "dataType", "primaryKeyIndex", "size"]
-    listed = repo.git.git("ls-tree", "-r", "HEAD", "names/.table-dataset/feature").text
-    ids = [line.split()[2] for line in listed.splitlines()]
-    assert document["generatedPrimaryKeys"] == dict(zip("123", ids, strict=True))
-    assert repo.import_(str(file), replace=True).commit is None
-    pq.write_table(pa.table({"name": ["c", "a", "b"], "n": [3, 1, 2]}), file)
-    repo.import_(str(file), replace=True)
-    found = {row["auto_pk"]: row["name"] for row in repo.table("names").to_arrow().to_pylist()}
-    assert found == {1: "a", 2: "b", 4: "c"}
-    pq.write_table(pa.table({"name": ["a", "a"], "n": [1, 1], "more": [None, True]}), file)
-    repo.import_(str(file), replace=True)
-    assert repo.table("names").to_arrow(["auto_pk"]).column(0).to_pylist() == [5, 6]
-    remembered = json.loads(blob(repo, "names/.table-dataset/meta/generated-pks.json"))
-    assert list(remembered["generatedPrimaryKeys"]) == list("123456")
-
-
-def blob(repo: Repo, path: str) -> bytes:
-    return repo.git.git("cat-file", "blob", f"HEAD:{path}").text.encode()
 
 
 def test_types_that_kart_lacks_are_refused(tmp_path: Path) -> None:

@@ -121,6 +121,15 @@ def _delimiter(text: str | None) -> str | None:
     help="Compare with the datasets that are there and commit only what differs.",
 )
 @click.option(
+    "--similarity-detection-limit",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    metavar="ROWS",
+    help="With --replace, where a Kart dataset made its keys: how many rows may come and go for "
+    "ones that hardly changed to be searched, which keep their keys. 0 searches none.",
+)
+@click.option(
     "--as",
     "kind",
     type=click.Choice(["havasu", "kart"]),
@@ -198,6 +207,7 @@ def command(
     history: bool,
     refs: bool,
     link: bool,
+    similarity_detection_limit: int,
     messages: tuple[str, ...],
     message_file: TextIO | None,
     output_format: str,
@@ -245,6 +255,7 @@ def command(
         history=history,
         refs=refs,
         link=link,
+        similarity_detection_limit=similarity_detection_limit,
     )
     if output_format == "json":
         click.echo(_import_json(result))

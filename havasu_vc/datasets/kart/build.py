@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.kart.edit import layout_documents
+from havasu_vc.datasets.kart.key_giving import EarlierImport, KeyGiver
 from havasu_vc.datasets.kart.rows import kart_rows
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
@@ -24,6 +25,7 @@ from havasu_vc.formats.kart.generated_keys import GENERATED_KEYS, GeneratedKeys
 from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.formats.kart.paths import (
     LEGACY,
+    KeyColumns,
     PathStructure,
     format_path_structure,
     parse_keys,
@@ -58,18 +60,20 @@ class NewKartDataset:
         meta: Mapping[str, bytes] | None = None,
         structure: PathStructure | None = None,
         keys: GeneratedKeys | None = None,
+        earlier: EarlierImport | None = None,
     ) -> None:
         """Make a dataset; `meta` are documents that it has besides those of its schema.
 
-        With `keys` the schema has the key column that they are for, and rows come without it.
+        With `keys` the schema has the key column that they are for, and rows come without it;
+        those that are not remembered may be alike to rows of an `earlier` import.
         """
         self._path = path
         self._given = schema if schema.key else _with_key(schema)
         self.schema = kart_schema(self._given)
         """The columns that it has."""
-        self._keys = keys
         if not schema.key:
-            self._keys = GeneratedKeys(columns_of_schema(self.schema)[0])
+            keys = GeneratedKeys(columns_of_schema(self.schema)[0])
+        self._keys = None if keys is None else KeyGiver(keys, self.schema, earlier)
         self._meta = dict(meta or {})
         self._sink = sink
         self._structure = structure
@@ -80,12 +84,11 @@ class NewKartDataset:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Take rows in."""
-        structure = self._structure or path_structure_of(self.schema)
         for batch in batches:
             for start in range(0, batch.num_rows, AT_ONCE):
-                self._write(batch.slice(start, AT_ONCE), structure)
+                self._write(batch.slice(start, AT_ONCE))
 
-    def _write(self, batch: pa.RecordBatch, structure: PathStructure) -> None:
+    def _write(self, batch: pa.RecordBatch) -> None:
         if self._keys is not None:
             place = self._given.fields.index(self._given.key.fields[0])
             field = arrow_field(self._given.fields[place])
@@ -96,11 +99,23 @@ class NewKartDataset:
             batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         rows = kart_rows(batch, self._given, self.schema)
         write = self._sink.write
-        ids = [bytes.fromhex(write("blob", data)) for data in self._encoder.encode(rows)]
-        keys = self._encoder.keys(rows) if self._keys is None else [self._keys.assign(ids)]
-        folders, names = structure.paths(keys)
-        self._features.add(folders, names, ids)
+        features = self._encoder.encode(rows)
+        ids = [bytes.fromhex(write("blob", data)) for data in features]
         self._rows += batch.num_rows
+        if self._keys is None:
+            self._add(self._encoder.keys(rows), ids)
+        else:
+            self._add_keyed(self._keys.take(ids, features), ids)
+
+    def _add_keyed(self, keys: Sequence[int | None], ids: Sequence[bytes]) -> None:
+        """Put rows at the keys that they were given, if they were."""
+        there = [(key, each) for key, each in zip(keys, ids, strict=True) if key is not None]
+        if there:
+            self._add([[key for key, _ in there]], [each for _, each in there])
+
+    def _add(self, keys: KeyColumns, ids: Sequence[bytes]) -> None:
+        folders, names = (self._structure or path_structure_of(self.schema)).paths(keys)
+        self._features.add(folders, names, ids)
 
     def finish(self) -> TreeEdit:
         """Write the folders, and return the edit that makes the dataset."""
@@ -108,7 +123,8 @@ class NewKartDataset:
         for name, data in layout_documents(self.schema, self._structure).items():
             blobs.setdefault(name, data)
         if self._keys is not None:
-            blobs[f"meta/{GENERATED_KEYS}"] = self._keys.format()
+            self._add_keyed(*self._keys.rest())
+            blobs[f"meta/{GENERATED_KEYS}"] = self._keys.keys.format()
         if self._structure not in (None, LEGACY):
             blobs["meta/path-structure.json"] = format_path_structure(self._structure)
         try:

@@ -12,6 +12,8 @@ that come twice as many as there are, and others the next numbers.
 >>> again = parse_generated_keys(keys.format(), "it")
 >>> again.assign([b"b" * 20, b"c" * 20, b"a" * 20])
 [2, 4, 1]
+>>> again.unused()
+[3]
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.columns import Column
@@ -43,17 +46,30 @@ class GeneratedKeys:
             self._free.setdefault(identity, deque()).append(key)
 
     def assign(self, ids: Sequence[bytes]) -> list[int]:
-        """Return the key of each feature, by id; none is given twice."""
-        keys = []
-        for identity in ids:
-            free = self._free.get(identity)
-            if free:
-                keys.append(free.popleft())
-                continue
-            self._known[self._next] = identity
-            keys.append(self._next)
-            self._next += 1
-        return keys
+        """Return the key of each feature, by id: the one it had, or the next number."""
+        return [
+            self.new(identity) if key is None else key
+            for key, identity in zip(self.recall(ids), ids, strict=True)
+        ]
+
+    def recall(self, ids: Sequence[bytes]) -> list[int | None]:
+        """Return the key that each feature had, None where it had none; none is given twice."""
+        free = self._free
+        return [left.popleft() if (left := free.get(each)) else None for each in ids]
+
+    def new(self, identity: bytes) -> int:
+        """Return the next number, for a feature that is new."""
+        self._known[self._next] = identity
+        self._next += 1
+        return self._next - 1
+
+    def change(self, key: int, identity: bytes) -> None:
+        """Say that the row of a key holds something else now."""
+        self._known[key] = identity
+
+    def unused(self) -> list[int]:
+        """Return the keys of rows that did not come again, in order."""
+        return sorted(chain.from_iterable(self._free.values()))
 
     def format(self) -> bytes:
         """Return the document as Kart writes it."""

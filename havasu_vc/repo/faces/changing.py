@@ -52,6 +52,7 @@ class Changing:
         history: bool = False,
         refs: bool = False,
         link: bool = False,
+        similarity_detection_limit: int = 10_000,
     ) -> results.ImportResult:
         """Import layers of a file as datasets, in one commit.
 
@@ -60,7 +61,9 @@ class Changing:
         branches and tags git's, and with `link` its data files stay where they are. A layer
         may be written `LAYER:DATASET`. With `replace`, datasets that are there are compared by
         key and only what differs is committed. `order` is `key`, `hilbert` or `none`. New
-        datasets are of a `kind`, `havasu` or `kart`, by default that of the repository.
+        datasets are of a `kind`, `havasu` or `kart`, by default that of the repository. In a Kart
+        dataset with keys made for its rows, as many rows as `similarity_detection_limit` that
+        came and went are searched for ones that keep their keys, as they hardly changed.
         """
         from havasu_vc.repo.import_histories import import_history
         from havasu_vc.repo.imports import ImportRequest, import_layers
@@ -77,6 +80,7 @@ class Changing:
             history=history,
             refs=refs,
             link=link,
+            similarity_detection_limit=similarity_detection_limit,
         )
         run = import_history if history else import_layers
         return run(self.opened, request, dry_run=dry_run, message=message)
