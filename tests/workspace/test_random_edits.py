@@ -7,16 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
+from havasu_vc.repo import Repo, clustered_versions
+from havasu_vc.repo.checkouts import Wish
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import deleted_rows, row_sources
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace import counting, incoming, key_check
 from tests.datasets.thresholds import tiny_thresholds
-from tests.repo.tables import rows
+from tests.repo.checkouts import assert_shows_head
+from tests.repo.tables import rows, write
 from tests.support.sound import LOCAL, assert_sound
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
@@ -25,19 +28,29 @@ Row = tuple[int, str | None]
 
 
 class Bench:
-    """A table and the rows that it must hold, with or without a key."""
+    """A table and the rows that it must hold, with or without a key, clustered or not."""
 
-    def __init__(self, folder: Path, seed: int, *, keyed: bool) -> None:
+    def __init__(self, folder: Path, seed: int, *, keyed: bool, clustered: bool = False) -> None:
         self.draw = random.Random(seed)
         self.keyed = keyed
+        self.clustered = clustered
         self.rows: list[Row] = [(n if keyed else n % 5, f"row {n % 3}") for n in range(30)]
-        table = pa.table({"id": [r[0] for r in self.rows], "name": [r[1] for r in self.rows]})
-        pq.write_table(table, folder / "rows.parquet")
+        write(folder / "rows.parquet", pa.Table.from_pylist(self.as_dicts(self.rows)))
         self.repo = Repo.init(folder / "repo", settings=LOCAL)
         options = SourceOptions(primary_key=("id",) if keyed else ())
         self.repo.import_(folder / "rows.parquet", options=options)
-        self.repo.workspace.check_out()
+        self.repo.workspace.check_out(Wish(clustered=clustered))
         self.place = self.repo.workspace.root / "rows"
+
+    def as_dicts(self, found: list[Row]) -> by_hand.Rows:
+        """Return rows as dicts; with a geometry, which follows from the id, to be clustered by."""
+        if not self.clustered:
+            return [{"id": number, "name": name} for number, name in found]
+        point = shapely.Point
+        return [
+            {"id": number, "name": name, "geom": shapely.to_wkb(point(-number * 7 % 90, number))}
+            for number, name in found
+        ]
 
     def live(self) -> list[tuple[str, int, Row]]:
         """Return the live rows of the table: file, position and values."""
@@ -66,7 +79,7 @@ class Bench:
             positions.setdefault(path, []).append(position)
         files = [by_hand.position_deletes(table, positions)] if positions else []
         if come:
-            files.append(by_hand.data_file(table, [{"id": i, "name": n} for i, n in come]))
+            files.append(by_hand.data_file(table, self.as_dicts(come)))
         by_hand.write_snapshot(self.place, come=files)
         for _, _, row in go:
             self.rows.remove(row)
@@ -98,8 +111,8 @@ class Bench:
     def rewrite(self) -> None:
         shuffled = self.draw.sample(self.rows, len(self.rows))
         half = self.draw.randrange(len(shuffled) + 1)
-        by_hand.rewrite(self.place, [{"id": i, "name": n} for i, n in shuffled[:half]])
-        rest = [{"id": i, "name": n} for i, n in shuffled[half:]]
+        by_hand.rewrite(self.place, self.as_dicts(shuffled[:half]))
+        rest = self.as_dicts(shuffled[half:])
         if rest:
             by_hand.insert(self.place, rest)
 
@@ -123,17 +136,18 @@ def ordered(found: list[Row]) -> list[Row]:
     return sorted(found, key=repr)
 
 
-@pytest.mark.parametrize("as_files", [False, True])
+@pytest.mark.parametrize("way", ["rows", "files", "clustered", "clustered anew"])
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_what_is_committed_is_what_the_model_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, keyed: bool, as_files: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, keyed: bool, way: str
 ) -> None:
-    monkeypatch.setattr(incoming, "SMALL_FILE", 1 if as_files else 1 << 40)
+    monkeypatch.setattr(incoming, "SMALL_FILE", 1 if way == "files" else 1 << 40)
+    monkeypatch.setattr(clustered_versions, "SMALL", 0 if way == "clustered" else 1 << 40)
     for module in (counting, key_check):
         monkeypatch.setattr(module, "INTERVAL_ROWS", 7)
     with tiny_thresholds():
-        bench = Bench(tmp_path, seed, keyed=keyed)
+        bench = Bench(tmp_path, seed, keyed=keyed, clustered=way.startswith("clustered"))
         for _ in range(4):
             base = list(bench.rows)
             for _ in range(bench.draw.randrange(1, 5)):
@@ -149,4 +163,5 @@ def test_what_is_committed_is_what_the_model_holds(
             committed = [(row["id"], row["name"]) for row in rows(bench.repo, "rows")]
             assert ordered(committed) == ordered(bench.rows)
             assert list(bench.repo.fsck(full=True)) == []
+            assert_shows_head(bench.repo)
         assert_sound(bench.repo)
