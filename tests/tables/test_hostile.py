@@ -12,8 +12,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.tables import equality, positions
-from havasu_vc.tables.comparing import compare_rows
 from havasu_vc.tables.scanning import scan_tasks
+from havasu_vc.tables.snapshots import difference
 from havasu_vc.tables.table import read_table
 from tests.tables.making import TableMaker
 
@@ -30,7 +30,7 @@ def read_all(maker: TableMaker, old: int, new: int) -> None:
     for task in scan_tasks(table):
         for batch in run_task(task):
             batch.to_pylist()
-    list(compare_rows(table, old, new))
+    difference(table, old, new)
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:

@@ -42,8 +42,7 @@ from havasu_vc.model.types import (
     Struct,
     descendants,
 )
-from havasu_vc.tables.comparing import compare_rows
-from havasu_vc.tables.scanning import scan_tasks
+from havasu_vc.tables.scanning import deleted_rows, row_sources, scan_tasks
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table
 from tests.tables.making import TableMaker
@@ -106,9 +105,9 @@ def test_rows_of_deletion_vectors_are_gone(maker: TableMaker) -> None:
 
     assert ids(maker) == [n for n in range(20) if n not in (0, 3, 19)]
     assert ids(maker, first) == list(range(20))
-    changed = {each.location: each.deleted.tolist() for each in
-               compare_rows(maker.table, first, second)}  # fmt: skip
-    assert changed == {one.path: [0, 3], two.path: [9]}
+    sources = row_sources(maker.table, snapshot_id=second)
+    gone = {each.file.path: deleted_rows(source).tolist() for each, source in sources}
+    assert gone == {one.path: [0, 3], two.path: [9]}
 
 
 def test_a_vector_stands_for_all_position_deletes_of_its_file(maker: TableMaker) -> None:
