@@ -36,8 +36,6 @@ from havasu_vc.tables.locations import Places, local_path
 
 __all__ = ["DeltaSource", "delta_source", "read_delta_file"]
 
-_LARGE_GROUP = 256 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class _Window:

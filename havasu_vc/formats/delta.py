@@ -91,8 +91,6 @@ class DeltaLog:
     """Stays for the table's life."""
     features: tuple[str, ...] = ()
     """What readers must know, by name."""
-    reader_version: int = 1
-    """The least reader version."""
     schema: Mapping[str, Any] = field(default_factory=dict)
     """The columns, as JSON."""
     partition_columns: tuple[str, ...] = ()
@@ -307,7 +305,7 @@ def _with_protocol(log: DeltaLog, value: Mapping[str, Any], where: str) -> Delta
         raise UnsupportedVersionError(
             f"{where}: the table asks for {asked}, which is not known here"
         )
-    return replace(log, reader_version=version, features=features)
+    return replace(log, features=features)
 
 
 def _with_metadata(log: DeltaLog, value: Mapping[str, Any], where: str) -> DeltaLog:

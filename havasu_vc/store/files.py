@@ -30,7 +30,6 @@ STALE_SECONDS = 24 * 60 * 60
 """A temporary file that nobody wrote to for so long was left by a crash."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
-_BLOCK = 1 << 20
 
 
 class DataFileStore:

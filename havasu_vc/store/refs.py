@@ -41,7 +41,6 @@ __all__ = [
     "move_ref",
     "read_head",
     "read_ref",
-    "rename_branch",
 ]
 
 _BRANCHES, _REMOTES, _TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
@@ -224,15 +223,6 @@ def create_branch(
         raise InvalidArgumentError(f"there is a branch {name!r} already")
     options = ["--force"] if force else []
     repository.git("branch", "--quiet", "--no-track", *options, "--", name, commit)
-
-
-def rename_branch(repository: GitRepository, old: str, new: str, *, force: bool = False) -> None:
-    """Give a branch another name; its reflog, settings and HEADs follow."""
-    check_ref_name(new)
-    _check_branch(repository, old)
-    if not force and read_ref(repository, _BRANCHES + new) is not None:
-        raise InvalidArgumentError(f"there is a branch {new!r} already")
-    repository.git("branch", "-M" if force else "-m", "--", old, new)
 
 
 def delete_branch(repository: GitRepository, name: str, *, force: bool = False) -> None:

@@ -81,9 +81,7 @@ class Range:
     old: Revision
     """Where it starts."""
     new: Revision
-    """Where it ends: HEAD where `to_work_tree`."""
-    to_work_tree: bool
-    """Whether what is not committed belongs to it."""
+    """Where it ends; HEAD for the work tree, as what is not committed has no revision."""
 
 
 def resolve(repository: GitRepository, name: str) -> Revision:
@@ -126,7 +124,7 @@ def resolve_range(repository: GitRepository, text: str) -> Range:
     if ends.new is None:
         head = _head(repository)
         old = head if ends.old in ("HEAD", "@") else resolve(repository, ends.old)
-        return Range(old, head, to_work_tree=True)
+        return Range(old, head)
     old, new = resolve(repository, ends.old), resolve(repository, ends.new)
     if ends.from_merge_base and old.commit and new.commit:
         base = merge_base(repository, old.commit, new.commit)
@@ -135,7 +133,7 @@ def resolve_range(repository: GitRepository, text: str) -> Range:
                 text, hints=(f"the two have no common ancestor: `{ends.old}..{ends.new}`",)
             )
         old = Revision(base, base, commit_tree(repository, base))
-    return Range(old, new, to_work_tree=False)
+    return Range(old, new)
 
 
 def merge_base(repository: GitRepository, one: ObjectId, other: ObjectId) -> ObjectId | None:

@@ -8,12 +8,9 @@ are those of the base, since nobody who compares needs them; a commit counts ane
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -177,8 +174,3 @@ def _carried(
         for deletion in read_deleted_rows(path, edits.schema, kept, data) if kept else ():
             carried.setdefault(deletion.file, []).append(deletion)
     return carried
-
-
-def remove_with(view: HavasuDataset, folder: Path) -> None:
-    """Let a folder of staged files go when nobody holds a draft any more."""
-    weakref.finalize(view, shutil.rmtree, folder, ignore_errors=True)

@@ -39,7 +39,6 @@ __all__ = [
     "key_labels",
     "map_flagged",
     "plain_text",
-    "row_dicts",
     "side_columns",
     "slices",
 ]
@@ -67,19 +66,6 @@ def side_columns(side: pa.StructArray, schema: Schema) -> list[tuple[Field, pa.A
     return [
         (schema.by_name[side.type.field(index).name], column)
         for index, column in enumerate(columns)
-    ]
-
-
-def row_dicts(side: pa.StructArray, schema: Schema) -> list[dict[str, Any] | None]:
-    """Return one side's rows as JSON-ready objects; None where the row is not there."""
-    columns = side_columns(side, schema)
-    names = [field.name for field, _ in columns]
-    values = [json_values(column, field) for field, column in columns]
-    rows = zip(*values, strict=True) if values else iter([()] * len(side))
-    present = side.is_valid().to_pylist()
-    return [
-        dict(zip(names, row, strict=True)) if there else None
-        for row, there in zip(rows, present, strict=True)
     ]
 
 

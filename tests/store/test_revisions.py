@@ -145,17 +145,17 @@ def test_more_than_two_ends(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "new", "to_work_tree"),
+    ("text", "old", "new"),
     [
-        ("main..side", "ours", "theirs", False),
-        ("main...side", "base", "theirs", False),
-        ("side...main", "base", "ours", False),
-        ("v1...main", "base", "ours", False),
-        ("v1", "base", "ours", True),
-        ("HEAD", "ours", "ours", True),
-        ("main^?..", "base", "ours", False),
-        ("[EMPTY]...side", None, "theirs", False),
-        ("[EMPTY]..side", None, "theirs", False),
+        ("main..side", "ours", "theirs"),
+        ("main...side", "base", "theirs"),
+        ("side...main", "base", "ours"),
+        ("v1...main", "base", "ours"),
+        ("v1", "base", "ours"),
+        ("HEAD", "ours", "ours"),
+        ("main^?..", "base", "ours"),
+        ("[EMPTY]...side", None, "theirs"),
+        ("[EMPTY]..side", None, "theirs"),
     ],
 )
 def test_ranges(
@@ -164,17 +164,15 @@ def test_ranges(
     text: str,
     old: str | None,
     new: str,
-    to_work_tree: bool,
 ) -> None:
     found = resolve_range(repository, text)
     assert found.old.commit == (forked[old] if old else None)
     assert found.new.commit == forked[new]
-    assert found.to_work_tree is to_work_tree
 
 
 def test_a_range_before_the_first_commit(repository: GitRepository) -> None:
     found = resolve_range(repository, "HEAD")
-    assert found.old.is_empty and found.new.is_empty and found.to_work_tree
+    assert found.old.is_empty and found.new.is_empty
 
 
 def test_merge_bases(repository: GitRepository, forked: dict[str, str]) -> None:

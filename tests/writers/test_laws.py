@@ -3,7 +3,9 @@
 import io
 import json
 import re
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
@@ -15,7 +17,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.rows import ChangeForm, change_objects
-from havasu_vc.writers.values import row_dicts
+from havasu_vc.writers.values import json_values, side_columns
 from tests.writers.cases import COMMIT, diff_of, header
 from tests.writers.strategies import comparable, diff_parts
 
@@ -97,6 +99,19 @@ def test_geojson_is_strict_json(parts: Parts) -> None:
     assert len(value["features"]) == sum(
         2 * len(batch) - batch.old.null_count - batch.new.null_count for batch in parts[1]
     )
+
+
+def row_dicts(side: pa.StructArray, schema: Schema) -> list[dict[str, Any] | None]:
+    """Return one side's rows as JSON-ready objects; None where the row is not there."""
+    columns = side_columns(side, schema)
+    names = [field.name for field, _ in columns]
+    values = [json_values(column, field) for field, column in columns]
+    rows = zip(*values, strict=True) if values else iter([()] * len(side))
+    present = side.is_valid().to_pylist()
+    return [
+        dict(zip(names, row, strict=True)) if there else None
+        for row, there in zip(rows, present, strict=True)
+    ]
 
 
 @settings(max_examples=50)

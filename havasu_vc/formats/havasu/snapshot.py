@@ -39,7 +39,6 @@ Digest = tuple[int, int]
 """Two lanes of 64 bits."""
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
-_LANE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)

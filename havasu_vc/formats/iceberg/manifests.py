@@ -85,8 +85,6 @@ class Manifest:
     """1, 2 or 3."""
     schema_id: int | None = None
     """The schema it was written with; many writers do not say."""
-    schema_json: str = ""
-    """That schema as it stands in the header."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """All that the header says."""
 
@@ -328,7 +326,6 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         content,
         version,
         None if known is None else integer(known, "schema-id", where),
-        header.get("schema", ""),
         header,
     )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from havasu_vc.formats.iceberg import bucketing, truncating
 from havasu_vc.formats.iceberg.single_values import to_plain
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 
-__all__ = ["IDENTITY", "VOID", "Transform", "parse_transform"]
+__all__ = ["Transform", "parse_transform"]
 
 _TRANSFORM = re.compile(r"(bucket|truncate)\[(\d{1,9})\]|(identity|year|month|day|hour|void)")
 _NUMBERS = frozenset((Primitive.INT, Primitive.LONG))
@@ -118,12 +118,6 @@ class Transform:
                 return truncating.truncate_array(values, source, self.width)
             case _:
                 return truncating.since_epoch_array(values, self.kind, result)
-
-
-IDENTITY: Final = Transform("identity")
-"""The value itself."""
-VOID: Final = Transform("void")
-"""Always null."""
 
 
 def parse_transform(text: str) -> Transform:

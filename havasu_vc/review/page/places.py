@@ -33,7 +33,6 @@ FARTHEST = 1e150
 """Coordinates beyond are no place."""
 OLD, NEW, BOTH = 1, 2, 3
 
-_Bools = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float64]
 
 
