@@ -42,6 +42,10 @@ class LogFilter:
     """How many of those to give at most."""
 
 
+EVERY = LogFilter()
+"""All commits."""
+
+
 Alike = Callable[[Commit | None, Commit], bool]
 """Whether a commit changed nothing that is wanted of a parent, or of nothing at all."""
 
@@ -49,7 +53,7 @@ Alike = Callable[[Commit | None, Commit], bool]
 def commits(
     repository: GitRepository,
     start: ObjectId,
-    wanted: LogFilter = LogFilter(),
+    wanted: LogFilter = EVERY,
     *,
     hide: Sequence[ObjectId] = (),
     alike: Alike | None = None,
