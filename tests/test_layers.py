@@ -19,7 +19,7 @@ SOURCE = ROOT / "havasu_vc"
 
 # From the bottom up; parts in one row do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "records"),
     ("config", "model"),
     ("geo",),
     ("formats",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ from havasu_vc.cli.pages import write_diff_page
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.records import dataclass
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 
 if TYPE_CHECKING:

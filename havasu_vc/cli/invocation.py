@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from havasu_vc.cli.errors import visible
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.cli.progress import TerminalProgress

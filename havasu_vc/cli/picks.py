@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -15,6 +14,7 @@ from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import engine_option, format_option, message_options
 from havasu_vc.cli.results import changes_object
+from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:

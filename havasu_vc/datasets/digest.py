@@ -12,7 +12,6 @@ Geometries count by coordinates and SRID, whatever their bytes say (`geo.wkb`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from dataclasses import field as fact
 
 import numpy as np
@@ -23,6 +22,7 @@ from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["Digests", "HashedRows", "hash_keys", "hash_rows"]
 

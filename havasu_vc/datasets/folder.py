@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError
 from havasu_vc.formats.havasu.snapshot import Guard, format_snapshot, parse_snapshot
+from havasu_vc.records import dataclass
 from havasu_vc.store.objects import (
     EMPTY_TREE,
     ObjectId,

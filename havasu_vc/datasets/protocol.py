@@ -8,7 +8,7 @@ and only `Repo` makes it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from havasu_vc.formats.havasu.snapshot import Snapshot
@@ -16,6 +16,7 @@ from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import KeySpec, Schema
+from havasu_vc.records import dataclass
 from havasu_vc.store.edits import Change
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.records import dataclass
 
 __all__ = ["OrderCheck", "OutOfOrder", "Range", "RunReader", "cut_ranges", "sort_run"]
 

@@ -8,10 +8,10 @@ drivers fetch, and tasks get paths of files that are there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from havasu_vc.records import dataclass
 from havasu_vc.store.edits import ObjectSink
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.linked import LinkedFiles

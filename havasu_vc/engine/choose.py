@@ -5,13 +5,13 @@ only where it can start; elsewhere the local engine does all the work, with a no
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.engine.local import BUDGET, LocalEngine
 from havasu_vc.engine.protocol import Engine, Progress
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,6 @@ chunks for progress, and cancels the job when the run is to stop.
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +16,7 @@ from havasu_vc.engine.protocol import one_line
 from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunks
 from havasu_vc.errors import EngineError
 from havasu_vc.model.task import Task
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

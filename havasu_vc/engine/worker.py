@@ -15,13 +15,13 @@ import traceback
 import zipimport
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.engine.protocol import checked_batches, one_line
 from havasu_vc.engine.spill import Extent, SpillFile
 from havasu_vc.errors import EngineError, HavasuError, StorageError
 from havasu_vc.model.task import Task
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Chunk",

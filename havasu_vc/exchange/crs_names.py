@@ -7,10 +7,11 @@ column, whatever the file says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import parse_crs
+from havasu_vc.records import dataclass
 
 __all__ = ["CrsNames"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Encoding
+from havasu_vc.records import dataclass
 
 __all__ = ["CsvSource", "open_csv"]
 

@@ -21,10 +21,12 @@ column that is not text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from havasu_vc.records import dataclass
 
 __all__ = ["Judgement", "convert"]
 

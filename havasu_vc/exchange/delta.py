@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.delta_source import DeltaSource, delta_source
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.delta import DeltaLog, replay, replay_checkpoint
+from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import local_path
 
 __all__ = [

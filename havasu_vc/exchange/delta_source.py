@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from havasu_vc.formats.delta_deletes import DeletionVector, parse_deleted
 from havasu_vc.formats.delta_schema import DeltaColumn, delta_columns, partition_value
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import Places, local_path
 
 __all__ = ["DeltaSource", "delta_source", "read_delta_file"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
+from havasu_vc.records import dataclass
 
 __all__ = ["write_delta"]
 

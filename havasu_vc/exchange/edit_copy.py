@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["EditCopy", "EditedLayer", "LayerToEdit", "read_edit_copy", "write_edit_copy"]
 

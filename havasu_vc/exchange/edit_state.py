@@ -12,13 +12,13 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, InvalidFileError, StorageError
 from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.formats.havasu.schema import format_schema, parse_schema
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = [
     "LayerState",

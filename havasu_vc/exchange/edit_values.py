@@ -9,7 +9,6 @@ and the exact value stands again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from havasu_vc.exchange.export_columns import as_gdal_keeps, uuid_text
 from havasu_vc.exchange.json_values import format_json, is_nested, parse_json
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["EditForm", "edit_form", "exact_values", "restore_exact"]
 

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from havasu_vc.exchange.gdal_writer import GdalLayer, write_gdal
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.records import dataclass
 
 __all__ = ["EXPORT_EXTENSIONS", "ExportFormat", "Written", "format_of", "write_file"]
 

@@ -8,7 +8,7 @@ are found on the way: they are either noted or stop the export, never silent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 import numpy as np
@@ -19,6 +19,7 @@ from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.exchange.json_values import format_json, is_nested
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.model.types import Decimal, Field, Fixed, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["ExportFormat", "Notes", "Outgoing", "hex_text", "outgoing", "uuid_text"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.reproject import transform
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 
 __all__ = ["OutgoingGeometry", "outgoing_geometry", "type_name"]
 

@@ -8,7 +8,7 @@ layer is told from its schema or its first rows, and every batch is held against
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 import numpy as np
@@ -23,6 +23,7 @@ from havasu_vc.geo.buffers import overlapping, ranges
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.geo.wkb import layout_column
+from havasu_vc.records import dataclass
 
 __all__ = ["LayerShape", "layer_shape"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["GdalLayer", "write_gdal"]
 

@@ -9,7 +9,6 @@ both are put in place with numpy, level by level, never row by row.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import UnsupportedTypeError
+from havasu_vc.records import dataclass
 
 __all__ = ["NATIVE_ENCODINGS", "to_wkb"]
 

@@ -7,13 +7,12 @@ or of other dimensions, is refused with the way out: to write WKB.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.ragged import ragged
+from havasu_vc.records import dataclass
 
 __all__ = ["NATIVE", "NativeColumn", "native_dimensions"]
 

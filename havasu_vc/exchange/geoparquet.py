@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
+from havasu_vc.records import dataclass
 
 __all__ = ["VERSIONS", "GeoColumn", "WrittenColumn", "format_geo", "parse_geo", "shape_of"]
 

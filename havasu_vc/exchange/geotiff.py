@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
 from havasu_vc.geo.raster_v1_outlines import BandOutline, Outline
 from havasu_vc.geo.raster_v1_pixels import no_data_bytes
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Grid",

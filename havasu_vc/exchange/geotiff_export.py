@@ -15,7 +15,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -28,6 +28,7 @@ from havasu_vc.geo.raster_v1_columns import parse_rasters
 from havasu_vc.geo.raster_v1_outlines import parse_outlines
 from havasu_vc.geo.raster_v1_pixels import OpenUrl
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["GeoTiffExport", "is_geotiff", "write_geotiffs"]
 

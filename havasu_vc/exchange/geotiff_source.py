@@ -14,7 +14,7 @@ of tiles of a large one, so memory does not grow with a file that is tiled.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -36,6 +36,7 @@ from havasu_vc.geo.raster_v1_columns import format_rasters
 from havasu_vc.model.rasters import RASTER_TYPE
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.records import dataclass
 
 __all__ = ["TILE_SIZE", "GeoTiffSource", "open_geotiffs", "tile_size"]
 

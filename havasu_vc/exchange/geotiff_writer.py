@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -22,6 +22,7 @@ from havasu_vc.exchange.geotiff import use_rasterio
 from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster
 from havasu_vc.geo.raster_v1_outlines import Outline
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
+from havasu_vc.records import dataclass
 
 __all__ = ["Canvas", "CanvasOfTiles", "GeoTiffWriter", "write_geotiff"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from havasu_vc.model.rasters import with_blocks
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding, Field, Primitive
+from havasu_vc.records import dataclass
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import scan_tasks, schema_of
 from havasu_vc.tables.snapshots import live_files, snapshot_of

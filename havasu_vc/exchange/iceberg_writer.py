@@ -12,7 +12,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -56,6 +56,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.records import dataclass
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table, read_table, table_exists

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -45,6 +44,7 @@ from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
 
 __all__ = ["Curve", "write_partitioned", "write_table"]
 

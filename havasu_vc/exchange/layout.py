@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.arrow import arrow_type, bounded, schema_from_arrow, to_stored
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["GeometryColumn", "Layout", "lay_out", "stored_batches"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.records import dataclass
 
 __all__ = ["Boxes", "edges_of", "native_geometry", "table_stands", "write_data_file"]
 

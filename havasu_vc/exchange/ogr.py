@@ -12,7 +12,7 @@ import itertools
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from havasu_vc.exchange.ogr_times import TimeColumns, judge_times
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.records import dataclass
 
 __all__ = ["OgrSource", "open_layer"]
 

@@ -10,10 +10,10 @@ import json
 import re
 import struct
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import InvalidFileError, StorageError
+from havasu_vc.records import dataclass
 
 __all__ = ["EXTENSIONS", "VectorFile", "find_vector_files", "has_feature_ids"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream
 from havasu_vc.exchange.geojson_precision import finer_than, has_fine_times, parse_times
 from havasu_vc.exchange.ogr_formats import VectorFile, quoted, read_only
+from havasu_vc.records import dataclass
 
 __all__ = ["TimeColumns", "judge_times"]
 

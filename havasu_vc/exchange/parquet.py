@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -34,6 +34,7 @@ from havasu_vc.exchange.source import (
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.records import dataclass
 
 __all__ = ["ParquetSource", "open_parquet", "unreadable"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +19,7 @@ from havasu_vc.exchange.geoarrow_writer import NATIVE, native_dimensions
 from havasu_vc.exchange.geoparquet import COVERING, DEFAULT_CRS, parse_geo, shape_of
 from havasu_vc.formats.iceberg.native_geometry import EDGES
 from havasu_vc.model.types import Encoding
+from havasu_vc.records import dataclass
 
 __all__ = ["FoundGeometry", "extension_geometry", "find_geometries"]
 

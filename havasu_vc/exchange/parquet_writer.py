@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from havasu_vc.model.crs import Crs
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.records import dataclass
 
 __all__ = ["ParquetForm", "logical_type", "projjson", "row_groups_of", "write_parquet"]
 

@@ -10,12 +10,13 @@ in the order of the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 from havasu_vc.model.types import Encoding
+from havasu_vc.records import dataclass
 
 __all__ = [
     "MOST_BATCH_BYTES",

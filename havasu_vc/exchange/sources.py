@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
@@ -19,6 +18,7 @@ from havasu_vc.exchange.ogr_formats import EXTENSIONS, VectorFile, find_vector_f
 from havasu_vc.exchange.raster_formats import RASTER_DRIVERS
 from havasu_vc.exchange.source import RasterReading, Source, SourceOptions
 from havasu_vc.exchange.windowed import windowed
+from havasu_vc.records import dataclass
 
 __all__ = [
     "IMPORT_EXTENSIONS",

@@ -9,7 +9,6 @@ lie leave out what cannot be in the box before this looks at each row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding
+from havasu_vc.records import dataclass
 
 __all__ = ["WindowedSource", "meets", "windowed"]
 

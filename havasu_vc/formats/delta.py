@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -25,6 +25,7 @@ from havasu_vc.formats.delta_schema import MAPPING_MODE
 from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.records import dataclass
 
 __all__ = [
     "CHECKPOINT_2",

@@ -12,7 +12,6 @@ import string
 import struct
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect
 from havasu_vc.formats.roaring import parse_deletion_vector, parse_framed_deletion_vector
+from havasu_vc.records import dataclass
 
 __all__ = ["DeletionVector", "parse_deleted", "vector_of"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
 from havasu_vc.formats.havasu.json_text import expect
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
+from havasu_vc.records import dataclass
 
 __all__ = ["MAPPING_MODE", "DeltaColumn", "delta_columns", "partition_value"]
 

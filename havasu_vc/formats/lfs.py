@@ -8,7 +8,8 @@ We write it as git-lfs does and read only that form, so a pointer has one spelli
 """
 
 import re
-from dataclasses import dataclass
+
+from havasu_vc.records import dataclass
 
 __all__ = ["LONGEST_POINTER", "Pointer", "format_pointer", "parse_pointer"]
 

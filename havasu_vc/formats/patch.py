@@ -20,13 +20,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, BinaryIO
 
 from havasu_vc.errors import PatchError
 from havasu_vc.model.diffs import MetaChange
+from havasu_vc.records import dataclass
 
 __all__ = [
     "MOST_PATCH_BYTES",

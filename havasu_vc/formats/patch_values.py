@@ -12,7 +12,6 @@ say which columns are given; the others are null there and mean nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from havasu_vc.formats.patch import DatasetPatch, FeatureChange, FeatureForm
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["PatchBatch", "patch_batches"]
 

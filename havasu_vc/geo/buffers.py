@@ -9,7 +9,6 @@ Reading numbers at any byte position uses overlapping views (stride one), so
 that fields of values of different lengths are gathered by one indexing step.
 """
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Bools",

@@ -6,14 +6,13 @@ plane. Good to about half a percent: enough to tell a person that a point moved 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.buffers import Floats
 from havasu_vc.geo.crs import projection
 from havasu_vc.model.crs import Crs
+from havasu_vc.records import dataclass
 
 __all__ = ["Measure", "measure_of"]
 

@@ -5,13 +5,12 @@ data never make a bound; z is taken from whatever z is a number. What has arcs
 has no extent that its vertices tell: its flag is set and callers decide.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from havasu_vc.geo.buffers import Bools, Floats, Ints, overlapping, ranges
 from havasu_vc.geo.kinds import ARC_KINDS
 from havasu_vc.geo.layout import Layout
+from havasu_vc.records import dataclass
 
 __all__ = ["Extents", "extents", "vertex_numbers"]
 

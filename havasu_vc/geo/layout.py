@@ -13,7 +13,6 @@ what they do not mean to: unclosed rings, single-point lines, NaN and the
 dimensions of empty parts survive.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -41,6 +40,7 @@ from havasu_vc.geo.kinds import (
     UNKNOWN,
     VERTEX,
 )
+from havasu_vc.records import dataclass
 
 __all__ = ["Layout", "scan"]
 

@@ -8,7 +8,6 @@ bytes, so that curves and what GEOS refuses are shown as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from havasu_vc.geo.buffers import Bools, Floats, Ints, byte_column, simple_colum
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
 from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.records import dataclass
 
 __all__ = [
     "LINE_PATH",

@@ -9,7 +9,6 @@ what is read and written does not depend on which way was taken.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.geo.buffers import Bools, Floats, binary_column, byte_column
 from havasu_vc.geo.points import plain_points, point_bytes
+from havasu_vc.records import dataclass
 
 __all__ = ["GEOJSON_FORMS", "WKT_FORMS", "PointForm", "format_points", "parse_points"]
 

@@ -10,7 +10,6 @@ rasters are WGS 84 and may wrap; a window meets them where it lies on the globe.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -27,6 +26,7 @@ from havasu_vc.geo.wkt import geos_geometries
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     import shapely

@@ -11,11 +11,12 @@ columns of rasters are `raster_v1_columns`, numpy arrays and files `raster_v1_pi
 
 import math
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
+
+from havasu_vc.records import dataclass
 
 __all__ = ["MAX_BANDS", "Band", "Buffer", "GeoReference", "PixelType", "Raster"]
 

@@ -6,7 +6,6 @@ pixels stay where they lie in the column. Both name the row that is not sound.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +25,7 @@ from havasu_vc.geo.raster_v1 import (
     lenient_no_data,
 )
 from havasu_vc.model.rasters import BAND_TYPE, RASTER_TYPE
+from havasu_vc.records import dataclass
 
 __all__ = [
     "BAND_TYPE",

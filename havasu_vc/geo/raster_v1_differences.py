@@ -7,13 +7,13 @@ one comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.geo.raster_v1 import Band, PixelType, Raster
+from havasu_vc.records import dataclass
 
 __all__ = ["BandDifference", "RasterDifference", "differing_cells", "raster_difference"]
 

@@ -8,7 +8,6 @@ that names a file counts as out-db here, though pixels may stand beside the name
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster, lenient_no_data
 from havasu_vc.geo.raster_v1_columns import raster_headers
+from havasu_vc.records import dataclass
 
 __all__ = ["OUTLINE_LEAVES", "BandOutline", "Outline", "parse_outlines"]
 

@@ -9,7 +9,6 @@ decided here: the caller gives a function that turns a URL into a path or refuse
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from havasu_vc.errors import CrsError, GeometryError, MissingProgramError
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
+from havasu_vc.records import dataclass
 
 __all__ = [
     "FileWindow",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import parse_crs
@@ -17,6 +17,7 @@ from havasu_vc.geo.raster_v1 import PixelType
 from havasu_vc.geo.raster_v1_outlines import Outline
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.records import dataclass
 
 __all__ = ["RasterSummary", "native_extent", "place_on_globe"]
 

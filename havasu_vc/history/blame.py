@@ -10,7 +10,7 @@ not what is still looked for, so memory follows the changes and not the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from havasu_vc.history.key_sets import ALL, NONE, KeySet
 from havasu_vc.history.row_changes import ChosenRows, all_changes
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes
+from havasu_vc.records import dataclass
 
 __all__ = ["Blamed", "Walked", "blame", "changed_cells"]
 

@@ -6,13 +6,14 @@ is small, and what is still looked for is all the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
+from havasu_vc.records import dataclass
 
 __all__ = ["ALL", "NONE", "KeySet"]
 

@@ -11,7 +11,6 @@ an exception; the row stays as ours has it until somebody resolves it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from havasu_vc.history.merging import (
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["merge_changes", "partners"]
 

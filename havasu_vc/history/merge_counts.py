@@ -8,7 +8,6 @@ all changed rows are held in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from havasu_vc.history.merging import (
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["changes_of_counts", "merge_counts"]
 

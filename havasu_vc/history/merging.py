@@ -7,7 +7,7 @@ as it was in the base and is on either side, in the merged columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = [
     "ConflictKind",

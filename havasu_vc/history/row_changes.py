@@ -8,7 +8,6 @@ old file hold alike was carried over by a fold. Only what is left is read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +33,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["ChosenRows", "all_changes"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.model.commits import CommitInfo
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,9 @@ test of bounds says anything about the negation of a predicate.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Self
+
+from havasu_vc.records import dataclass
 
 __all__ = ["EVERYWHERE", "Bounds"]
 

@@ -14,7 +14,6 @@ Every producer promises this; every consumer may rely on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 
 __all__ = ["MOST_BATCH_BYTES", "ChangeBatch", "ChangeKind", "RowChange"]
 

@@ -7,10 +7,11 @@ as in Kart; one in which the thing is not there is None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,11 +9,12 @@ After `renumbered`, an id means one column on all three sides.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, List, Map, Struct, Type, children, descendants
+from havasu_vc.records import dataclass
 
 __all__ = ["definition", "renumbered", "with_children"]
 

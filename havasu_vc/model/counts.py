@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from havasu_vc.records import dataclass
 
 __all__ = ["ChangeCounts"]
 

@@ -6,8 +6,9 @@ whatever order of axes the definition states.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from havasu_vc.records import dataclass
 
 __all__ = ["Crs"]
 

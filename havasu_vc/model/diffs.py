@@ -7,10 +7,10 @@ sides is small and ready, its row changes are a stream that is read once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch

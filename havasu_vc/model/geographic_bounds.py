@@ -8,10 +8,10 @@ parts, so they may cross where no part does.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.records import dataclass
 
 __all__ = ["GeographicBounds"]
 

@@ -13,7 +13,7 @@ No row is looked at: whether rows of one side fit what the other did to the sche
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from havasu_vc.model.counterparts import definition, renumbered, with_children
@@ -21,6 +21,7 @@ from havasu_vc.model.evolution import widens
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, List, Map, Struct, Type, children
 from havasu_vc.model.versions import Level, Versions
+from havasu_vc.records import dataclass
 
 __all__ = [
     "ItemConflict",

@@ -6,10 +6,10 @@ changes one in place. Columns are told apart by id, never by name or position.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from havasu_vc.model.types import Field, Primitive, Struct, children, descendants
+from havasu_vc.records import dataclass
 
 __all__ = ["KeySpec", "Schema"]
 

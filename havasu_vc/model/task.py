@@ -12,10 +12,11 @@ several threads at once.
 import importlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeAlias
 
 import pyarrow as pa
+
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Kernel",

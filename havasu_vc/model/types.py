@@ -9,9 +9,10 @@ of its own, so that a schema can evolve at any depth without rewriting data.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Decimal",

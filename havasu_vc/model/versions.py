@@ -7,9 +7,10 @@ of its own in files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 
 __all__ = ["Level", "Versions"]
 

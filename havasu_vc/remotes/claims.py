@@ -19,11 +19,11 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
 from havasu_vc.errors import LockedError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile
 
 __all__ = ["Claims", "Sweep", "claimed", "read_claims", "sweeping"]

@@ -15,11 +15,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.records import dataclass
 
 __all__ = ["Answer", "HostClient"]
 

@@ -6,10 +6,10 @@ A comment of ours is told by its first line and by who wrote it: anybody can wri
 from __future__ import annotations
 
 import urllib.parse
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from havasu_vc.errors import StorageError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.host_client import Answer, HostClient
 
 __all__ = ["GitHub", "GitLab", "Host", "PullRequest"]

@@ -19,11 +19,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
 from havasu_vc.store.files import DataFileStore

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
+from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["Claim", "DataRemote", "Report", "WantedFile", "total_size"]

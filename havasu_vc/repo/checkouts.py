@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -25,6 +25,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.records import dataclass
 from havasu_vc.repo.kart_tables import can_be_table, no_table, table_view
 from havasu_vc.repo.keeping_bases import keep_bases
 from havasu_vc.repo.opened import OpenRepo

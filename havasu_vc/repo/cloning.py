@@ -12,12 +12,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets, without_passwords
 from havasu_vc.repo.hooks import install_hooks

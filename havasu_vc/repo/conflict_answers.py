@@ -7,7 +7,6 @@ sense for one of them is refused with its label, and nothing is answered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
 from havasu_vc.history.merging import ConflictKind
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 from havasu_vc.repo.conflict_rows import parse_row, row_of
 
 __all__ = ["CHOICES", "Resolution", "answer"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.folder import TreeFolder, edited
@@ -27,6 +27,7 @@ from havasu_vc.errors import StateError
 from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
+from havasu_vc.records import dataclass
 from havasu_vc.repo.converting import converting, made_properties, to_kart
 from havasu_vc.repo.kart_tables import data_files, havasu_difference, havasu_edit
 from havasu_vc.repo.opened import OpenRepo

@@ -8,9 +8,9 @@ keep theirs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from havasu_vc.errors import HavasuError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
 from havasu_vc.store.trees import find_entry

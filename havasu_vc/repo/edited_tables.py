@@ -12,11 +12,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
 from havasu_vc.errors import DatasetNotFoundError, StateError
+from havasu_vc.records import dataclass
 from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.kart_tables import tree_view
 from havasu_vc.repo.opened import OpenRepo

@@ -10,7 +10,7 @@ parcels:meta:title           one of them
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["DatasetFilter", "RepoFilter", "parse_filters"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -55,6 +55,7 @@ from havasu_vc.model.evolution import (
 from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.repo.kart_imports import (
     SIMILARITY_DETECTION_LIMIT,
     columns_to_match,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 from havasu_vc.repo.merge_state import ColumnConflict, DatasetConflicts, conflict_table
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder

@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from havasu_vc.errors import CorruptionError, HavasuError, StateError
 from havasu_vc.formats.havasu.schema import format_schema, parse_schema
 from havasu_vc.history.merging import MergePolicy, Side, conflict_schema
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 from havasu_vc.repo.waiting import merge_folder
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.durability import replace_file

@@ -8,7 +8,7 @@ stands now. What is nowhere in conflict and changed on one side only is taken un
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.any import as_havasu
@@ -16,6 +16,7 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.errors import ConflictError, CorruptDatasetError
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
 from havasu_vc.repo.merge_state import DatasetConflicts
 from havasu_vc.repo.opened import OpenRepo

@@ -8,7 +8,7 @@ is kept under the git directory, and `conclude` makes the merge again with the a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from havasu_vc.errors import (
     ConflictError,
@@ -18,6 +18,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 from havasu_vc.repo.merge_bases import base_tree, merge_bases
 from havasu_vc.repo.merge_datasets import MergedDataset, markers_of
 from havasu_vc.repo.merge_files import merge_files

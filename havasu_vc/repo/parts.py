@@ -11,11 +11,11 @@ the same part of what is new:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo.opened import OpenRepo
 

@@ -7,7 +7,7 @@ cannot loosen what it is checked by; where that side has none, it is that of the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.policy import POLICY_FILE, Policy, parse_policy
 from havasu_vc.review.policy_checks import DatasetCheck

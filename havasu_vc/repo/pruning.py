@@ -14,10 +14,10 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from havasu_vc.errors import LockedError, StateError, UnsupportedError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.claims import Claims
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.urls import hidden_secrets

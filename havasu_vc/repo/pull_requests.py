@@ -7,10 +7,11 @@ commits are fetched to a ref of ours, and read.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.errors import StorageError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.hosts import Host, PullRequest
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.reviewing import review

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from havasu_vc.errors import ConcurrentChangeError, StateError, StorageError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.remotes.wanted import files_of_commits, where_new_begins

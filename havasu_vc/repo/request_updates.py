@@ -7,9 +7,9 @@ branch, never by force: where somebody pushed meanwhile, the push is refused and
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from havasu_vc.errors import HavasuError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.hosts import Host, PullRequest
 from havasu_vc.repo.pull_requests import fetch_request
 from havasu_vc.repo.repository import Repo

@@ -8,7 +8,7 @@ only what differs is written; columns that it does not have keep their values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.metadata import edit_meta, meta_documents

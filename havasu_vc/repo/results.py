@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.model.conflicts import ConflictCounts, MergeContext
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 
 __all__ = [
     "CheckoutResult",

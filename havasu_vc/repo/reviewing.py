@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.errors import CrsError
@@ -21,6 +21,7 @@ from havasu_vc.geo.reproject import transform_bounds
 from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.repo.changed_back import RowsThatChangeBack
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.entry_facts import dataset_facts

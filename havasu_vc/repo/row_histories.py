@@ -8,7 +8,6 @@ are told apart by their digests, which costs no row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -19,6 +18,7 @@ from havasu_vc.history.blame import changed_cells
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.repo.blaming import DatasetVersions, column_id
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rows import keys_batch

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from havasu_vc.errors import NoBranchError
+from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.repo.opened import OpenRepo

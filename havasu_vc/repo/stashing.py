@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -31,6 +31,7 @@ from havasu_vc.errors import (
 from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import KART_MARKERS
+from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.repo.following import following

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import (
@@ -21,6 +20,7 @@ from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition
 from havasu_vc.formats.iceberg.spec_text import parse_spec
 from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.records import dataclass
 from havasu_vc.repo.checkouts import KEPT, changing_tables
 from havasu_vc.repo.clustering import CLUSTERED, clustered
 from havasu_vc.repo.kart_tables import can_be_table, no_table, table_view

@@ -13,7 +13,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -27,6 +27,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
+from havasu_vc.records import dataclass
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Signature, format_commit, read_commit

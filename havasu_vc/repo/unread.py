@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.errors import (
@@ -25,6 +25,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 from havasu_vc.repo.entry_facts import entry_words
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.report import DatasetReview, Flag, FlagKind

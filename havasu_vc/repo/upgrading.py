@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
@@ -26,6 +26,7 @@ from havasu_vc.formats.kart.paths import path_structure_of
 from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.edits import Change, Existing, edit_tree

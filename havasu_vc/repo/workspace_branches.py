@@ -9,12 +9,13 @@ alone, and values in columns that a branch does not have are refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import ConflictError, SchemaViolationError, StateError
+from havasu_vc.records import dataclass
 from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.edited_tables import EditedTable
 from havasu_vc.repo.opened import OpenRepo

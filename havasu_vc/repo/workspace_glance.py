@@ -13,11 +13,12 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import TABLES
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.workspace.state import TableState, WorkspaceState, identify, read_state
 

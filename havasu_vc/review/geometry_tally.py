@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from havasu_vc.geo.sketching import invalid_rows
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.review.report import FlagKind
 from havasu_vc.review.size_tally import SizeTally

@@ -27,10 +27,11 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from havasu_vc.errors import InvalidFileError
+from havasu_vc.records import dataclass
 
 __all__ = ["POLICY_FILE", "SCHEMA_CHANGES", "Check", "Policy", "Rules", "parse_policy"]
 

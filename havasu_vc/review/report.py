@@ -7,12 +7,13 @@ this module. Texts in it are as they are in the data; writers make them safe.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Area",

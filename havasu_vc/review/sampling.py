@@ -7,13 +7,13 @@ highest scores. What is kept is bounded by the number of reasons, never by the c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.records import dataclass
 
 __all__ = ["Kept", "Sampler"]
 

@@ -7,7 +7,7 @@ kind. Work is done a batch and a column at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.review.column_tally import ColumnTally
 from havasu_vc.review.flagging import Flagger
 from havasu_vc.review.geometry_tally import GeometryTally

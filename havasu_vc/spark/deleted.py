@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +23,7 @@ from pyspark.sql import types as T
 
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile
+from havasu_vc.records import dataclass
 from havasu_vc.spark.labelled import LABEL, POSITION, constant_array, labelled_scan
 
 __all__ = ["apart", "live_rows", "parquet", "setting"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -26,6 +25,7 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.predicates import SpatialPredicate
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.remote_data import data_url, default_remote
 from havasu_vc.spark.frames import frame_of

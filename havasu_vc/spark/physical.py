@@ -13,7 +13,7 @@ microseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -25,6 +25,7 @@ from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
 from havasu_vc.model.arrow import FIELD_ID, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
+from havasu_vc.records import dataclass
 
 __all__ = ["FileColumns", "Source", "file_columns", "grouped", "spark_schema", "spark_type"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.settings import Settings
 from havasu_vc.spark.far import far_url, in_place

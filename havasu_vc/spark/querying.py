@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError, StateError
+from havasu_vc.records import dataclass
 from havasu_vc.repo import Repo
 from havasu_vc.spark import functions
 from havasu_vc.spark.reading import register

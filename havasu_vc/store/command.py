@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import (
@@ -26,6 +25,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
     UnsupportedRepositoryError,
 )
+from havasu_vc.records import dataclass
 
 __all__ = ["GitResult", "run_git"]
 

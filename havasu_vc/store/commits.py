@@ -5,9 +5,9 @@ id whoever makes it. The message is taken as it is, without cleaning.
 """
 
 import re
-from dataclasses import dataclass
 
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId, ObjectSource, read_object
 
 __all__ = [

@@ -5,9 +5,9 @@ goes. The same edit of the same tree gives the same id as git's own index would.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from havasu_vc.records import dataclass
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectKind, ObjectSource
 from havasu_vc.store.trees import BLOB, TREE, format_tree, read_entries
 

@@ -8,12 +8,12 @@ only that side is followed, so a commit costs the reading of a few trees at most
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pygit2
 from pygit2.enums import SortMode
 
 from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
+from havasu_vc.records import dataclass
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId
 from havasu_vc.store.repository import GitRepository

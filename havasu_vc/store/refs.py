@@ -8,7 +8,6 @@ two went wrong. Names follow git's rules.
 
 import random
 import time
-from dataclasses import dataclass
 
 import pygit2
 
@@ -21,6 +20,7 @@ from havasu_vc.errors import (
     RevisionNotFoundError,
     StorageError,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.repository import GitRepository
 

@@ -12,11 +12,11 @@ branch that moves meanwhile does not matter.
 """
 
 import re
-from dataclasses import dataclass
 
 import pygit2
 
 from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError
+from havasu_vc.records import dataclass
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId
 from havasu_vc.store.repository import GitRepository

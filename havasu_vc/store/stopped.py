@@ -8,10 +8,10 @@ leaves no note of its commit, so it is none of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import StateError
+from havasu_vc.records import dataclass
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.repository import GitRepository

@@ -6,11 +6,11 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
+from havasu_vc.records import dataclass
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectSource, read_object
 
 __all__ = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
+from havasu_vc.records import dataclass
 from havasu_vc.tables.partitions import partition_key
 
 __all__ = ["FileDifference", "LiveFile", "compare_files"]

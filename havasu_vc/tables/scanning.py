@@ -9,7 +9,6 @@ delete files take away are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +27,7 @@ from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.tables.damage import damaged, reading_table_file
 from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.equality import Way, columns_at, equality_columns, read_equality_deletes

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.errors import (
@@ -25,6 +25,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.values import TableMetadata
+from havasu_vc.records import dataclass
 from havasu_vc.tables.damage import damaged, missing, reading_document
 from havasu_vc.tables.locations import Places, local_path
 

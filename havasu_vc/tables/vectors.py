@@ -7,13 +7,13 @@ read. A vector stands for all position deletes of its data file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.formats.roaring import parse_framed_deletion_vector
+from havasu_vc.records import dataclass
 from havasu_vc.tables.damage import damaged, reading_document
 
 __all__ = ["DeletionVector", "deletion_vector_of", "read_deletion_vector"]

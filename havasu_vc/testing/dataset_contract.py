@@ -12,7 +12,6 @@ The rows have a text and a number beside an integer key, which every kind can ho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.records import dataclass
 from havasu_vc.testing.changes import changes_between, described, stream_of
 from havasu_vc.testing.tables import Row, canonical_row
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from havasu_vc.errors import HavasuError
+from havasu_vc.records import dataclass
 
 __all__ = ["Finding", "Findings"]
 

@@ -7,7 +7,6 @@ of hashes; only where hashes agree are the keys themselves read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from havasu_vc.datasets.havasu.locate import sound_key_cache
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.records import dataclass
 from havasu_vc.upkeep.finding import Finding
 
 __all__ = ["duplicate_keys"]

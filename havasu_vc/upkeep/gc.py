@@ -11,9 +11,9 @@ import contextlib
 import shutil
 import time
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from havasu_vc.records import dataclass
 from havasu_vc.store.complete import forget_complete
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import STALE_SECONDS, DataFileStore

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId, ObjectSource
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries

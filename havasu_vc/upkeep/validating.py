@@ -13,7 +13,6 @@ import datetime
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -24,6 +23,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.upkeep.value_rules import Level, broken_rules
 
 __all__ = ["Issue", "check_keys", "check_rows"]

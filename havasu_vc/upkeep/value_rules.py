@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -33,6 +32,7 @@ from havasu_vc.geo.sketching import invalid_rows, invalidity
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field
+from havasu_vc.records import dataclass
 
 __all__ = ["Broken", "Level", "broken_rules"]
 

@@ -9,7 +9,6 @@ reads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
 __all__ = ["can_count", "count_edits", "file_key_cache"]

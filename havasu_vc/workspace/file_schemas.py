@@ -9,7 +9,7 @@ them literals.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from havasu_vc.model.types import (
     Type,
     descendants,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.tables.damage import damaged, reading_table_file
 
 __all__ = ["FileSchema", "known_fields", "read_file_schema"]

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +39,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry,
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
+from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.damage import missing, reading_table_file
 from havasu_vc.workspace.file_schemas import FileSchema

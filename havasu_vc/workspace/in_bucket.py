@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,6 +29,7 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.tables.bucket import THREADS, BucketTable
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes

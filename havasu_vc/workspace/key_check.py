@@ -8,7 +8,6 @@ that were proposed are read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +19,7 @@ from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
+from havasu_vc.records import dataclass
 from havasu_vc.workspace.counting import INTERVAL_ROWS, file_key_cache
 from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -19,6 +18,7 @@ from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, parse_part
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.model.evolution import BLOCK
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["Numbered", "last_column_id", "number_layouts"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from havasu_vc.formats.iceberg.values import (
@@ -22,6 +22,7 @@ from havasu_vc.formats.iceberg.values import (
     ManifestFile,
     Status,
 )
+from havasu_vc.records import dataclass
 
 __all__ = ["DATA_SEQUENCE", "ManifestPlan", "Read", "is_ours", "plan_manifests"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -30,6 +30,7 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.model.types import descendants
+from havasu_vc.records import dataclass
 from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.table import Table, read_table, table_exists

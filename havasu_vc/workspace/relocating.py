@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -23,6 +23,7 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     Status,
 )
+from havasu_vc.records import dataclass
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table

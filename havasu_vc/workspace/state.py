@@ -22,12 +22,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from havasu_vc.errors import StateError, UnsupportedVersionError
 from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.records import dataclass
 from havasu_vc.store.durability import replace_file
 
 __all__ = [

@@ -10,7 +10,7 @@ derived, beside the key caches; the cost follows what changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent, Snapshot
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
+from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.tables.damage import damaged

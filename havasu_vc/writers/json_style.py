@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from havasu_vc.records import dataclass
 from havasu_vc.writers.protocol import JsonStyle
 
 __all__ = ["COMPACT_TEXT", "LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "Layout"]

@@ -8,7 +8,7 @@ and returns how much changed, from which the command picks its exit code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeAlias
@@ -18,6 +18,7 @@ from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

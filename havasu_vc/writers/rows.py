@@ -7,7 +7,6 @@ labels that tell kinds apart); they differ in layout and in what stands around i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from havasu_vc.datasets.comparing import equal_columns
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.records import dataclass
 from havasu_vc.writers.json_style import Layout
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rasters import differences, raster_tokens

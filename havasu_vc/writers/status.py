@@ -6,11 +6,12 @@ What is counted comes ready: this only puts it into words.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from havasu_vc.model.conflicts import ConflictCounts, MergeContext
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.conflicts import count_lines, counts_object
 from havasu_vc.writers.merges import NEXT_STEPS, context_line, context_object

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import PLACE, Command, engine_option
+from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 import click
@@ -16,6 +15,7 @@ from havasu_vc.cli.options import Command, engine_option, format_option, message
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.model.types import Encoding
+from havasu_vc.records import dataclass
 from havasu_vc.repo import ImportResult, Repo
 from havasu_vc.repo.parts import parse_box
 from havasu_vc.writers.commits import ABBREVIATED

@@ -11,7 +11,7 @@ it is wrong, or a cache is missing, more rows are dealt out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from havasu_vc.datasets.havasu.parquet import open_parquet, row_group_starts
 from havasu_vc.datasets.havasu.pieces import FilePiece, Piece
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.model.hashing import Hashes
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset

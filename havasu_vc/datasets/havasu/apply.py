@@ -8,7 +8,6 @@ compared before anything is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +28,7 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["NewDataset", "Report", "parse_report", "write", "write_ranges"]

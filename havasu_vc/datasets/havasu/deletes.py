@@ -12,7 +12,6 @@ reads nothing else; only a large value is fetched from the data file itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -35,6 +34,7 @@ from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Deletion",

@@ -11,7 +11,7 @@ by key hash first, which takes an engine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,7 @@ from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.layout import parse_sort_order
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.aligning import Alignment, Matches

@@ -7,7 +7,6 @@ the first key column counts; rows that agree in it stay together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.parquet import group_bytes, key_ranges
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["Interval", "cut_intervals", "groups_in"]
 

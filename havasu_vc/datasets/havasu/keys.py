@@ -22,7 +22,6 @@ import hashlib
 import os
 import tempfile
 import zlib
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from havasu_vc.model.distinct import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, descendants
+from havasu_vc.records import dataclass
 
 __all__ = [
     "DECLARED",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from havasu_vc.geo.predicates import (
     raster_files,
 )
 from havasu_vc.model.types import Primitive, Type
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset

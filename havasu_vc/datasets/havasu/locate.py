@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
 from havasu_vc.model.types import Field, Struct, descendants
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset

@@ -10,7 +10,7 @@ with its partition's number and goes on along a Hilbert curve, or as rows came
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -32,6 +32,7 @@ from havasu_vc.formats.iceberg.transforms import parse_transform
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["PLACE", "Places", "numbered", "partitions", "with_places", "write_places"]

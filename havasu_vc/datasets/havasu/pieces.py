@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, present_rows
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.records import dataclass
 
 __all__ = ["DeletedPiece", "FilePiece", "Piece", "differing", "pair", "pair_parts", "rows"]
 

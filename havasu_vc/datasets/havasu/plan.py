@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from havasu_vc.formats.havasu.layout import SortOrder
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["TARGET_BYTES", "Layout", "clustered_column"]
 

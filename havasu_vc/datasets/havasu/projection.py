@@ -9,7 +9,6 @@ what the encoding says, and the block of their ids may have changed in a merge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +19,7 @@ from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
 from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct, Type, children
+from havasu_vc.records import dataclass
 
 __all__ = ["Projection", "lacks", "plan_projection", "rows_only"]
 

@@ -7,7 +7,7 @@ what is there. Entries are read when they are needed; data files only by kernels
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch

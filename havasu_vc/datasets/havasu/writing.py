@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
+from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
 __all__ = [

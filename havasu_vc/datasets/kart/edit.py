@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from havasu_vc.formats.kart.values import values_of
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 from havasu_vc.store.edits import Change, Existing
 
 if TYPE_CHECKING:

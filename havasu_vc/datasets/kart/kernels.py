@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from havasu_vc.formats.kart.legend import Legend
 from havasu_vc.formats.kart.paths import KeyColumns, PathStructure, parse_keys
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import keeps_python_busy, kernel
+from havasu_vc.records import dataclass
 
 __all__ = ["Files", "Form", "batches", "diff_files", "read_rows", "scan", "scan_files"]
 

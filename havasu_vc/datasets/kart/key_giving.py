@@ -12,7 +12,6 @@ Memory holds hashes of the rows that wait, no more of them than the limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +23,7 @@ from havasu_vc.formats.kart.generated_keys import GeneratedKeys
 from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset

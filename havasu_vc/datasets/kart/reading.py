@@ -8,11 +8,11 @@ What a partial clone lacks is asked from its remote at once, and only when it is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from havasu_vc.errors import CorruptDatasetError, HavasuError, NotFoundError
+from havasu_vc.records import dataclass
 from havasu_vc.store.bulk import bulk_reader
 from havasu_vc.store.objects import ObjectSource, StoredObjects
 from havasu_vc.store.promises import fetch_promised, spatial_filter

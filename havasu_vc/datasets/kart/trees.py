@@ -7,10 +7,11 @@ tree, neither is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from havasu_vc.datasets.kart.reading import Objects
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.records import dataclass
 from havasu_vc.store.trees import TREE, entry_pairs, parse_tree
 
 __all__ = [

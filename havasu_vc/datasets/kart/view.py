@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.trees import read_entries

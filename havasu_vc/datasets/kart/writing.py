@@ -12,7 +12,6 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from havasu_vc.model.heap import release_free_memory
+from havasu_vc.records import dataclass
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.edits import ObjectSink
 from havasu_vc.store.trees import BLOB, TREE, format_tree, read_entries

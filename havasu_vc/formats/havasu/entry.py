@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -35,6 +35,7 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.records import dataclass
 
 __all__ = ["ColumnStatistics", "Content", "Entry", "Origin", "format_entry", "parse_entry"]
 

@@ -11,10 +11,10 @@ along a Hilbert curve; the documents record what is so, and what a user asked fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
+from havasu_vc.records import dataclass
 
 __all__ = [
     "PartitionField",

@@ -9,10 +9,11 @@ grows, so that no field id is ever used for a second column. Other properties ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from havasu_vc.errors import UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
+from havasu_vc.records import dataclass
 
 __all__ = ["HAVASU_VERSION", "Properties", "format_properties", "parse_properties"]
 

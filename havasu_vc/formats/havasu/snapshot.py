@@ -24,11 +24,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import expect, parse_json
+from havasu_vc.records import dataclass
 
 __all__ = ["Digest", "Guard", "Snapshot", "format_snapshot", "parse_snapshot"]
 

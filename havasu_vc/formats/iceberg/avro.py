@@ -17,7 +17,6 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +29,7 @@ from havasu_vc.formats.iceberg.avro_decoding import (
     read_count,
     read_long,
 )
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Container",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import InvalidOperation
 from typing import Any
 
@@ -28,6 +27,7 @@ from havasu_vc.model.types import (
     Type,
     descendants,
 )
+from havasu_vc.records import dataclass
 
 __all__ = ["Defaults", "default_values", "split_defaults"]
 

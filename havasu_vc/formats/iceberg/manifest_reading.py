@@ -7,7 +7,7 @@ ids must hold before any record is read, so that records need few checks of thei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedError
@@ -15,6 +15,7 @@ from havasu_vc.formats.iceberg.avro import Container, Malformed, UnknownCodec, p
 from havasu_vc.formats.iceberg.single_values import from_plain
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.model.types import Decimal, Primitive, Type
+from havasu_vc.records import dataclass
 
 __all__ = [
     "PartitionReader",

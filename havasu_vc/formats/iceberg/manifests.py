@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -51,6 +51,7 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
+from havasu_vc.records import dataclass
 
 __all__ = [
     "Manifest",

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect, parse_json
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, children
+from havasu_vc.records import dataclass
 
 __all__ = [
     "NAME_MAPPING",

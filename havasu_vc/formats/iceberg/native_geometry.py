@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from havasu_vc.formats.havasu import schema as havasu
+from havasu_vc.records import dataclass
 
 __all__ = [
     "DEFAULT_CRS",

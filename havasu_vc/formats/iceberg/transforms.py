@@ -14,7 +14,6 @@ array the work is vectorised; null stays null.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from havasu_vc.errors import UnsupportedError
 from havasu_vc.formats.iceberg import bucketing, truncating
 from havasu_vc.formats.iceberg.single_values import to_plain
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
+from havasu_vc.records import dataclass
 
 __all__ = ["Transform", "parse_transform"]
 

@@ -7,12 +7,13 @@ a document holds that is not named here is kept in `others` and written back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = [
     "MAIN",

@@ -8,7 +8,6 @@ does not fit is then looked for row by row, so that an error names the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, repeat
 from typing import Any, Final
@@ -25,6 +24,7 @@ from havasu_vc.formats.kart.values import GeometryBytes, column_of, values_of
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 
 __all__ = ["GEOMETRY", "FeatureDecoder", "FeatureEncoder", "RawRows", "decode_raw"]
 

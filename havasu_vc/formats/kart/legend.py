@@ -9,7 +9,6 @@ in which a feature holds its key too, is read as well.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -17,6 +16,7 @@ import msgpack
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
 
 __all__ = ["Legend", "format_legend", "legend_name", "legend_of", "parse_legend"]
 

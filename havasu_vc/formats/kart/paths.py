@@ -18,7 +18,7 @@ import json
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import msgpack
@@ -28,6 +28,7 @@ import numpy.typing as npt
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
+from havasu_vc.records import dataclass
 
 __all__ = [
     "GENERAL",

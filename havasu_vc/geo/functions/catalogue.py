@@ -7,7 +7,7 @@ With `lenient`, rows that cannot be computed are null instead, and the rest stan
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError
 from havasu_vc.geo.functions.arguments import Array
+from havasu_vc.records import dataclass
 
 __all__ = ["Kernel", "Result", "SqlFunction"]
 

@@ -8,7 +8,7 @@ reviewer came for. Counts are never cut: the summary knows all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import ColumnCells, shown_values
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.review.page.places import BOTH, NEW, OLD, Places

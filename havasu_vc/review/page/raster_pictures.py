@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +25,7 @@ from havasu_vc.geo.raster_v1_differences import differing_cells, raster_differen
 from havasu_vc.geo.raster_v1_outlines import Outline
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.review.page.collecting import Picture, Pictures
 from havasu_vc.writers.rasters import difference_lines, raster_words, readable_rasters
 
