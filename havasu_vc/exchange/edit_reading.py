@@ -10,16 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError, UnsupportedTypeError
 from havasu_vc.exchange.edit_state import (
     LayerState,
     TableColumn,
+    exact_columns,
     read_columns,
     read_exact,
     srid_column,
 )
-from havasu_vc.exchange.edit_values import edit_form, restore_exact
+from havasu_vc.exchange.edit_values import edit_form, edited_rows, restore_exact
 from havasu_vc.exchange.gdal import open_stream
 from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import find_vector_files, read_only
@@ -31,7 +33,7 @@ from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
-__all__ = ["EditedLayer", "open_edited_layer"]
+__all__ = ["EditedLayer", "edited_cells", "open_edited_layer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,7 @@ def _restored(
     ids = np.asarray(fids)
     first, last = int(ids.min()), int(ids.max())
     table = reading.state.table
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
+    values = _plain(values)
     if field.geometry is not None:
         srids = read_exact(database, table, srid_column(field.name), first, last)
         return _geometry(field, values, ids, srids)
@@ -202,6 +203,10 @@ def _restored(
     return restore_exact(field, values, fids, exact)
 
 
+def _plain(values: pa.Array) -> pa.Array:
+    return values.storage if isinstance(values, pa.ExtensionArray) else values
+
+
 def _geometry(
     field: Field, values: pa.Array, ids: np.ndarray, srids: Mapping[int, str]
 ) -> pa.Array:
@@ -213,6 +218,35 @@ def _geometry(
     if srids:
         own = np.array([int(srids.get(int(fid), 0)) for fid in ids], np.int32)
     return geometry_bytes.from_canonical(wkb, own, field.geometry.encoding.value)
+
+
+def edited_cells(layer: EditedLayer) -> dict[str, list[int]]:
+    """Return the rows whose exact value is one no longer, by the column's name then.
+
+    What is remembered of them must be forgotten when the layer is taken in, or a later
+    edit to what the exact value reads as would bring it back.
+    """
+    reading = layer.reading
+    path, table = reading.path, reading.state.table
+    found: dict[str, list[int]] = {}
+    with closing(sqlite3.connect(read_only(path), uri=True)) as database:
+        there = exact_columns(database, table)
+        columns = {now: then for now, then in reading.names if then in there}
+        if not columns:
+            return found
+        how = {"columns": list(columns), "read_geometry": False, "return_fids": True}
+        with open_stream(path, table, **how) as stream:
+            for batch in stream:
+                if not batch.num_rows:
+                    continue
+                fids = batch.column(0)
+                first, last = pc.min(fids).as_py(), pc.max(fids).as_py()
+                for now, then in columns.items():
+                    field = reading.state.schema.by_name[then]
+                    values = edit_form(field).decode(_plain(batch.column(now)))
+                    exact = read_exact(database, table, then, first, last)
+                    found.setdefault(then, []).extend(edited_rows(field, values, fids, exact))
+    return found
 
 
 class _Plain:

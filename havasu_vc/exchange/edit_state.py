@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, InvalidFileError, StorageError
@@ -22,6 +23,7 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "LayerState",
+    "Move",
     "TableColumn",
     "move_state",
     "open_state",
@@ -102,7 +104,17 @@ def write_state(database: sqlite3.Connection, state: LayerState) -> None:
     database.execute(f"INSERT INTO {_STATE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def move_state(path: Path, commit: str, schemas: Mapping[str, Schema]) -> None:
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a layer that was taken in remembers from now on."""
+
+    schema: Schema
+    """The schema that its dataset has now."""
+    edited: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Rows of which something was remembered that is so no longer, by the column's name then."""
+
+
+def move_state(path: Path, commit: str, moves: Mapping[str, Move]) -> None:
     """Remember that layers are now as some datasets are at a commit.
 
     Raises `StorageError` when the file cannot be written, for instance while an editor
@@ -110,23 +122,52 @@ def move_state(path: Path, commit: str, schemas: Mapping[str, Schema]) -> None:
     """
     try:
         with closing(sqlite3.connect(path, timeout=2)) as database:
-            tables = database.execute(f"SELECT table_name, dataset FROM {_STATE}").fetchall()
-            for table, dataset in tables:
-                if dataset in schemas:
-                    columns = [[c.name, c.type] for c in table_columns(database, table)]
-                    database.execute(
-                        f"UPDATE {_STATE} SET commit_id = ?, schema = ?, columns = ? "
-                        "WHERE table_name = ?",
-                        (
-                            commit,
-                            format_schema(schemas[dataset]).decode(),
-                            json.dumps(columns),
-                            table,
-                        ),
-                    )
+            rows = database.execute(f"SELECT table_name, dataset, schema FROM {_STATE}").fetchall()
+            for table, dataset, schema in rows:
+                move = moves.get(dataset)
+                if move is None:
+                    continue
+                _move_exact(database, table, parse_schema(schema.encode(), str(path)), move)
+                columns = [[c.name, c.type] for c in table_columns(database, table)]
+                database.execute(
+                    f"UPDATE {_STATE} SET commit_id = ?, schema = ?, columns = ? "
+                    "WHERE table_name = ?",
+                    (commit, format_schema(move.schema).decode(), json.dumps(columns), table),
+                )
             database.commit()
     except sqlite3.Error as error:
         raise StorageError(f"{path.name} cannot be written: {error}") from error
+
+
+def _move_exact(database: sqlite3.Connection, table: str, then: Schema, move: Move) -> None:
+    """Forget the exact values of rows and columns that are gone, or edited; follow renames."""
+    database.execute(
+        f"DELETE FROM {_EXACT} WHERE table_name = ? "
+        f"AND fid NOT IN (SELECT rowid FROM {quoted(table)})",
+        (table,),
+    )
+    for column, fids in move.edited.items():
+        database.executemany(
+            f"DELETE FROM {_EXACT} WHERE table_name = ? AND column_name = ? AND fid = ?",
+            ((table, column, fid) for fid in fids),
+        )
+    now = move.schema.by_id
+    renamed = {}
+    for old in then.fields:
+        new = now.get(old.id)
+        for form in (str, srid_column):
+            renamed[form(old.name)] = None if new is None else form(new.name)
+    # Two columns may have swapped their names, so that all are moved at once.
+    cells = []
+    for old_name, new_name in renamed.items():
+        if old_name == new_name:
+            continue
+        where = (table, old_name)
+        kept = f"SELECT fid, value FROM {_EXACT} WHERE table_name = ? AND column_name = ?"
+        if new_name is not None:
+            cells += [(table, new_name, *row) for row in database.execute(kept, where)]
+        database.execute(f"DELETE FROM {_EXACT} WHERE table_name = ? AND column_name = ?", where)
+    database.executemany(f"INSERT INTO {_EXACT} VALUES (?, ?, ?, ?)", cells)
 
 
 def write_exact(
@@ -205,6 +246,12 @@ def read_exact(
             (table, column, first, last),
         )
     )
+
+
+def exact_columns(database: sqlite3.Connection, table: str) -> set[str]:
+    """Return the columns of a layer of which exact values are remembered."""
+    query = f"SELECT DISTINCT column_name FROM {_EXACT} WHERE table_name = ?"
+    return {name for (name,) in database.execute(query, (table,))}
 
 
 def srid_column(name: str) -> str:

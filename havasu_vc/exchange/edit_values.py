@@ -20,7 +20,7 @@ from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["EditForm", "edit_form", "exact_values", "restore_exact"]
+__all__ = ["EditForm", "edit_form", "edited_rows", "exact_values", "restore_exact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +170,34 @@ def restore_exact(
     field: Field, values: pa.Array, fids: pa.Array, exact: Mapping[int, str]
 ) -> pa.Array:
     """Return a column with exact values where cells read as these would."""
-    if not exact:
+    rows, whole, unedited = _compared(field, values, fids, exact)
+    if not len(rows):
         return values
+    chosen = pc.if_else(unedited, whole, values.take(rows))
+    mask = np.zeros(len(values), bool)
+    mask[np.asarray(rows)] = True
+    return pc.replace_with_mask(values, pa.array(mask), chosen)
+
+
+def edited_rows(
+    field: Field, values: pa.Array, fids: pa.Array, exact: Mapping[int, str]
+) -> list[int]:
+    """Return the feature ids of cells that have an exact value and no longer read as it would."""
+    rows, _, unedited = _compared(field, values, fids, exact)
+    return list(fids.take(rows).filter(pc.invert(unedited)).to_pylist())
+
+
+def _compared(
+    field: Field, values: pa.Array, fids: pa.Array, exact: Mapping[int, str]
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return the rows with exact values, these, and which rows still read as they would."""
     keys = pa.array(list(exact), pa.int64())
     positions = pc.index_in(fids, keys)
     rows = pc.indices_nonzero(pc.is_valid(positions))
     if not len(rows):
-        return values
+        return rows, values.slice(0, 0), pa.array([], pa.bool_())
     texts = pa.array(list(exact.values()), pa.string()).take(positions.take(rows))
     whole = _exact_of(field, texts)
     there, expected = values.take(rows), _lossy(field, whole)
     equal = pc.fill_null(pc.equal(there, expected), False)
-    unedited = pc.or_(equal, pc.and_(pc.is_null(there), pc.is_null(expected)))
-    chosen = pc.if_else(unedited, whole, there)
-    mask = np.zeros(len(values), bool)
-    mask[np.asarray(rows)] = True
-    return pc.replace_with_mask(values, pa.array(mask), chosen)
+    return rows, whole, pc.or_(equal, pc.and_(pc.is_null(there), pc.is_null(expected)))

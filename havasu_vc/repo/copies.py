@@ -28,7 +28,8 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
-from havasu_vc.exchange.edit_state import move_state
+from havasu_vc.exchange.edit_reading import edited_cells
+from havasu_vc.exchange.edit_state import Move, move_state
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.model.evolution import (
@@ -111,19 +112,23 @@ def _move_copy(
     """
     (parent, *_) = read_commit(repo.git.objects, commit).parents
     before = repo.folders(repo.resolve(parent))
-    schemas = {}
+    kept = []
     merged = []
     for layer in layers:
         then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
         now = before.get(layer.dataset)
         if then is not None and now is not None and then.internals == now.internals:
-            schemas[layer.dataset] = repo.dataset(layer.dataset, commit).schema
+            kept.append(layer)
         else:
             merged.append(layer.dataset)
     notes = [f"{path} has changes of others too; make a new copy to see them" for path in merged]
     try:
-        move_state(file, commit, schemas)
-    except StorageError as error:
+        moves = {
+            layer.dataset: Move(repo.dataset(layer.dataset, commit).schema, edited_cells(layer))
+            for layer in kept
+        }
+        move_state(file, commit, moves)
+    except (InvalidFileError, StorageError) as error:
         notes.append(f"make a new copy before you edit on: {error.message}")
     return tuple(notes)
 
@@ -137,9 +142,15 @@ def _layers(repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]) -
     )
     layers = [layer for layer in copy.layers if dataset in (None, layer.dataset)]
     if not layers:
+        if dataset is None:
+            raise InvalidFileError(
+                str(file),
+                "none of the layers that it was made with is there any more",
+                hints=("make a new copy with `havasu-vc checkout --as`",),
+            )
         held = ", ".join(layer.dataset for layer in copy.layers)
         raise InvalidArgumentError(
-            f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",)
+            f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",) if held else ()
         )
     return layers
 

@@ -1,16 +1,19 @@
 """Copies to edit in QGIS and their return; exports."""
 
+import math
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import shapely
 
 from havasu_vc.errors import (
     ConflictError,
     HavasuError,
     InvalidArgumentError,
+    InvalidFileError,
     KeyViolationError,
     NoChangesError,
 )
@@ -204,3 +207,70 @@ def test_exports_of_revisions_columns_and_changes(filled: CheckedRepo, tmp_path:
         with refuses(filled.repo, HavasuError):
             action()
     assert sorted(p.name for p in tmp_path.glob("x*")) == []
+
+
+@pytest.fixture
+def exact(filled: CheckedRepo, tmp_path: Path) -> Path:
+    """A copy of a table with cells that a GeoPackage does not hold exactly."""
+    table = pa.table(
+        {
+            "id": [1, 2, 3],
+            "x": [math.nan, -0.0, math.nan],
+            "y": [math.nan, 1.0, 2.0],
+            "at": pa.array([1_000_001, None, 7], pa.timestamp("us")),
+            "text": ["a\0b", "c", "d\0"],
+            "geom": pa.array([None, None, shapely.to_wkb(OWN, include_srid=True)], pa.binary()),
+        }
+    )
+    source = write(tmp_path / "exact.parquet", table)
+    filled.import_(str(source), "exact", options=BY_ID)
+    file = tmp_path / "exact.gpkg"
+    filled.checkout_as(file, ["exact"])
+    return file
+
+
+OWN = shapely.set_srid(shapely.Point(1, 2), 3857)
+
+
+def test_exact_cells_follow_columns_that_are_renamed(filled: CheckedRepo, exact: Path) -> None:
+    before = rows(filled, "exact")
+    for statement in (
+        "alter table exact rename column x to z",
+        "alter table exact rename column y to other",
+        "alter table exact rename column z to y",
+        "alter table exact rename column at to moment",
+        "alter table exact drop column text",
+        "alter table exact add column text text",
+    ):
+        execute(exact, statement)
+        filled.commit_from(exact)
+        with pytest.raises(NoChangesError):
+            filled.commit_from(exact)
+    names = {"x": "y", "y": "other", "at": "moment"}
+    before = [row | {"text": None} for row in before]  # another column of that name
+    expected = [{names.get(name, name): cell for name, cell in row.items()} for row in before]
+    assert repr([sorted(row.items()) for row in rows(filled, "exact")]) == repr(
+        [sorted(row.items()) for row in expected]
+    )
+
+
+def test_an_exact_cell_that_was_edited_is_forgotten(filled: CheckedRepo, exact: Path) -> None:
+    execute(exact, "update exact set x = 3, text = 'new' where id = 1")
+    filled.commit_from(exact)
+    execute(exact, "update exact set x = null, text = 'a' where id = 1")
+    filled.commit_from(exact)
+    first, _, third = rows(filled, "exact")
+    assert (first["x"], first["text"]) == (None, "a")
+    assert math.isnan(first["y"]) and math.isnan(third["x"])
+    execute(exact, "delete from exact where id = 3")
+    filled.commit_from(exact)
+    execute(exact, "insert into exact (id, text) values (3, 'd')")
+    filled.commit_from(exact)
+    third = rows(filled, "exact")[2]
+    assert third == {"id": 3, "x": None, "y": None, "at": None, "text": "d", "geom": None}
+
+
+def test_a_copy_without_its_layers_is_refused(filled: CheckedRepo, copy: Path) -> None:
+    execute(copy, "drop table points")
+    with refuses(filled.repo, InvalidFileError, match="none of the layers", hint=True):
+        filled.repo.commit_from(copy)
