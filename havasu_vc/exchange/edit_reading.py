@@ -23,6 +23,7 @@ from havasu_vc.exchange.edit_state import (
 )
 from havasu_vc.exchange.edit_values import edit_form, edited_rows, restore_exact
 from havasu_vc.exchange.gdal import open_stream
+from havasu_vc.exchange.gpkg_values import ValueCheck, refuse_odd_values
 from havasu_vc.exchange.ogr import open_layer
 from havasu_vc.exchange.ogr_formats import find_vector_files, read_only
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, SourceOptions
@@ -49,6 +50,8 @@ class _Reading:
     """Columns that are new."""
     plain_tasks: tuple[Task, ...]
     """How new columns are read: as from any GeoPackage."""
+    checks: tuple[ValueCheck, ...]
+    """What values are held against."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def open_edited_layer(path: Path, state: LayerState) -> EditedLayer | None:
     reading = _Reading(
         str(path), state, schema, names, tuple(field.name for field in added),
         tuple(source.tasks([field.name for field in added])) if added else (),
+        source.reading.checks,
     )  # fmt: skip
     return EditedLayer(
         dataset=state.dataset,
@@ -154,6 +158,7 @@ def read_edited_layer(reading: _Reading) -> Generator[pa.RecordBatch, None, None
     state = reading.state
     then = dict(reading.names)
     plain = _plain_columns(reading)
+    refuse_odd_values(reading.path, state.table, reading.checks, None)
     with (
         closing(sqlite3.connect(read_only(reading.path), uri=True)) as database,
         open_stream(

@@ -22,6 +22,7 @@ from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.gdal import open_stream, read_info
 from havasu_vc.exchange.geojson_precision import rounded_columns
+from havasu_vc.exchange.gpkg_values import ValueCheck, refuse_odd_values, value_checks
 from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, stored_batches
 from havasu_vc.exchange.ogr_formats import (
     VectorFile,
@@ -60,6 +61,8 @@ class _Reading:
     batch_rows: int
     rows: int | None
     """How many rows the file says it has, where it says so reliably."""
+    checks: tuple[ValueCheck, ...] = ()
+    """What values of a GeoPackage are held against."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         layout=layout,
         batch_rows=_batch_rows(file.input_bytes, rows),
         rows=rows if file.driver == "FlatGeobuf" else None,
+        checks=_checks(file, arrow, fields, geometry and names[geometry]),
     )
     metadata = info.get("layer_metadata") or {}
     title = metadata.get("IDENTIFIER") or None
@@ -146,6 +150,14 @@ def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSourc
         reading=_narrowed(reading, layout),
         ranges=_fid_ranges(file, layer, fid, rows) if fid is not None else (None,),
     )
+
+
+def _checks(
+    file: VectorFile, arrow: pa.Schema, fields: Sequence[str], geometry: str | None
+) -> tuple[ValueCheck, ...]:
+    if file.driver != "GPKG":
+        return ()
+    return value_checks([arrow.field(name) for name in fields], geometry)
 
 
 def _rounding_notes(
@@ -175,6 +187,7 @@ def _read(reading: _Reading, where: str | None) -> Iterator[pa.RecordBatch]:
         **reading.times.how,
     }
     wanted = reading.layout.schema.names
+    refuse_odd_values(reading.path, reading.layer, reading.checks, where)
     rows = 0
     with open_stream(reading.path, reading.layer, **how) as reader:
         for batch in reader:
@@ -211,6 +224,7 @@ def _narrowed(reading: _Reading, layout: Layout) -> _Reading:
         fields=fields,
         fids=reading.fids and bool((special - geometries) & kept),
         geometry=reading.geometry and bool(geometries),
+        checks=tuple(check for check in reading.checks if check[0] in kept),
     )
 
 

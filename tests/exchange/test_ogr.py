@@ -1,4 +1,5 @@
 import json
+import re
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -310,6 +311,46 @@ def test_a_virtual_format_in_disguise_is_not_opened(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidFileError, match="not a GeoJSON file"):
         open_sources(str(disguised))
+
+
+ODD = [
+    ("small", "'abc'", "'abc', which is not a whole number of 32 bits"),
+    ("small", "2.5", "2.5, which"),
+    ("small", "99999999999", "99999999999, which"),
+    ("large", "''", "'', which is not a whole number"),
+    ("ratio", "'x'", "'x', which is not a number"),
+    ("valid", "7", "7, which is not true or false"),
+    ("day", "'02/03/2021'", "'02/03/2021', which is not a date"),
+    ("day", "'2021-02-31'", "'2021-02-31', which is not a date"),
+    ("day", "20210203", "20210203, which is not a date"),
+    ("at", "'yesterday'", "'yesterday', which is not a time"),
+    ("at", "2459000.5", "2459000.5, which is not a time"),
+    ("geom", "'POINT (1 2)'", "'POINT (1 2)', which is not a geometry"),
+]
+
+
+@pytest.mark.parametrize(("column", "value", "said"), ODD)
+def test_values_that_are_not_what_their_column_says(
+    column: str, value: str, said: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.gpkg", frame())
+    with closing(sqlite3.connect(path)) as database, database:
+        for (trigger,) in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            database.execute(f'DROP TRIGGER "{trigger}"')
+        database.execute("ALTER TABLE a ADD COLUMN day DATE")
+        database.execute("ALTER TABLE a ADD COLUMN at DATETIME")
+        for row, moment in enumerate(("2024-02-29", "2020-01-01T00:00:00.123Z", None)):
+            database.execute("UPDATE a SET day = ?, at = ? WHERE fid = ?", (moment, moment, row))
+    assert read_all(open_one(path)).num_rows == 5
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE a SET {column} = {value} WHERE fid = 4")
+    with pytest.raises(InvalidFileError, match=re.escape(said)) as caught:
+        read_all(open_one(path))
+    assert f"column '{column}'" in caught.value.message and caught.value.hints
+    rest = open_one(path, leave_out=(column,))
+    assert read_all(rest).num_rows == 5
 
 
 def test_a_database_that_is_no_geopackage(tmp_path: Path) -> None:

@@ -270,6 +270,12 @@ def test_an_exact_cell_that_was_edited_is_forgotten(filled: CheckedRepo, exact: 
     assert third == {"id": 3, "x": None, "y": None, "at": None, "text": "d", "geom": None}
 
 
+def test_values_that_are_not_what_their_column_says(filled: CheckedRepo, copy: Path) -> None:
+    execute(copy, "update points set number = 'seven' where id = 7")
+    with refuses(filled.repo, InvalidFileError, match="'seven', which is not a whole", hint=True):
+        filled.repo.commit_from(copy)
+
+
 def test_a_copy_without_its_layers_is_refused(filled: CheckedRepo, copy: Path) -> None:
     execute(copy, "drop table points")
     with refuses(filled.repo, InvalidFileError, match="none of the layers", hint=True):
