@@ -13,6 +13,7 @@ from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -37,7 +38,7 @@ from havasu_vc.repo.edited_tables import (
 )
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.following import following
-from havasu_vc.repo.kart_edits import kart_edit_of
+from havasu_vc.repo.kart_edits import kart_edit_of, told_as_kart
 from havasu_vc.repo.kart_tables import is_kart_tree, kart_view
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
@@ -154,19 +155,20 @@ def diff_workspace(
             found = None if known is None else read_table_edits(repo, state, known)
             if old is None:
                 if found is not None and not found.edits.is_empty:
-                    yield _diff(repo, path, found.edits.base, draft_view(repo, found))
+                    diff = _diff(repo, path, found.edits.base, draft_view(repo, found))
+                    yield _told(repo, found.state, diff)
                 continue
             folder = before.get(path)
             first = None if folder is None else repo.view(folder, old.name)
             if found is not None:
                 second: Dataset | None = draft_view(repo, found)
             elif known is not None:
-                second = committed_view(repo, known)
+                second = _committed(repo, known)
             else:
                 second = repo.view(now[path], "HEAD") if path in now else None
             if first is not None and second is not None and _same(first, second):
                 continue
-            yield _diff(repo, path, first, second)
+            yield _told(repo, known, _diff(repo, path, first, second))
 
     def filtered() -> Iterator[DatasetDiff]:
         for each in differing():
@@ -177,8 +179,24 @@ def diff_workspace(
     return filtered()
 
 
+def _committed(repo: OpenRepo, known: TableState) -> Dataset:
+    """Return what a table that nobody edited shows."""
+    if is_kart_tree(repo, known.tree):
+        return kart_view(repo, known.path, known.tree, repo.storage, known.commit[:10])
+    return committed_view(repo, known)
+
+
+def _told(repo: OpenRepo, known: TableState | None, diff: DatasetDiff) -> DatasetDiff:
+    """Return a diff with what each side says of itself as the dataset's kind has it."""
+    if known is None or not is_kart_tree(repo, known.tree):
+        return diff
+    kart = kart_view(repo, known.path, known.tree, repo.storage, known.commit[:10])
+    return told_as_kart(diff, kart)
+
+
 def _same(first: Dataset, second: Dataset) -> bool:
-    if not (isinstance(first, HavasuDataset) and isinstance(second, HavasuDataset)):
+    views = (HavasuDataset, KartDataset)
+    if not (isinstance(first, views) and isinstance(second, views)):
         return False
     one, other = first.folder, second.folder
     return isinstance(one, TreeFolder) and isinstance(other, TreeFolder) and one.tree == other.tree

@@ -261,11 +261,53 @@ def test_rows_that_are_missing_leave_nothing_behind(repo: Repo, tmp_path: Path) 
     assert documents(found) == []
 
 
+def test_a_table_is_told_as_the_dataset_that_it_is_of(repo: Repo) -> None:
+    repo.set_meta("points", {"tags.json": ["a", "b"], "title": "Points"})
+    repo.workspace.check_out()
+    assert list(repo.workspace.diff("HEAD")) == []
+    (diff,) = repo.workspace.diff("HEAD^")
+    assert [each.name for each in diff.meta] == ["tags.json", "title"]
+    assert list(diff.changes) == []
+    by_hand.delete(place(repo), [5])
+    for revision in (None, "HEAD"):
+        (diff,) = repo.workspace.diff(revision)
+        assert diff.meta == ()
+        assert diff.header.meta == repo.get_meta("points")
+        assert [batch.counts for batch in diff.changes] == [ChangeCounts(0, 0, 1)]
+
+
+def test_edits_of_a_table_of_v2_are_its_features(karts: Callable[..., Path]) -> None:
+    repo = Repo.open(karts("one", "v2/points"), settings=LOCAL)
+    repo.workspace.check_out()
+    location = repo.workspace.root / NZ
+    columns = ["fid", "geom", "t50_fid", "name_ascii", "macronated", "name"]
+    row = {**repo.table(NZ).to_arrow().slice(4, 1).to_pylist()[0], "fid": 90001}
+    by_hand.delete(location, [6, 7])
+    by_hand.insert(location, [{name: row[name] for name in columns}])
+    assert counts_of(repo, NZ) == ChangeCounts(1, 0, 2)
+    (diff,) = repo.workspace.diff()
+    assert diff.meta == ()
+    deleted = [r["fid"] for b in diff.changes for r in b.old.to_pylist() if r is not None]
+    assert len(deleted) == 2
+    repo.workspace.commit(message="Edit")
+    assert_shows_head(repo)
+    assert list(repo.fsck(full=True)) == []
+
+    other = Repo.open(karts("two", "v2/points"), settings=LOCAL)
+    other.write(NZ, pa.table({"fid": pa.array(deleted, pa.int64())}), mode="delete")
+    schema = other.table(NZ).to_arrow().schema
+    other.write(NZ, pa.Table.from_pylist([row], schema=schema))
+    trees = [r.git.git("rev-parse", "HEAD^{tree}").text for r in (repo, other)]
+    assert trees[0] == trees[1]
+    names = repo.git.git("ls-tree", "--name-only", "HEAD", f"{NZ}/").text
+    assert names == f"{NZ}/.sno-dataset"
+
+
 @pytest.fixture
-def karts(shared_data: Path, tmp_path: Path) -> Callable[[str], Path]:
-    def unpack(name: str) -> Path:
+def karts(shared_data: Path, tmp_path: Path) -> Callable[..., Path]:
+    def unpack(name: str, archive_name: str = "points") -> Path:
         folder = tmp_path / name
-        with tarfile.open(shared_data / "kart" / "points.tgz") as archive:
+        with tarfile.open(shared_data / "kart" / f"{archive_name}.tgz") as archive:
             archive.extractall(folder, filter="data")
         found = folder / "points"
         git = ["git", "--git-dir", str(found / ".kart"), "config", "havasu.workspace.path"]
@@ -310,7 +352,11 @@ def test_sql_on_a_repository_that_kart_made(
     spark.sql(f"REFRESH TABLE {table}")
     spark.sql(f"ALTER TABLE {table} ADD COLUMN height double")
     spark.sql(f"UPDATE {table} SET height = 2.5 WHERE fid = 11")
+    (diff,) = repo.workspace.diff()
+    (told,) = diff.meta
+    assert told.old == repo.get_meta(NZ)["schema.json"]
     repo.workspace.commit(message="A column")
+    assert told.new == repo.get_meta(NZ)["schema.json"]
     assert_shows_head(repo)
     columns = repo.get_meta(NZ, ["schema.json"])["schema.json"]
     assert (columns[-1]["name"], columns[-1]["dataType"]) == ("height", "float")
