@@ -62,7 +62,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "reset": ("reset", "Move the current branch to another commit"),
         "blame": ("blame", "Show who last changed each row or cell"),
         "tag": ("tag", "List, create or delete tags"),
-        "data": ("data", "List the datasets, or tell the format version"),
+        "data": ("data", "List the datasets; fetch, send and drop data files"),
         "raster": ("raster", "Tell what rasters are: size, bands, place and pixels"),
         "meta": ("meta", "Show or change titles, schemas and CRS definitions"),
         "config": ("config", "Get and set options, as git config does"),

@@ -123,13 +123,18 @@ def command(
     branch: str | None,
     discard: bool,
 ) -> None:
-    """Make tables of the datasets, or switch to a revision.
+    r"""Make tables of the datasets, or switch to a revision.
 
     `checkout` puts each dataset of HEAD at tables/DATASET, as a Havasu table that Spark
     reads and writes; from then on the tables follow HEAD. `checkout REV` puts HEAD on a
     branch, or on a commit by itself. `checkout --as FILE.gpkg [DATASET...]` leaves HEAD
     alone and writes datasets (all, if none is named) to a GeoPackage that QGIS can edit
     and that remembers the commit it is of.
+
+    \b
+    havasu-vc checkout                                the datasets of HEAD as tables
+    havasu-vc checkout --as parcels.gpkg parcels      a copy to edit in QGIS
+    havasu-vc checkout v1 --to ../v1                  tables of another revision, elsewhere
     """
     tables = _Tables(flavour, refs, copy, layout, partition_by, dataset)
     if partition_by is not None and layout != "clustered":

@@ -34,7 +34,7 @@ def command() -> None:
     """Review pull requests, and bring them up to date, in jobs of GitHub and GitLab."""
 
 
-@command.command("review", cls=Command)
+@command.command("review", cls=Command, short_help="Review the pull request of this job")
 @_number
 @_remote
 @click.option(
@@ -83,7 +83,9 @@ def review(
     return 1 if refused and not no_fail else 0
 
 
-@command.command("update", cls=Command)
+@command.command(
+    "update", cls=Command, short_help="Merge the base into a pull request's branch, and push it"
+)
 @_number
 @_remote
 @click.pass_obj

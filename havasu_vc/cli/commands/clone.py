@@ -29,7 +29,11 @@ __all__ = ["command"]
     help="With `data`, leave data files until something reads them.",
 )
 @click.option(
-    "--dataset", "datasets", metavar="PATH", multiple=True, help="Bring only this one's data."
+    "--dataset",
+    "datasets",
+    metavar="PATH",
+    multiple=True,
+    help="Bring only this dataset's data; may be repeated.",
 )
 @click.option(
     "--bbox",

@@ -34,7 +34,7 @@ def command() -> None:
     """List the datasets, tell the format version, fetch, send and drop data files."""
 
 
-@command.command("ls", cls=Command)
+@command.command("ls", cls=Command, short_help="List the datasets of a revision")
 @click.argument("revision", metavar="[REV]", default="HEAD", shell_complete=complete_revisions)
 @click.option("-l", "--long", is_flag=True, help="Also kind, rows, size and title.")
 @click.option(
@@ -93,7 +93,7 @@ def _long_line(info: DatasetInfo) -> str:
     return "\t".join(visible(text) for text in columns).rstrip("\t")
 
 
-@command.command("version", cls=Command)
+@command.command("version", cls=Command, short_help="Tell the version of the repository's format")
 @format_option("text", "json")
 @click.pass_obj
 def version(invocation: Invocation, output_format: str) -> None:
@@ -109,7 +109,7 @@ def version(invocation: Invocation, output_format: str) -> None:
         click.echo(f"This repository uses {name} datasets, version {number}")
 
 
-@command.command("push", cls=Command)
+@command.command("push", cls=Command, short_help="Send the data files that a remote lacks")
 @click.argument("remote", required=False)
 @click.option("--hook", is_flag=True, help="Read what is pushed as git's pre-push hook is told.")
 @click.pass_obj
@@ -125,9 +125,17 @@ def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
         invocation.say(f"Sent {counted(sent.files, 'data file')}, {format_size(sent.size)}")
 
 
-@command.command("fetch", cls=Command)
+@command.command(
+    "fetch", cls=Command, short_help="Bring data files that are not here, all or a part"
+)
 @click.argument("remote", required=False)
-@click.option("--dataset", "datasets", metavar="PATH", multiple=True, help="Only this one's.")
+@click.option(
+    "--dataset",
+    "datasets",
+    metavar="PATH",
+    multiple=True,
+    help="Only this dataset's; may be repeated.",
+)
 @click.option(
     "--bbox",
     metavar="W,S,E,N",
@@ -155,7 +163,7 @@ def fetch_files(
         invocation.say("Every data file is here")
 
 
-@command.command("status", cls=Command)
+@command.command("status", cls=Command, short_help="Tell how many data files are here")
 @format_option("text", "json")
 @click.pass_obj
 def tell_status(invocation: Invocation, output_format: str) -> None:
@@ -176,7 +184,7 @@ def tell_status(invocation: Invocation, output_format: str) -> None:
         click.echo("What is not here comes when something reads it")
 
 
-@command.command("verify", cls=Command)
+@command.command("verify", cls=Command, short_help="Hash every data file that is here")
 @click.pass_context
 def verify_files(context: click.Context) -> None:
     """Hash every data file that commits name and that is here; exit with 1 if one is wrong."""
@@ -190,7 +198,7 @@ def verify_files(context: click.Context) -> None:
     invocation.say("Every data file is right")
 
 
-@command.command("drop", cls=Command)
+@command.command("drop", cls=Command, short_help="Remove data files here that a remote has")
 @click.argument("remote", required=False)
 @click.option("--all", "everything", is_flag=True, help="Also the files that HEAD names.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only tell what would go.")
@@ -214,8 +222,12 @@ def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry
         )
 
 
-@command.command("prune", cls=Command)
-@click.option("--remote", metavar="NAME", help="Whose files.")
+@command.command(
+    "prune", cls=Command, short_help="Remove a remote's data files that nothing reaches"
+)
+@click.option(
+    "--remote", metavar="NAME", help="Whose files they are.  [default: the remote that is followed]"
+)
 @click.option(
     "--grace",
     type=click.FloatRange(0),

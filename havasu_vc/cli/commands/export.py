@@ -58,7 +58,7 @@ __all__ = ["command"]
 @click.option(
     "--geometry-encoding",
     type=click.Choice(("native", "wkb")),
-    help="In GeoParquet, how geometries that came in a native encoding go out; native.",
+    help="In GeoParquet, how geometries that came in a native encoding go out.  [default: native]",
 )
 @click.option(
     "--geoparquet-version",
@@ -84,7 +84,7 @@ def command(
     geometry_encoding: str | None,
     geoparquet_version: str | None,
 ) -> None:
-    """Write the rows of DATASET at a revision to FILE.
+    r"""Write the rows of DATASET at a revision to FILE.
 
     What FILE ends in says the format: .parquet, .gpkg, .shp, .geojson, .geojsonl, .fgb,
     .csv. --to iceberg, iceberg-v3 and delta make a table in a folder; one that is there gets
@@ -93,6 +93,11 @@ def command(
     With --changes FILE gets the rows that differ between two revisions, each with what
     happened to it. A column of boxes that GeoParquet came with is written again, unless
     --no-covering is said.
+
+    \b
+    havasu-vc export parcels parcels.gpkg
+    havasu-vc export parcels@v1 then.parquet --columns id,owner,geom
+    havasu-vc export parcels changes.csv --changes v1...HEAD
     """
     path, revision = parse_dataset_at(dataset, ref)
     chosen = None if file_format is None else file_format.lower()

@@ -17,7 +17,7 @@ __all__ = ["command"]
     type=click.FloatRange(0),
     default=14.0,
     show_default=True,
-    help="Keep files that are younger, whatever needs them.",
+    help="Keep files that are younger, even if nothing needs them.",
 )
 @click.option("--prune-now", is_flag=True, help="The same as --grace-days 0.")
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be removed, and stop.")

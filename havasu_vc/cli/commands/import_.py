@@ -213,7 +213,7 @@ def command(
     output_format: str,
     **reading: Any,
 ) -> None:
-    """Take tables in from SOURCE and commit them.
+    r"""Take tables in from SOURCE and commit them.
 
     SOURCE is a GeoParquet, Parquet, GeoPackage, Shapefile, GeoJSON, FlatGeobuf or CSV
     file, or another that GDAL reads; a folder or a pattern of Parquet files is one
@@ -224,6 +224,12 @@ def command(
 
     With --replace a dataset that is there is compared by key with the source, and only
     what differs is committed: the way to take in the next release of a published table.
+
+    \b
+    havasu-vc import survey.gpkg --list
+    havasu-vc import survey.gpkg --layer parcels
+    havasu-vc import parcels.csv --primary-key id --csv-wkt shape --crs EPSG:2193
+    havasu-vc import september.gpkg parcels --replace -m "September"
     """
     if do_list:
         _list(source, invocation, output_format)

@@ -30,7 +30,9 @@ def command() -> None:
     """Show or change titles, schemas and CRS definitions."""
 
 
-@command.command("get", cls=Command)
+@command.command(
+    "get", cls=Command, short_help="Show titles, descriptions, schemas and CRS definitions"
+)
 @click.argument("dataset", required=False, shell_complete=complete_datasets)
 @click.argument("names", metavar="[ITEM...]", nargs=-1)
 @click.option("--ref", metavar="REV", default="HEAD", show_default=True, help="The revision.")
@@ -69,7 +71,9 @@ def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
             yield f"        {visible(line)}"
 
 
-@command.command("set", cls=Command)
+@command.command(
+    "set", cls=Command, short_help="Change titles, schemas and CRS definitions, and commit"
+)
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.argument("assignments", metavar="ITEM=VALUE...", nargs=-1)
 @click.option("--unset", metavar="ITEM", multiple=True, help="Remove an item; may be repeated.")

@@ -36,7 +36,9 @@ def command() -> None:
     """Tell what rasters are: size, bands, place and pixels."""
 
 
-@command.command("info", cls=Command)
+@command.command(
+    "info", cls=Command, short_help="Tell what rasters are: size, bands, place and pixels"
+)
 @click.argument("what", metavar="DATASET[@REV]|FILE.tif", shell_complete=complete_datasets)
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
 @click.option("--column", metavar="COLUMN", help="The raster column, where there are several.")

@@ -56,10 +56,15 @@ def command(
     file: BinaryIO | None,
     renumber: str | None,
 ) -> None:
-    """Decide conflicts of a merge.
+    r"""Decide conflicts of a merge.
 
     LABEL is DATASET:feature:KEY or DATASET:meta:ITEM as `conflicts` shows it; DATASET and
     DATASET:feature mean all conflicts there.
+
+    \b
+    havasu-vc resolve trees:feature:500 --with=theirs
+    havasu-vc resolve trees:feature:500 --column species=theirs
+    havasu-vc resolve --all --with=ours
     """
     if bool(labels) == everything:
         raise click.UsageError("name conflicts, or all of them with --all")

@@ -39,7 +39,13 @@ __all__ = ["command"]
     "1048576 is a step summary]",
 )
 @click.option("--crs", metavar="CRS", help="With markdown or json: tell coordinates in this CRS.")
-@click.option("--samples", type=click.IntRange(0, 1000), default=40, help="Rows of each dataset.")
+@click.option(
+    "--samples",
+    type=click.IntRange(0, 1000),
+    default=40,
+    show_default=True,
+    help="Show at most so many rows of each dataset.",
+)
 @engine_option
 @click.pass_context
 def command(

@@ -56,11 +56,16 @@ def command(
     no_jar: bool,
     master: str | None,
 ) -> None:
-    """Run a query of Spark SQL.
+    r"""Run a query of Spark SQL.
 
     Where a workspace is checked out and Iceberg can be had, it is about the tables of the
     checkout, and may change them. Else, and with --ref, each dataset is a view: nz/roads is
     called nz_roads.
+
+    \b
+    havasu-vc sql "SELECT owner, count(*) FROM parcels GROUP BY owner"
+    havasu-vc sql "UPDATE parcels SET owner = 'Bea' WHERE id = 2"
+    havasu-vc sql "SELECT * FROM parcels" --ref v1 --output-format csv --output parcels.csv
     """
     text = _text(query, script)
     repo = invocation.open_repo()

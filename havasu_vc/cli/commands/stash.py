@@ -38,7 +38,7 @@ def command() -> None:
     """
 
 
-@command.command("push", cls=Command)
+@command.command("push", cls=Command, short_help="Set edits aside")
 @click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="What it is.")
 @engine_option
@@ -50,7 +50,7 @@ def push(invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str,
     invocation.say(f"Set aside as stash {stash.number}: {stash.message}")
 
 
-@command.command("list", cls=Command)
+@command.command("list", cls=Command, short_help="List what is set aside, newest first")
 @format_option("text", "json")
 @click.pass_obj
 def list_(invocation: Invocation, output_format: str) -> None:
@@ -67,7 +67,7 @@ def list_(invocation: Invocation, output_format: str) -> None:
         click.echo(f"stash@{{{each.number}}}: {visible(each.message)}")
 
 
-@command.command("show", cls=Command)
+@command.command("show", cls=Command, short_help="Show what a stash changes")
 @_name
 @diff_options
 @click.pass_obj
@@ -78,7 +78,7 @@ def show(invocation: Invocation, /, name: str | None, **options: Any) -> int:
     return print_diff(invocation, repo, diffs, DiffOptions(**options))
 
 
-@command.command("apply", cls=Command)
+@command.command("apply", cls=Command, short_help="Bring a stash back into the tables, and keep it")
 @_name
 @click.pass_obj
 def apply(invocation: Invocation, name: str | None) -> None:
@@ -87,7 +87,7 @@ def apply(invocation: Invocation, name: str | None) -> None:
     invocation.say(f"Brought back: {stash.message}")
 
 
-@command.command("pop", cls=Command)
+@command.command("pop", cls=Command, short_help="Bring a stash back into the tables, and forget it")
 @_name
 @click.pass_obj
 def pop(invocation: Invocation, name: str | None) -> None:
@@ -96,7 +96,7 @@ def pop(invocation: Invocation, name: str | None) -> None:
     invocation.say(f"Brought back and forgotten: {stash.message}")
 
 
-@command.command("drop", cls=Command)
+@command.command("drop", cls=Command, short_help="Forget a stash")
 @_name
 @click.pass_obj
 def drop(invocation: Invocation, name: str | None) -> None:

@@ -19,7 +19,9 @@ __all__ = ["command"]
 
 @click.command("validate", cls=Command)
 @click.argument("targets", metavar="[DATASET|FILE]...", nargs=-1, shell_complete=complete_datasets)
-@click.option("--ref", metavar="REV", default="HEAD", help="The revision of datasets; HEAD.")
+@click.option(
+    "--ref", metavar="REV", default="HEAD", show_default=True, help="The revision of datasets."
+)
 @click.option(
     "--primary-key",
     metavar="COLUMN,...",
