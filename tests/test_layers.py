@@ -54,7 +54,7 @@ HOMES: dict[str, frozenset[str]] = {
     "shapely": frozenset({"geo"}),
 }
 # Optional: each lives in the one file that uses it.
-ONE_FILE = frozenset({"deltalake", "duckdb", "geopandas", "pandas"})
+ONE_FILE = frozenset({"deltalake", "duckdb", "geopandas", "obstore", "pandas"})
 
 # Slow to load and not needed by most runs: imported where they are used.
 HEAVY = ONE_FILE | {"pyogrio", "pyproj", "pyspark", "py4j", "rasterio", "shapely"}

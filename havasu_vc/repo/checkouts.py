@@ -20,7 +20,6 @@ from havasu_vc.errors import (
     ConcurrentChangeError,
     HavasuError,
     InvalidArgumentError,
-    NotYetSupportedError,
     StateError,
     UncommittedChangesError,
 )
@@ -32,14 +31,17 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import kept_part
 from havasu_vc.repo.ref_tables import other_refs
 from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.repo.table_places import table_place, tidy_root, workspace_root
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.preparation import ignore
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.table import table_exists
-from havasu_vc.workspace.condition import Condition, condition_of, is_newest
+from havasu_vc.workspace.condition import Condition, condition_of
+from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
-from havasu_vc.workspace.removal import remove_leftovers, remove_table, remove_unreadable
+from havasu_vc.workspace.places import TablePlace, is_newest
+from havasu_vc.workspace.removal import remove_unreadable
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import (
     TableState,
@@ -56,10 +58,8 @@ __all__ = [
     "edited_tables",
     "follow",
     "open_state",
-    "workspace_root",
 ]
 
-DEFAULT_ROOT = "tables"
 KEPT = 10
 """How many snapshots of a table stay."""
 PATIENCE = 120.0
@@ -108,36 +108,6 @@ class Wish:
         )
 
 
-def workspace_root(repo: OpenRepo) -> Path:
-    """Return the folder that the tables of this work tree belong in."""
-    work_tree = repo.git.work_tree
-    configured = repo.git.config.get("havasu.workspace.path")
-    if configured is not None and "://" in configured:
-        raise NotYetSupportedError(
-            f"havasu.workspace.path is {configured!r}: tables are put into folders alone so far"
-        )
-    if work_tree is None or repo.git.is_kart:
-        if configured is None or not os.path.isabs(configured):
-            raise StateError(
-                "there is no work tree to put tables in",
-                hints=(
-                    "`havasu-vc checkout --to FOLDER` makes a table elsewhere",
-                    "`git config havasu.workspace.path /FOLDER` names a place for all",
-                ),
-            )
-        return Path(os.path.realpath(configured))
-    base = Path(os.path.realpath(work_tree))
-    if configured is not None and os.path.isabs(configured):
-        return Path(os.path.realpath(configured))
-    root = Path(os.path.normpath(base / (configured or DEFAULT_ROOT)))
-    if base not in root.parents:
-        raise InvalidArgumentError(
-            f"havasu.workspace.path is {configured!r}, which is no folder inside the work tree",
-            hints=("write an absolute path for a folder elsewhere",),
-        )
-    return root
-
-
 def open_state(repo: OpenRepo) -> WorkspaceState | None:
     """Return what is checked out in this work tree; raises when the tables were moved."""
     state = read_state(repo.git.git_directory)
@@ -145,9 +115,12 @@ def open_state(repo: OpenRepo) -> WorkspaceState | None:
         return None
     root = workspace_root(repo)
     if root != state.root:
+        what = "makes them at home here"
+        if isinstance(root, str) or isinstance(state.root, str):
+            what = "makes them anew there; those that are here stay, edits and all"
         raise StateError(
             f"the tables were checked out at {state.root}, and the workspace is at {root} now",
-            hints=("`havasu-vc checkout --relocate` makes them at home here",),
+            hints=(f"`havasu-vc checkout --relocate` {what}",),
         )
     return state
 
@@ -205,10 +178,10 @@ def relocate(repo: OpenRepo) -> CheckoutResult:
                 "no tables are checked out here", hints=("`havasu-vc checkout` makes them",)
             )
         tables = {}
-        for path, table in state.tables.items():
-            location = root / path
-            if table_exists(location):
-                tables[path] = _relocated(location, table)
+        if isinstance(root, Path) and isinstance(state.root, Path):
+            for path, table in state.tables.items():
+                if table_exists(root / path):
+                    tables[path] = _relocated(root / path, table)
         _ignore_root(repo, root)
         state = replace(state, root=root, tables=tables)
         write_state(repo.git.git_directory, state)
@@ -219,7 +192,7 @@ def _relocated(location: Path, table: TableState) -> TableState:
     """Return what is known of a table once it is at home at a place."""
     from havasu_vc.workspace.relocating import relocate_table
 
-    clean = is_newest(location, table.version)
+    clean = is_newest(FolderPlace(location), table.version)
     moved = relocate_table(location)
     places = {file: data_path(moved.table.location, file) for file in table.files}
     return replace(
@@ -242,9 +215,9 @@ def follow(repo: OpenRepo, *, discard: bool = False) -> CheckoutResult:
         return _Following(repo, state, discard=discard).run()
 
 
-def _ignore_root(repo: OpenRepo, root: Path) -> None:
+def _ignore_root(repo: OpenRepo, root: Path | str) -> None:
     work_tree = repo.git.work_tree
-    if work_tree is None:
+    if work_tree is None or isinstance(root, str):
         return
     base = Path(os.path.realpath(work_tree))
     if base in root.parents:
@@ -258,7 +231,7 @@ def edited_tables(repo: OpenRepo) -> dict[str, TableState]:
         return {}
     found = {}
     for path, table in state.tables.items():
-        condition, known = condition_of(state.location(path), table)
+        condition, known = condition_of(table_place(repo, state.root, path), table)
         if condition is Condition.EDITED:
             found[path] = known or table
     return found
@@ -304,7 +277,7 @@ class _Following:
         head = self.repo.head()
         folders = self.repo.folders(head)
         before = self.state
-        remove_leftovers(self.state.root)
+        tidy_root(self.repo, self.state.root, {*self.state.tables, *folders})
         for path in [path for path in self.state.tables if not can_be_table(folders.get(path))]:
             self._gone(path)
         first: HavasuError | None = None
@@ -345,34 +318,34 @@ class _Following:
 
     def _gone(self, path: str) -> None:
         """Deal with the table of a dataset that HEAD has not."""
-        location = self.state.location(path)
+        place = table_place(self.repo, self.state.root, path)
         known = self.state.tables[path]
-        condition, _ = condition_of(location, known)
-        if condition is Condition.EDITED and not self._may_drop(path, location):
+        condition, _ = condition_of(place, known)
+        if condition is Condition.EDITED and not self._may_drop(path, place):
             self.kept.append(path)
             self.notes.append(
-                f"{path} is not in HEAD, but its table has edits and stays at {location}"
+                f"{path} is not in HEAD, but its table has edits and stays at {place.location}"
             )
             return
-        self._require_inside(location)
+        place.require_inside()
         if condition is not Condition.FOREIGN:
-            remove_table(self.state.root, location)
+            place.remove()
         self.state = self.state.with_table(path, None)
         self.removed.append(path)
 
     def _one(self, path: str, folder: DatasetFolder, head: Revision) -> None:
         """Bring one table along."""
-        location = self.state.location(path)
-        self._require_inside(location)
+        place = table_place(self.repo, self.state.root, path)
+        place.require_inside()
         known = self.state.tables.get(path)
-        condition, found = condition_of(location, known)
+        condition, found = condition_of(place, known)
         commit = head.commit or ""
         if condition is Condition.FOREIGN:
             raise StateError(
-                f"something else is at {location}",
+                f"something else is at {place.location}",
                 hints=("move it away, then `havasu-vc checkout`",),
             )
-        if condition is Condition.EDITED and not self._may_drop(path, location):
+        if condition is Condition.EDITED and not self._may_drop(path, place):
             self._stay(path, found, folder, commit)
             return
         if condition in (Condition.MISSING, Condition.FOREIGN):
@@ -393,15 +366,18 @@ class _Following:
             and found is not None
             and found.flavour is flavour
             and found.clustered == clustered
-            and (not self.strict or _is_whole(location, found))
+            and (not self.strict or place.is_whole(found))
             and {name: ref.tree for name, ref in refs.items()}
             == {name: ref.tree for name, ref in found.refs.items()}
         ):
             self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
             return
         view.check_guard()
+        # What was asked about is what is built upon; edits that come in between stay.
+        upon = None if found is None else found.version
         if condition is Condition.EDITED:
-            remove_unreadable(self.state.root, location, view.properties.table_uuid)
+            gone = remove_unreadable(place, view.properties.table_uuid)
+            upon = None if gone else self.repo.taken.get(path)
         wanted = Checkout(
             commit,
             folder.internals,
@@ -412,7 +388,7 @@ class _Following:
             clustered,
         )
         try:
-            made = materialise(shown, location, wanted, previous=found)
+            made = materialise(shown, place, wanted, previous=found, upon=upon)
         except ConcurrentChangeError:
             # Someone wrote to the table this very moment: it has edits now.
             self._stay(path, known, folder, commit)
@@ -464,32 +440,8 @@ class _Following:
     def _clusters(self, path: str) -> bool:
         return self.state.layout_of(path).clustered
 
-    def _may_drop(self, path: str, location: Path) -> bool:
+    def _may_drop(self, path: str, place: TablePlace) -> bool:
         taken = self.repo.taken.get(path)
         if taken is not None:
-            return is_newest(location, taken)
+            return is_newest(place, taken)
         return self.discard
-
-    def _require_inside(self, location: Path) -> None:
-        """Raise when a link leads out of the root: the repository may be a stranger's."""
-        root = self.state.root
-        work_tree = self.repo.git.work_tree
-        top = root
-        if work_tree is not None:
-            base = Path(os.path.realpath(work_tree))
-            top = base if base in root.parents else root
-        for folder in (location, *location.parents):
-            if folder == top:
-                return
-            if folder.is_symlink():
-                raise StateError(
-                    f"{folder} is a link; tables are put into folders alone",
-                    hints=("remove the link",),
-                )
-
-
-def _is_whole(location: Path, table: TableState) -> bool:
-    """Whether no file of a table was removed."""
-    places = [data_path(location, file) for file in table.files]
-    made = [Path(path) for batch in table.deletes for path in batch.files]
-    return all(path.is_file() for path in (*places, *made))

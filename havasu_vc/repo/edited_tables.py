@@ -21,10 +21,11 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.kart_tables import tree_view
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.table_places import table_place
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.condition import Condition, condition_of
-from havasu_vc.workspace.damage import check_linked, open_checked_out
+from havasu_vc.workspace.damage import open_checked_out
 from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.state import TableState, WorkspaceState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits
@@ -88,16 +89,16 @@ def read_table_edits(
     repo: OpenRepo, state: WorkspaceState, table: TableState, storage: Storage | None = None
 ) -> EditedTable | None:
     """Return what was edited in a table; None when nobody wrote to it."""
-    location = state.location(table.path)
-    condition, known = condition_of(location, table)
+    place = table_place(repo, state.root, table.path)
+    condition, known = condition_of(place, table)
     if condition is Condition.CLEAN and known is not None and known.tree == table.tree:
         base_view(repo, table)  # a checkout of what is gone must not pass for a sound one
-        check_linked(location, table, repo.storage.files)
+        place.check_files(table, repo.storage.files)
         return None
     table = known if condition is Condition.EDITED and known is not None else table
     base = base_view(repo, table)
-    found = open_checked_out(location, table, base.properties.table_uuid)
-    check_linked(location, table, repo.storage.files)
+    found = open_checked_out(place, table, base.properties.table_uuid)
+    place.check_files(table, repo.storage.files)
     if storage is not None:
         base = replace(base, storage=storage)
     with repo.settings.open_engine(0) as engine:

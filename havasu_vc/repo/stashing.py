@@ -40,6 +40,7 @@ from havasu_vc.repo.kart_tables import counterpart
 from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
+from havasu_vc.repo.table_places import table_place
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.workspace_edits import onto_head
 from havasu_vc.store.commits import read_commit
@@ -186,7 +187,7 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
             shown, clustered = _laid_out(repo, state, view, tree)
             show_as_edits(
                 shown,
-                state.location(path),
+                table_place(repo, state.root, path),
                 state.tables[path],
                 commit=stash.commit,
                 tree=tree,

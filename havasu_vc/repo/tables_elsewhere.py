@@ -1,7 +1,7 @@
-"""Tables of any revision in any folder: `checkout REV --to FOLDER`.
+"""Tables of any revision anywhere: `checkout REV --to FOLDER`, or `--to s3://bucket/maps`.
 
 They belong to no workspace: HEAD stays where it is and nothing follows it. What such a
-table is of stands in the table itself, so checking out to the same folder again moves
+table is of stands in the table itself, so checking out to the same place again moves
 only what differs, and refuses to pass over what others wrote there.
 """
 
@@ -26,9 +26,11 @@ from havasu_vc.repo.clustering import CLUSTERED, clustered
 from havasu_vc.repo.kart_tables import can_be_table, no_table, table_view
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.repo.table_places import place_elsewhere
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.materialise import Checkout, materialise
+from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.state import TableState, read_state
 
 __all__ = ["Elsewhere", "check_out_to", "chosen_datasets"]
@@ -38,8 +40,8 @@ __all__ = ["Elsewhere", "check_out_to", "chosen_datasets"]
 class Elsewhere:
     """Where tables go, and how."""
 
-    folder: Path
-    """The table's folder, or the folder of all tables when no dataset is named."""
+    place: Path | str
+    """The table's folder or URL, or that of all tables when no dataset is named."""
     revision: str = "HEAD"
     """What they show."""
     dataset: str | None = None
@@ -56,20 +58,26 @@ class Elsewhere:
     """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
 
 
-def check_out_to(repo: OpenRepo, wish: Elsewhere) -> CheckoutResult:
-    """Make datasets of a revision tables in a folder."""
+def check_out_to(repo: OpenRepo, wish: Elsewhere, *, upon: int | None = None) -> CheckoutResult:
+    """Make datasets of a revision tables in a folder or a bucket.
+
+    With `upon`, nothing is done to a table that has another version by now.
+    """
     if wish.partition_by is not None and not wish.clustered:
         raise InvalidArgumentError("a partition spec goes with a clustered layout")
     found = repo.revision(wish.revision)
     folders = repo.folders(found)
-    root = Path(os.path.realpath(wish.folder))
+    root = wish.place.rstrip("/") if isinstance(wish.place, str) else wish.place
+    root = root if isinstance(root, str) else Path(os.path.realpath(root))
     _require_free(repo, root)
     chosen, notes = chosen_datasets(folders, wish)
     changed = []
     with changing_tables(repo):
         for below, folder in chosen.items():
-            if _make(repo, root / below, folder, found.commit or "", wish):
-                changed.append(folder.path)
+            location = _below(root, below)
+            with place_elsewhere(repo, location) as place:
+                if _make(repo, place, folder, found.commit or "", wish, upon=upon):
+                    changed.append(folder.path)
     paths = tuple(folder.path for folder in chosen.values())
     return CheckoutResult(root, found.commit, paths, tuple(changed), notes=notes)
 
@@ -89,30 +97,44 @@ def chosen_datasets(
     return {"": folders[path]}, ()
 
 
-def _require_free(repo: OpenRepo, root: Path) -> None:
+def _below(root: Path | str, below: str) -> Path | str:
+    return root / below if isinstance(root, Path) else f"{root}/{below}".rstrip("/")
+
+
+def _require_free(repo: OpenRepo, root: Path | str) -> None:
     state = read_state(repo.git.git_directory)
-    if state is not None and (root == state.root or state.root in root.parents):
+    inside = state is not None and f"{root}/".startswith(f"{str(state.root).rstrip('/')}/")
+    if inside:
         raise InvalidArgumentError(
             f"{root} is in the workspace, whose tables follow HEAD",
-            hints=("choose another folder",),
+            hints=("choose another place",),
         )
-    if root.exists() and not root.is_dir():
+    if isinstance(root, Path) and root.exists() and not root.is_dir():
         raise InvalidArgumentError(f"{root} is a file; tables need a folder")
 
 
 def _make(
-    repo: OpenRepo, location: Path, folder: DatasetFolder, commit: str, wish: Elsewhere
+    repo: OpenRepo,
+    place: TablePlace,
+    folder: DatasetFolder,
+    commit: str,
+    wish: Elsewhere,
+    *,
+    upon: int | None,
 ) -> bool:
     """Make one table; return whether it changed."""
-    condition, known = condition_of(location, None)
+    condition, known = condition_of(place, None)
     if condition is Condition.FOREIGN:
         raise InvalidArgumentError(
-            f"something else is at {location}", hints=("choose another folder",)
+            f"something else is at {place.location}", hints=("choose another place",)
         )
     if condition is Condition.EDITED and not wish.discard:
         raise UncommittedChangesError(
-            f"the table at {location} was written to since it was checked out",
-            hints=("`--discard-changes` drops what was written",),
+            f"the table at {place.location} was written to since it was checked out",
+            hints=(
+                f"`havasu-vc commit --from {place.location}` takes the edits in",
+                "`--discard-changes` drops what was written",
+            ),
         )
     view = table_view(repo, folder, wish.revision, near=_near(repo, folder.path, known))
     view.check_guard()
@@ -126,10 +148,10 @@ def _make(
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
     request = Checkout(commit, tree, wish.flavour, wish.copy, keep)
     if not wish.clustered:
-        materialise(view, location, request, previous=known)
+        materialise(view, place, request, previous=known, upon=upon)
         return True
-    with clustered(repo, view, location, spec) as sorted_view:
-        materialise(sorted_view, location, request, previous=known)
+    with clustered(repo, view, place.folder, spec) as sorted_view:
+        materialise(sorted_view, place, request, previous=known, upon=upon)
     return True
 
 

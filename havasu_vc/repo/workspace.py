@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc.errors import UncommittedChangesError
+from havasu_vc.errors import StateError, UncommittedChangesError
 from havasu_vc.repo.following import following, has_workspace
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.object_urls import in_bucket
@@ -38,11 +38,19 @@ class Workspace:
         return has_workspace(self._repo.git)
 
     @property
-    def root(self) -> Path:
-        """The folder that tables are in, or would be."""
-        from havasu_vc.repo.checkouts import workspace_root
+    def place(self) -> Path | str:
+        """The folder that tables are in, or would be, or the URL."""
+        from havasu_vc.repo.table_places import workspace_root
 
         return workspace_root(self._repo)
+
+    @property
+    def root(self) -> Path:
+        """The folder that tables are in, or would be; raises where they are in a bucket."""
+        place = self.place
+        if isinstance(place, Path):
+            return place
+        raise StateError(f"the tables are in no folder, but at {place}")
 
     def state(self) -> WorkspaceState | None:
         """Return what is checked out; None when nothing is."""
@@ -75,11 +83,8 @@ class Workspace:
         """
         from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
 
-        if isinstance(folder, str) and in_bucket(folder):
-            from havasu_vc.repo.tables_in_buckets import check_out_to_url
-
-            return check_out_to_url(self._repo, folder, Elsewhere(Path(), revision, **options))
-        return check_out_to(self._repo, Elsewhere(Path(folder), revision, **options))
+        place = folder if isinstance(folder, str) and in_bucket(folder) else Path(folder)
+        return check_out_to(self._repo, Elsewhere(place, revision, **options))
 
     def edited(self) -> Mapping[str, TableState]:
         """Return the tables with edits: those that others wrote to, if a row or column changed."""
@@ -187,7 +192,7 @@ class Workspace:
 
         Options: message, dry_run, allow_empty.
         """
-        from havasu_vc.repo.tables_in_buckets import commit_from_table
+        from havasu_vc.repo.edits_elsewhere import commit_from_table
 
         return commit_from_table(self._repo, location, **options)
 

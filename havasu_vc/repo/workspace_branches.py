@@ -20,9 +20,10 @@ from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.edited_tables import EditedTable
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
+from havasu_vc.repo.table_places import table_place
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.refs import list_branches
-from havasu_vc.tables.table import Table, read_table
+from havasu_vc.tables.table import Table
 from havasu_vc.workspace.incoming import edit_of
 from havasu_vc.workspace.state import RefState
 from havasu_vc.workspace.taking_in import TableEdits, read_edits
@@ -99,7 +100,7 @@ def _edit(
 def _table(repo: OpenRepo, table: EditedTable) -> Table:
     state = open_state(repo)
     assert state is not None
-    return read_table(state.location(table.path), version=table.version)
+    return table_place(repo, state.root, table.path).read(table.version)
 
 
 def _conflict(path: str, name: str, ref: RefState) -> ConflictError:

@@ -44,6 +44,7 @@ from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.table_places import table_place
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.workspace_branches import (
     branch_edits,
@@ -58,7 +59,6 @@ from havasu_vc.repo.workspace_glance import (
     remember,
 )
 from havasu_vc.store.revisions import Revision
-from havasu_vc.tables.table import metadata_versions
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.counting import can_count, count_edits
 from havasu_vc.workspace.incoming import edit_of
@@ -337,12 +337,12 @@ def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:
     state = require_workspace(repo)
     found = []
     for path in chosen_tables(state, paths):
-        location, known = state.location(path), state.tables[path]
-        condition, _ = condition_of(location, known)
+        place, known = table_place(repo, state.root, path), state.tables[path]
+        condition, _ = condition_of(place, known)
         if condition is Condition.CLEAN:
             continue
         found.append(path)
-        newest = max((number for number, _ in metadata_versions(location)), default=None)
+        newest = place.newest()
         if newest is not None:
             repo.taken[path] = newest
     return tuple(found)

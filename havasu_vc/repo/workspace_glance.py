@@ -50,8 +50,8 @@ class TableChanges:
 class WorkspaceChanges:
     """What is edited in a workspace."""
 
-    root: Path
-    """The folder of its tables."""
+    root: Path | str
+    """The folder of its tables, or the URL."""
     tables: Mapping[str, TableChanges] = field(default_factory=dict)
     """Tables that differ, by the dataset's path."""
     problems: tuple[str, ...] = ()
@@ -63,11 +63,11 @@ class WorkspaceChanges:
 def glance(repo: OpenRepo) -> WorkspaceChanges | None:
     """Return what is edited; None where tables have to be read to know."""
     state = read_state(repo.git.git_directory)
-    if state is None or not _at_home(repo, state):
+    if state is None or not isinstance(state.root, Path) or not _at_home(repo, state):
         return None
     found: dict[str, TableChanges] = {}
     for path, known in state.tables.items():
-        location = state.location(path)
+        location = state.root / path
         try:
             if any(identify(_linked(location, f)) != there for f, there in known.files.items()):
                 return None
@@ -143,8 +143,10 @@ def notes_on(repo: OpenRepo, table: TableState, changes: TableChanges) -> tuple[
 def remember(
     repo: OpenRepo, state: WorkspaceState, table: TableState, changes: TableChanges
 ) -> None:
-    """Keep what was counted of a table as it is now."""
-    newest = _newest(state.location(table.path), table.version)
+    """Keep what was counted of a table as it is now; of one in a bucket all else is kept."""
+    newest = None
+    if isinstance(state.root, Path):
+        newest = _newest(state.root / table.path, table.version)
     if newest is None:
         return
     counted = {

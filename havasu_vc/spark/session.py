@@ -22,6 +22,7 @@ from havasu_vc.errors import EngineError, MissingProgramError, StateError
 from havasu_vc.repo import Repo
 from havasu_vc.spark.buckets import bucket_settings, hadoop_version
 from havasu_vc.spark.jars import JAR_VARIABLE, jar_settings, runtime_coordinates
+from havasu_vc.store.object_urls import is_url
 from havasu_vc.workspace.state import read_state
 
 __all__ = ["CATALOG", "catalog_settings", "session", "session_settings", "warehouse_of"]
@@ -30,6 +31,7 @@ CATALOG = "havasu"
 """What SQL calls the tables that are checked out: `havasu.parcels`, `havasu.nz.roads`."""
 JAR_SETTING = "havasu.spark.jar"
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+_JARS = Path(pyspark.__file__).parent / "jars"
 _MANY_FILES = {
     # Commits leave small files. Together they are one task, and no job goes to look at them.
     "spark.sql.files.openCostInBytes": "65536",
@@ -58,7 +60,9 @@ def session(
     every = session_settings(opened, jar=wanted, tables=tables) | settings
     if SparkContext._active_spark_context is not None:
         running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-        return _with_catalog(running, opened) if wanted and opened is not None else running
+        if not wanted or opened is None:
+            return running
+        return _with_catalog(running, tables or warehouse_of(opened))
     scratch = Path(tempfile.mkdtemp(prefix="havasu-vc-spark-"))
     atexit.register(shutil.rmtree, scratch, True)
     place = master or every.pop("spark.master", None) or "local[*]"
@@ -84,14 +88,14 @@ def session_settings(
     if jar:
         named = None if repo is None else repo.config.get(JAR_SETTING)
         settings |= jar_settings(pyspark.__version__, named)
-        if tables is not None:
-            hadoop = hadoop_version(Path(pyspark.__file__).parent / "jars")
-            found = bucket_settings(tables, hadoop, os.environ)
+        place = tables if tables is not None or repo is None else warehouse_of(repo)
+        if isinstance(place, str):
+            found = bucket_settings(place, hadoop_version(_JARS), os.environ)
             packages = (settings.get("spark.jars.packages"), found["spark.jars.packages"])
             found["spark.jars.packages"] = ",".join(each for each in packages if each)
-            settings |= found | catalog_settings(tables)
-        elif repo is not None:
-            settings |= catalog_settings(warehouse_of(repo))
+            settings |= found
+        if place is not None:
+            settings |= catalog_settings(place)
     return settings
 
 
@@ -111,28 +115,47 @@ def catalog_settings(warehouse: Path | str, name: str = CATALOG) -> dict[str, st
     }
 
 
-def warehouse_of(repo: Repo) -> Path:
-    """Return the folder that holds the tables of a repository's checkout."""
+def warehouse_of(repo: Repo) -> Path | str:
+    """Return the folder that holds the tables of a repository's checkout, or their URL."""
     state = read_state(repo.git.git_directory)
     if state is not None:
         return state.root
-    configured = Path(repo.config.get("havasu.workspace.path") or "tables")
-    return configured if configured.is_absolute() else repo.path / configured
+    configured = repo.config.get("havasu.workspace.path") or "tables"
+    if is_url(configured):
+        return repo.workspace.place
+    return Path(configured) if Path(configured).is_absolute() else repo.path / configured
 
 
 def _opened(repo: Repo | str | Path | None) -> Repo | None:
     return repo if repo is None or isinstance(repo, Repo) else Repo.open(repo)
 
 
-def _with_catalog(running: SparkSession, repo: Repo) -> SparkSession:
+def _with_catalog(running: SparkSession, warehouse: Path | str) -> SparkSession:
     """Return a session of the running application that has the catalog."""
     _require_iceberg(running)
-    settings = catalog_settings(warehouse_of(repo))
+    settings = catalog_settings(warehouse)
+    if isinstance(warehouse, str):
+        _require_bucket(running, warehouse)
     place = f"spark.sql.catalog.{CATALOG}.warehouse"
     there = running.conf.get(place, None)
     chosen = running if there in (None, settings[place]) else running.newSession()
     _configure(chosen, settings)
     return chosen
+
+
+def _require_bucket(running: SparkSession, url: str) -> None:
+    """Raise unless a session that runs was started so that it reads a bucket."""
+    store = bucket_settings(url, hadoop_version(_JARS), os.environ)
+    lacking = [
+        name
+        for name, value in store.items()
+        if name.startswith("spark.hadoop.") and running.conf.get(name, None) != value
+    ]
+    if lacking:
+        raise StateError(
+            f"the Spark session that runs was not started for tables at {url}",
+            hints=("stop it first: `session(repo)` starts one with what `spark-conf` prints",),
+        )
 
 
 def _configure(chosen: SparkSession, settings: Mapping[str, str]) -> None:

@@ -5,9 +5,12 @@
 
 What a reader opens is brought to a folder of this machine once, as files of a table never
 change. A location leads only to what is below the table's own URL: `s3://`, `s3a://` and
-`s3n://` are one place. A version is published when nobody else has published one of its
-number. Stores do not tell two writers of the same instant apart, and neither do Spark's
-writers there, so a table in a bucket is for one writer at a time.
+`s3n://` are one place.
+
+A version is published by an object that the store makes only where there is none of its name
+(`store.conditional_writes`). Where the store cannot be asked so, it is looked for, written
+and read again, which two writers of the same instant may both get through. Spark's writers
+ask first and write then, so one of them may still replace a version that was just published.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from havasu_vc.errors import (
     ConcurrentChangeError,
@@ -29,6 +33,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
+from havasu_vc.store.conditional_writes import create_object
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table
@@ -39,7 +44,8 @@ _ALIASES = re.compile(r"s3[an]://", re.IGNORECASE)
 _VERSION = re.compile(r"v(\d{1,18})(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 _SAFE = re.compile(r"[A-Za-z0-9._=-]{1,120}")
 _LARGEST_DOCUMENT = 1 << 30
-_BLOCK = 1 << 20
+_BLOCK = 8 << 20
+"""Bytes that one request asks for."""
 THREADS = 8
 
 
@@ -69,27 +75,33 @@ class BucketTable:
 
     def versions(self) -> dict[int, str]:
         """Return the names of the metadata files that are there, by version."""
+        return {number: info.base_name for number, info in self.documents().items()}
+
+    def documents(self) -> dict[int, FileInfo]:
+        """Return what the store says of the metadata files that are there, by version."""
         found = {}
-        for name, _ in self.files(METADATA):
-            if match := _VERSION.fullmatch(name):
-                found[int(match[1])] = name
+        for info in self.files(METADATA):
+            if match := _VERSION.fullmatch(info.base_name):
+                found[int(match[1])] = info
         return found
 
-    def files(self, folder: str) -> Iterator[tuple[str, int]]:
-        """Yield the names and sizes of the files of one of its folders."""
-        selector = FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+    def files(self, folder: str = "") -> Iterator[FileInfo]:
+        """Yield what the store says of the files in one of its folders, not of those below."""
+        selector = FileSelector(f"{self._root}/{folder}".rstrip("/"), allow_not_found=True)
         with reporting_store_errors(self.url, "listed"):
             for info in self._system.get_file_info(selector):
                 if info.type is FileType.File:
-                    yield info.base_name, info.size
+                    yield info
 
-    def holds_anything(self) -> bool:
-        """Whether any object lies below it."""
-        selector = FileSelector(self._root, allow_not_found=True)
-        with reporting_store_errors(self.url, "listed"):
-            return bool(self._system.get_file_info(selector))
+    def has(self, name: str) -> bool:
+        """Whether one of its files is there."""
+        with reporting_store_errors(self.url, "asked"):
+            (info,) = self._system.get_file_info([f"{self._root}/{name}"])
+            return bool(info.type is FileType.File)
 
-    def read(self, folder: Path, version: int | None = None) -> Table:
+    def read(
+        self, folder: Path, version: int | None = None, *, places: BucketPlaces | None = None
+    ) -> Table:
         """Return the newest version of the table, or one; copies of its files go to a folder."""
         versions = self.versions()
         number = max(versions, default=0) if version is None else version
@@ -98,13 +110,11 @@ class BucketTable:
                 f"there is no table at {self.url}",
                 hints=("the URL is that of the table itself, which has a folder `metadata`",),
             )
-        places = BucketPlaces(self, folder)
-        document = places.file(f"{self.url}/{METADATA}/{versions[number]}")
-        named = folder / METADATA / versions[number]
-        named.parent.mkdir(parents=True, exist_ok=True)
-        named.unlink(missing_ok=True)
-        named.hardlink_to(document)
-        return replace(read_table(named), location=folder, places=places)
+        name = f"{METADATA}/{versions[number]}"
+        # Always anew: of all files these alone may come to be others under their names.
+        self.bring(name, folder / name)
+        places = BucketPlaces(self, folder) if places is None else places
+        return replace(read_table(folder / name), location=folder, places=places)
 
     def bring(self, name: str, target: Path) -> None:
         """Copy one of its files to this machine."""
@@ -149,17 +159,44 @@ class BucketTable:
             self._system.copy_file(path, f"{self._root}/{name}")
         return True
 
-    def publish(self, metadata: TableMetadata, version: int, flavour: Flavour) -> None:
-        """Make metadata the version of a number; raise when there is one of it, or a later one."""
+    def publish(self, metadata: TableMetadata, version: int, flavour: Flavour) -> bytes:
+        """Make metadata the version of a number, and return its document.
+
+        Raises `ConcurrentChangeError` when there is one of that number, or a later one.
+        """
         name = f"v{version}.metadata.json"
         document = format_metadata(metadata, flavour=flavour)
         parse_metadata(document, name)  # what every reader will see, or no version
         if max(self.versions(), default=0) >= version:
             raise self._overtaken()
-        self._write(f"{METADATA}/{name}", document)
-        if self._read(f"{METADATA}/{name}") != document:
+        made = create_object(f"{self.url}/{METADATA}/{name}", document)
+        if made is None and not self.has(f"{METADATA}/{name}"):
+            self._write(f"{METADATA}/{name}", document)
+        # What seems to be another's is ours where the answer to our first try was lost.
+        if not made and self._read(f"{METADATA}/{name}") != document:
             raise self._overtaken()
         self._write(f"{METADATA}/{HINT}", str(version).encode())
+        return document
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove some of its files; those that are gone already do not matter."""
+
+        def removed(name: str) -> None:
+            with reporting_store_errors(self.url, "written"), suppress(FileNotFoundError):
+                self._system.delete_file(f"{self._root}/{name}")
+
+        _side_by_side(removed, names)
+
+    def remove_all(self) -> None:
+        """Remove the table: first what makes it one, so that nobody reads half of it."""
+        documents = sorted(self.versions().items(), reverse=True)
+        self.remove([f"{METADATA}/{HINT}"])
+        for _, name in documents:
+            self.remove([f"{METADATA}/{name}"])
+        with reporting_store_errors(self.url, "written"):
+            for folder in (METADATA, "data"):
+                with suppress(FileNotFoundError):
+                    self._system.delete_dir(f"{self._root}/{folder}")
 
     def _write(self, name: str, data: bytes) -> None:
         with (
@@ -185,13 +222,14 @@ class BucketTable:
 class BucketPlaces(Places):
     """Files of a table in a bucket, as copies here."""
 
-    __slots__ = ("_copies", "_known", "_table")
+    __slots__ = ("_home", "_known", "_table", "_written")
 
     def __init__(self, table: BucketTable, folder: Path) -> None:
         super().__init__([folder])
         self._table = table
-        self._copies = folder / "copies"
+        self._home = folder
         self._known: Callable[[str], Path | None] = lambda name: None
+        self._written: dict[str, Path] = {}
 
     def know(self, known: Callable[[str], Path | None]) -> None:
         """Ask for a file by its name first: data files that are here already need not come."""
@@ -199,7 +237,7 @@ class BucketPlaces(Places):
 
     def file(self, location: str) -> Path:
         """Return the copy of a file, which is brought if it is not here yet."""
-        name = self._name(location)
+        name = self.name(location)
         found = self._known(name.rpartition("/")[2]) if name.startswith("data/") else None
         if found is not None:
             return found
@@ -208,18 +246,44 @@ class BucketPlaces(Places):
             self._table.bring(name, target)
         return target
 
+    def has(self, location: str) -> bool:
+        """Whether a file is in the bucket."""
+        return self._table.has(self.name(location))
+
+    def spelled(self, path: Path) -> str:
+        """Return the location of a file by the place of its copy."""
+        return f"{self._table.url}/{path.relative_to(self._home).as_posix()}"
+
+    def written(self, path: Path) -> str:
+        """Take note of a file that is to be sent before a version names it."""
+        self._written[path.relative_to(self._home).as_posix()] = path
+        return self.spelled(path)
+
+    def send_written(self) -> None:
+        """Send the files that were written since this was done last."""
+        _side_by_side(lambda name: self._table.send(self._written[name], name), self._written)
+        self._written.clear()
+
+    def is_home(self, location: str, folder: Path) -> bool:
+        """Whether a location that the table gives itself is its URL."""
+        return plain_location(location) == self._table.url
+
     def bring(self, locations: Iterable[str]) -> None:
         """Have many files come side by side."""
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-table") as pool:
-            for _ in pool.map(self.file, locations):
-                pass
+        _side_by_side(self.file, locations)
+
+    def forget(self, name: str) -> None:
+        """Remove the copy of a file, which is not in the bucket any more."""
+        self._copy(name).unlink(missing_ok=True)
 
     def _copy(self, name: str) -> Path:
-        last = name.rpartition("/")[2]
+        if all(_SAFE.fullmatch(part) for part in name.split("/")):
+            return self._home / name
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-        return self._copies / (f"{digest}-{last}" if _SAFE.fullmatch(last) else digest)
+        last = name.rpartition("/")[2]
+        return self._home / "copies" / (f"{digest}-{last}" if _SAFE.fullmatch(last) else digest)
 
-    def _name(self, location: str) -> str:
+    def name(self, location: str) -> str:
         """Return what a location is called below the table's URL."""
         plain = plain_location(location)
         name = plain.removeprefix(self._table.url + "/")
@@ -230,3 +294,10 @@ class BucketPlaces(Places):
                 hints=("a table that was copied still names its old place: read it there",),
             )
         return name
+
+
+def _side_by_side(work: Callable[[str], object], names: Iterable[str]) -> None:
+    """Do the same for each of many names, a few at a time."""
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="havasu-vc-table") as pool:
+        for _ in pool.map(work, names):
+            pass

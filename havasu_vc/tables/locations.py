@@ -4,7 +4,7 @@ Iceberg names files by whole locations: `/x` and `file:/x` (Spark) and `file:///
 the same file, and nothing in them is ever decoded. A table may come from a stranger, so
 a location leads only to a regular file inside the table's own folder, or a folder that
 the caller allows besides; symbolic links are followed before that is decided.
-Other file systems are refused for now.
+Other file systems are refused; tables in a bucket have places of their own (`bucket`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
@@ -83,6 +83,36 @@ class Places:
         if not stat.S_ISREG(mode):
             raise CorruptionError(f"{location} is not a file")
         return found
+
+    def name(self, location: str) -> str:
+        """Return what a file is called here, the same for all spellings of its location."""
+        return os.fspath(self.file(location))
+
+    def has(self, location: str) -> bool:
+        """Whether a file is there, by a location that we gave it."""
+        return Path(location).is_file()
+
+    def spelled(self, path: Path) -> str:
+        """Return the location of a file of the table, as documents are to spell it."""
+        return str(path)
+
+    def written(self, path: Path) -> str:
+        """Take note of a file that was written for the table, and return its location."""
+        return self.spelled(path)
+
+    def is_home(self, location: str, folder: Path) -> bool:
+        """Whether a location that a table gives itself is that of its folder."""
+        try:
+            there = local_path(location)
+        except (ValueError, NotYetSupportedError):
+            return False
+        return os.path.realpath(there) == os.path.realpath(folder)
+
+    def bring(self, locations: Iterable[str]) -> None:
+        """Have files here that are about to be read; those of this machine are."""
+
+    def know(self, known: Callable[[str], Path | None]) -> None:
+        """Ask for data files by their names first, where files would have to be brought."""
 
     def holds(self, path: Path) -> bool:
         """Whether a path of this machine leads to inside."""

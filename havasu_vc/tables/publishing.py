@@ -40,7 +40,7 @@ from havasu_vc.store.durability import fsync_folder, replace_file, reporting_sto
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.table import HINT, METADATA, Table, metadata_versions
 
-__all__ = ["publish", "write_manifest", "write_manifest_list"]
+__all__ = ["logged", "publish", "write_manifest", "write_manifest_list"]
 
 _KEPT = "write.metadata.previous-versions-max"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -165,7 +165,7 @@ def publish(
     if table is not None:
         if not table.metadata_file.name.startswith("v"):
             raise NotYetSupportedError(f"the table at {location} belongs to a catalog")
-        metadata = _logged(metadata, table)
+        metadata = logged(metadata, table)
     folder = location / METADATA
     final = folder / f"v{version}.metadata.json"
     if metadata.format_version > 2:
@@ -193,9 +193,10 @@ def publish(
     return Table(location, version, metadata, final, places)
 
 
-def _logged(metadata: TableMetadata, table: Table) -> TableMetadata:
+def logged(metadata: TableMetadata, table: Table) -> TableMetadata:
     """Return metadata that tells of the file it comes after."""
-    entry = MetadataLogEntry(table.metadata.last_updated_ms, str(table.metadata_file))
+    past = table.places.spelled(table.metadata_file)
+    entry = MetadataLogEntry(table.metadata.last_updated_ms, past)
     known = [each for each in metadata.metadata_log if each.metadata_file != entry.metadata_file]
     most = 100
     with contextlib.suppress(ValueError):

@@ -18,11 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from havasu_vc.errors import (
-    CorruptionError,
-    NotYetSupportedError,
-    SourceNotFoundError,
-)
+from havasu_vc.errors import CorruptionError, SourceNotFoundError
 from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.records import dataclass
@@ -60,12 +56,8 @@ class Table:
     @property
     def moved_from(self) -> str | None:
         """Return where the table says that it is, None when that is where it is."""
-        try:
-            there = local_path(self.metadata.location)
-        except (ValueError, NotYetSupportedError):
-            return self.metadata.location
-        same = os.path.realpath(there) == os.path.realpath(self.location)
-        return None if same else self.metadata.location
+        location = self.metadata.location
+        return None if self.places.is_home(location, self.location) else location
 
 
 def table_exists(location: Path) -> bool:

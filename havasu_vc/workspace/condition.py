@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 
-from havasu_vc.errors import HavasuError
+from havasu_vc.errors import HavasuError, StorageError
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.tables.table import METADATA, Table, read_table, table_exists
+from havasu_vc.tables.table import Table
+from havasu_vc.workspace.places import Holds, TablePlace
 from havasu_vc.workspace.properties import (
     BASE,
     CLUSTERED,
@@ -28,9 +28,9 @@ from havasu_vc.workspace.properties import (
     is_checkout,
     is_untouched,
 )
-from havasu_vc.workspace.state import TableState, identify
+from havasu_vc.workspace.state import TableState
 
-__all__ = ["Condition", "adopted", "condition_of", "edited_since", "is_newest", "metadata_path"]
+__all__ = ["Condition", "condition_of", "edited_since"]
 
 
 class Condition(StrEnum):
@@ -46,52 +46,34 @@ class Condition(StrEnum):
     """Something else is in its place."""
 
 
-def metadata_path(location: Path, version: int) -> Path:
-    """Return where a metadata file of ours is."""
-    return location / METADATA / f"v{version}.metadata.json"
-
-
-def is_newest(location: Path, version: int) -> bool:
-    """Whether a metadata file is there, and none after it."""
-    folder = location / METADATA
-    return metadata_path(location, version).is_file() and not any(
-        (folder / f"v{version + 1}{suffix}").exists()
-        for suffix in (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
-    )
-
-
-def condition_of(location: Path, known: TableState | None) -> tuple[Condition, TableState | None]:
+def condition_of(
+    place: TablePlace, known: TableState | None
+) -> tuple[Condition, TableState | None]:
     """Return how a table is found, and what is known of it now."""
-    if known is not None and is_newest(location, known.version) and _is_the_one(location, known):
+    if known is not None and _is_as_left(place, known):
         return Condition.CLEAN, known
-    if not location.exists() or (location.is_dir() and not any(location.iterdir())):
-        return Condition.MISSING, None
-    if not table_exists(location):
-        # Folders of other datasets may lie below; a table's documents are what counts.
-        return (Condition.FOREIGN if _holds_files(location) else Condition.MISSING), None
+    match place.holds():
+        case Holds.NOTHING:
+            return Condition.MISSING, None
+        case Holds.OTHERS:
+            return Condition.FOREIGN, None
     try:
-        table = read_table(location)
+        table = place.read()
+    except StorageError:
+        raise  # what cannot be reached may be as it was
     except HavasuError:
         return (Condition.EDITED if known is not None else Condition.FOREIGN), known
     if not is_checkout(table):
         return (Condition.EDITED if known is not None else Condition.FOREIGN), known
     if not is_untouched(table):
         return Condition.EDITED, None if known is None else edited_since(table, known)
-    return Condition.CLEAN, adopted(table, known)
+    return Condition.CLEAN, _adopted(place, table, known)
 
 
-def _holds_files(location: Path) -> bool:
-    return any(not inner.is_dir() or inner.is_symlink() for inner in location.iterdir())
-
-
-def _is_the_one(location: Path, known: TableState) -> bool:
-    """Whether the metadata file of a table is the one that we wrote."""
-    if known.document is None:
-        return True
-    try:
-        return identify(metadata_path(location, known.version)) == known.document
-    except OSError:
-        return False
+def _is_as_left(place: TablePlace, known: TableState) -> bool:
+    """Whether the newest metadata file of a table is the one that we wrote."""
+    found = place.newest_document(known.version)
+    return found is not None and known.document in (None, found)
 
 
 def edited_since(table: Table, known: TableState) -> TableState:
@@ -121,7 +103,7 @@ def edited_since(table: Table, known: TableState) -> TableState:
     )
 
 
-def adopted(table: Table, known: TableState | None) -> TableState | None:
+def _adopted(place: TablePlace, table: Table, known: TableState | None) -> TableState | None:
     """Return what a table that is untouched says of its checkout; None when it does not say."""
     snapshot = table.metadata.snapshot
     if snapshot is None or TREE not in snapshot.summary:
@@ -139,6 +121,6 @@ def adopted(table: Table, known: TableState | None) -> TableState | None:
         {} if known is None else known.files,
         () if known is None else known.deletes,
         {} if known is None else known.refs,
-        identify(table.metadata_file),
+        place.newest_document(table.version),
         snapshot.summary.get(CLUSTERED),
     )

@@ -19,8 +19,9 @@ from havasu_vc.errors import (
     UnsupportedVersionError,
 )
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.table import Table, read_table
+from havasu_vc.tables.table import Table
 from havasu_vc.workspace.foreign import hash_file
+from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.state import TableState, identify
 
 __all__ = ["check_linked", "open_checked_out"]
@@ -29,16 +30,16 @@ NEWEST_FORMAT = 2
 """The newest version of Iceberg's format that edits are taken in from."""
 
 
-def open_checked_out(location: Path, known: TableState, table_uuid: str) -> Table:
+def open_checked_out(place: TablePlace, known: TableState, table_uuid: str) -> Table:
     """Return the table of a dataset, once it is sure that it comes of its checkout."""
     anew = f"`havasu-vc restore {known.path}` makes the table anew from its commit"
-    if not location.is_dir():
+    if not place.exists():
         raise CorruptionError(
-            f"{known.path}: its table at {location} is gone",
-            hints=(f"{anew}; put the folder back first if it holds edits",),
+            f"{known.path}: its table at {place.location} is gone",
+            hints=(f"{anew}; put it back first if it holds edits",),
         )
     try:
-        table = read_table(location)
+        table = place.read()
     except SourceNotFoundError as error:
         raise CorruptionError(
             f"{known.path}: {error.message}",
@@ -49,7 +50,7 @@ def open_checked_out(location: Path, known: TableState, table_uuid: str) -> Tabl
     metadata = table.metadata
     if metadata.table_uuid != table_uuid:
         raise StateError(
-            f"{known.path}: the table at {location} is another one ({metadata.table_uuid})",
+            f"{known.path}: the table at {place.location} is another one ({metadata.table_uuid})",
             hints=(f"move it away, then {anew}",),
         )
     if metadata.format_version > NEWEST_FORMAT:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.tables.locations import Places
 from havasu_vc.workspace.state import DeleteBatch
 
 __all__ = ["delete_sources", "reusable"]
@@ -19,12 +19,15 @@ def delete_sources(view: HavasuDataset) -> tuple[Entry, ...]:
 
 
 def reusable(
-    batches: Iterable[DeleteBatch], sources: Container[str], live: Container[str]
+    batches: Iterable[DeleteBatch],
+    sources: Container[str],
+    live: Container[str],
+    places: Places,
 ) -> tuple[DeleteBatch, ...]:
     """Return the batches that are live as they are and made of nothing that went."""
     return tuple(
         batch
         for batch in batches
         if all(source in sources for source in batch.sources)
-        and all(path in live and Path(path).is_file() for path in batch.files)
+        and all(path in live and places.has(path) for path in batch.files)
     )

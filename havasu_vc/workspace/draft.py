@@ -9,9 +9,9 @@ one takes over or that expire.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import HavasuError
@@ -22,14 +22,13 @@ from havasu_vc.formats.iceberg.values import (
     Status,
     TableMetadata,
 )
-from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
-from havasu_vc.workspace.linking import link_file
+from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import CLUSTERED, COMMIT, FLAVOUR, TREE
-from havasu_vc.workspace.snapshots import SnapshotParts, data_path
+from havasu_vc.workspace.snapshots import SnapshotParts
 from havasu_vc.workspace.state import DeleteBatch, FileIdentity
 
 __all__ = ["TableDraft"]
@@ -40,15 +39,15 @@ class TableDraft:
 
     def __init__(
         self,
-        location: Path,
+        place: TablePlace,
         metadata: TableMetadata | None,
         flavour: Flavour,
         *,
         copy: bool = False,
         batches: tuple[DeleteBatch, ...] = (),
     ) -> None:
-        self.location = location
-        """The table's folder."""
+        self.place = place
+        """Where the table is."""
         self.metadata = metadata
         """What the metadata is to say; None before the first snapshot of a new table."""
         self.flavour = flavour
@@ -67,20 +66,9 @@ class TableDraft:
             raise ValueError("a draft without a snapshot has no metadata")
         return self.metadata
 
-    def link(self, view: HavasuDataset) -> dict[str, FileIdentity]:
+    def link(self, view: HavasuDataset) -> Mapping[str, FileIdentity]:
         """Put the data files of a dataset into the table; those that are there stay."""
-        with reporting_storage_errors(self.location):
-            (self.location / "data").mkdir(parents=True, exist_ok=True)
-        view.bring(view.data_entries)
-        return {
-            entry.file: link_file(
-                Path(view.file_path(entry)),
-                data_path(self.location, entry.file),
-                entry.size,
-                copy=self._copy,
-            )
-            for entry in view.data_entries
-        }
+        return self.place.put(view, copy=self._copy)
 
     def show(
         self, view: HavasuDataset, *, commit: str, tree: str, clustered: str | None = None
@@ -133,7 +121,7 @@ class TableDraft:
         if known is None:
             made = TableMetadata(
                 view.properties.table_uuid,
-                str(self.location),
+                self.place.location,
                 self._now,
                 **layouts,  # type: ignore[arg-type]
             )
@@ -167,13 +155,13 @@ class TableDraft:
             ]
         except (HavasuError, OSError):
             return False
-        return all(Path(path).is_file() for path in (*made, *(m.path for m in manifests)))
+        return all(map(table.places.has, (*made, *(m.path for m in manifests))))
 
     @cached_property
     def places(self) -> Places:
         """Where files of the table may be."""
-        return Places([self.location])
+        return self.place.places
 
     def as_table(self) -> Table:
         """Return the draft as if it were published, to read its snapshots."""
-        return Table(self.location, 0, self.made, self.location, self.places)
+        return Table(self.place.folder, 0, self.made, self.place.folder, self.places)

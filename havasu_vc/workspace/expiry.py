@@ -8,28 +8,17 @@ checkout that died left behind.
 
 from __future__ import annotations
 
-import os
-import re
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.iceberg.values import LogEntry, Snapshot, Status, TableMetadata
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import METADATA, Table
-from havasu_vc.workspace.linking import TEMPORARY
+from havasu_vc.workspace.places import TablePlace
 
-__all__ = ["expired", "remove_unneeded"]
-
-UNFINISHED_SECONDS = 3600.0
-"""What nothing names and is older was left by a checkout that died."""
-
-_OURS = re.compile(
-    rf"[0-9a-f]{{64}}(-deletes)?\.parquet|{re.escape(TEMPORARY)}.*|[0-9a-f]{{32}}-m\.avro|snap-\d+-[0-9a-f]{{32}}\.avro|\.[0-9a-f]{{16}}.*"
-)
+__all__ = ["expired", "forget_metadata", "remove_unneeded"]
 
 
 def expired(metadata: TableMetadata, keep: int) -> TableMetadata:
@@ -60,7 +49,7 @@ def _log(entries: Iterable[LogEntry], staying: set[int]) -> tuple[LogEntry, ...]
     return tuple(found)
 
 
-def remove_unneeded(old: Table, new: Table) -> int:
+def remove_unneeded(place: TablePlace, old: Table, new: Table) -> int:
     """Remove what a table needed before some snapshots left it; return how many files.
 
     Nothing is removed where a document cannot be read: then it is not known what is needed.
@@ -77,41 +66,36 @@ def remove_unneeded(old: Table, new: Table) -> int:
         unneeded = set(_named(old, gone, needed)) - needed
     except (HavasuError, OSError):
         return 0
-    oldest = time.time() - UNFINISHED_SECONDS
-    unneeded.update(_abandoned(new, needed, oldest))
-    for path in unneeded:
-        with suppress(OSError):
-            os.unlink(path)
+    unneeded.update(place.abandoned(needed))
+    place.discard(unneeded)
     return len(unneeded)
 
 
 def _named(table: Table, snapshots: Iterable[Snapshot], passed: set[str]) -> Iterator[str]:
-    """Yield the paths of all that snapshots name, without looking into some manifests."""
+    """Yield the names of all that snapshots name, without looking into some manifests."""
     seen = set(passed)
     for snapshot in snapshots:
         if snapshot.manifest_list is not None:
-            yield os.fspath(table.places.file(snapshot.manifest_list))
+            yield table.places.name(snapshot.manifest_list)
         for manifest in manifests_of(table, snapshot):
-            path = os.fspath(table.places.file(manifest.path))
-            if path in seen:
+            name = table.places.name(manifest.path)
+            if name in seen:
                 continue
-            seen.add(path)
-            yield path
+            seen.add(name)
+            yield name
             for entry in read_manifest(table, manifest):
                 if entry.status is Status.DELETED:
                     continue
-                yield os.fspath(table.places.file(entry.file.path))
+                yield table.places.name(entry.file.path)
 
 
-def _abandoned(table: Table, needed: set[str], oldest: float) -> Iterator[str]:
-    """Yield files that are named as ours, that nothing names, and that nobody just made."""
-    root = Path(os.path.realpath(table.location))
-    for folder in (root / "data", root / METADATA):
-        with suppress(OSError), os.scandir(folder) as items:
-            for item in items:
-                if (
-                    _OURS.fullmatch(item.name)
-                    and item.path not in needed
-                    and item.stat(follow_symlinks=False).st_ctime < oldest
-                ):
-                    yield item.path
+def forget_metadata(place: TablePlace, old: Table, new: Table) -> None:
+    """Remove metadata files that have left the log."""
+    logged = {entry.metadata_file for entry in new.metadata.metadata_log}
+    folder = new.places.name(f"{new.metadata.location}/{METADATA}/x").rpartition("/")[0]
+    for entry in old.metadata.metadata_log:
+        if entry.metadata_file not in logged:
+            with suppress(HavasuError, OSError):
+                name = new.places.name(entry.metadata_file)
+                if name.rpartition("/")[0] == folder:
+                    place.discard((name,))

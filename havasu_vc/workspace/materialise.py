@@ -13,11 +13,8 @@ the newest one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import field, replace
-from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import ConcurrentChangeError, StateError
@@ -31,13 +28,12 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.model.types import descendants
 from havasu_vc.records import dataclass
-from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
-from havasu_vc.tables.publishing import publish
-from havasu_vc.tables.table import Table, read_table, table_exists
+from havasu_vc.tables.table import Table
 from havasu_vc.workspace.draft import TableDraft
-from havasu_vc.workspace.expiry import expired, remove_unneeded
+from havasu_vc.workspace.expiry import expired, forget_metadata, remove_unneeded
+from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import BASE, checked_out_properties, is_untouched
-from havasu_vc.workspace.state import RefState, TableState, identify
+from havasu_vc.workspace.state import RefState, TableState
 
 __all__ = ["Checkout", "OtherRef", "flavour_for", "materialise"]
 
@@ -85,21 +81,28 @@ def flavour_for(view: HavasuDataset, wanted: Flavour | None) -> Flavour:
 
 
 def materialise(
-    view: HavasuDataset, location: Path, checkout: Checkout, *, previous: TableState | None = None
+    view: HavasuDataset,
+    place: TablePlace,
+    checkout: Checkout,
+    *,
+    previous: TableState | None = None,
+    upon: int | None = None,
 ) -> TableState:
-    """Make the table at a folder show a dataset, and return what is there now.
+    """Make the table at a place show a dataset, and return what is there now.
 
     Whatever the table's current snapshot is, even one with edits, a snapshot of the
-    dataset comes after it: the caller has asked whether edits may go. If others write to
-    the table meanwhile, `ConcurrentChangeError` is raised and their version stands.
+    dataset comes after it: the caller has asked whether edits may go, and of which version
+    if `upon` names one. If others write to the table meanwhile, `ConcurrentChangeError` is
+    raised and their version stands.
     """
-    location = Path(os.path.realpath(location))
-    table = read_table(location) if table_exists(location) else None
+    table = None if place.newest() is None else place.read()
     if table is not None:
-        _require_same(table, view)
+        _require_same(table, view, place)
+    if upon is not None and (table is None or table.version != upon):
+        raise _overtaken(place)
     flavour = flavour_for(view, checkout.flavour)
     draft = TableDraft(
-        location,
+        place,
         None if table is None else _usable(table.metadata),
         flavour,
         copy=checkout.copy,
@@ -114,8 +117,6 @@ def materialise(
     snapshot = draft.show(
         view, commit=checkout.commit, tree=checkout.tree, clustered=checkout.clustered
     )
-    with reporting_storage_errors(location):
-        fsync_folder(location / "data")
     version = 1 if table is None else table.version + 1
     metadata = replace(
         draft.made,
@@ -129,17 +130,14 @@ def materialise(
         },
     )
     metadata = expired(metadata, checkout.keep)
-    published = publish(table, location, metadata, flavour=flavour)
-    document = identify(published.metadata_file)
-    if not is_untouched(read_table(location, version=published.version)):
+    published = place.publish(table, metadata, flavour)
+    document = place.newest_document(published.version)
+    if not is_untouched(place.read(published.version)):
         # A writer that found the name free renamed its own file to it right after.
-        raise ConcurrentChangeError(
-            f"another program changed the table at {location} at the same time",
-            hints=("its edits are there; commit them, or try again",),
-        )
+        raise _overtaken(place)
     if table is not None:
-        remove_unneeded(table, published)
-        _forget_metadata(table, published)
+        remove_unneeded(place, table, published)
+        forget_metadata(place, table, published)
     return TableState(
         view.path,
         checkout.commit,
@@ -160,16 +158,23 @@ def _usable(metadata: TableMetadata) -> TableMetadata | None:
     return replace(metadata, format_version=2) if metadata.format_version <= 2 else None
 
 
-def _require_same(table: Table, view: HavasuDataset) -> None:
+def _overtaken(place: TablePlace) -> ConcurrentChangeError:
+    return ConcurrentChangeError(
+        f"another program changed the table at {place.location} at the same time",
+        hints=("its edits are there; commit them, or try again",),
+    )
+
+
+def _require_same(table: Table, view: HavasuDataset, place: TablePlace) -> None:
     """Raise when the table is not one of this dataset at this place."""
     if table.metadata.table_uuid != view.properties.table_uuid:
         raise StateError(
-            f"{table.location} holds a table that is not {view.path}",
+            f"{place.location} holds a table that is not {view.path}",
             hints=("move it away, then check out again",),
         )
     if table.moved_from is not None:
         raise StateError(
-            f"the table at {table.location} was made at {table.moved_from}",
+            f"the table at {place.location} was made at {table.moved_from}",
             hints=("`havasu-vc checkout --relocate` makes it at home here",),
         )
 
@@ -193,14 +198,3 @@ def _references(
     found[MAIN] = Reference(snapshot.snapshot_id)
     found[BASE] = Reference(snapshot.snapshot_id, "tag")
     return found
-
-
-def _forget_metadata(old: Table, new: Table) -> None:
-    """Remove metadata files that have left the log."""
-    logged = {entry.metadata_file for entry in new.metadata.metadata_log}
-    for entry in old.metadata.metadata_log:
-        if entry.metadata_file not in logged:
-            with suppress(OSError, ValueError):
-                path = Path(entry.metadata_file.removeprefix("file:"))
-                if path.parent == new.location / "metadata":
-                    path.unlink()

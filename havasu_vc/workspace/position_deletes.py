@@ -9,6 +9,7 @@ long as all that they were made of stays: so a checkout writes what changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +31,12 @@ def write_batch(
     sources: Iterable[Entry],
     folder: Path,
     describe: Callable[[Entry], tuple[int, DataFile]],
+    spell: Callable[[Path], str],
 ) -> tuple[DeleteBatch, list[tuple[int, DataFile]]]:
     """Write delete files out and return the batch, and each new file with its spec.
 
-    `describe` gives the partition spec and description of a data file in the table.
+    `describe` gives the partition spec and description of a data file in the table, `spell`
+    the location of a file that was written.
     """
     sources = tuple(sources)
     groups: dict[object, tuple[int, DataFile, dict[str, list[Positions]]]] = {}
@@ -52,7 +55,7 @@ def write_batch(
     for spec_id, file, gathered in groups.values():
         deletes = {path: np.concatenate(parts) for path, parts in gathered.items()}
         written = write_position_deletes(folder, deletes, partition=file.partition)
-        made.append((spec_id, written))
+        made.append((spec_id, replace(written, path=spell(Path(written.path)))))
     batch = DeleteBatch(
         tuple(source.file for source in sources), tuple(file.path for _, file in made)
     )

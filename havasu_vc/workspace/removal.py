@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from havasu_vc.errors import HavasuError, StateError
+from havasu_vc.errors import HavasuError, StateError, StorageError
 from havasu_vc.store.durability import reporting_storage_errors
-from havasu_vc.tables.table import metadata_versions, read_table
 from havasu_vc.workspace.linking import TEMPORARY
+from havasu_vc.workspace.places import TablePlace
 
 __all__ = ["remove_leftovers", "remove_table", "remove_unreadable"]
 
@@ -36,28 +36,30 @@ def remove_table(root: Path, location: Path) -> None:
             (root / folder).rmdir()  # works when it is empty
 
 
-def remove_unreadable(root: Path, location: Path, table_uuid: str) -> bool:
+def remove_unreadable(place: TablePlace, table_uuid: str) -> bool:
     """Remove a table whose metadata cannot be read; return whether it was so.
 
     Raises `StateError`, and removes nothing, where it says that it is another table.
     """
     try:
-        read_table(location)
+        place.read()
+    except StorageError:
+        raise  # what cannot be reached may be sound
     except HavasuError:
-        told = set(_told_uuids(location))
+        told = set(_told_uuids(place))
         if told and table_uuid not in told:
             raise StateError(
-                f"something else is at {location}",
+                f"something else is at {place.location}",
                 hints=("move it away, then `havasu-vc checkout`",),
             ) from None
-        remove_table(root, location)
+        place.remove()
         return True
     return False
 
 
-def _told_uuids(location: Path) -> Iterator[str]:
+def _told_uuids(place: TablePlace) -> Iterator[str]:
     """Yield the ids that a table's metadata files give it, as far as they are JSON."""
-    for _, path in metadata_versions(location):
+    for path in place.metadata_files():
         with suppress(OSError, ValueError, RecursionError):
             value = json.loads(path.read_bytes())
             if isinstance(value, dict) and "table-uuid" in value:

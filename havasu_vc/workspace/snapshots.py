@@ -77,7 +77,7 @@ class SnapshotParts:
             for entry in entries
             if entry.status is not Status.DELETED
         }
-        described = {str(data_path(self.table.location, e.file)): e for e in view.data_entries}
+        described = {self._spelled(e): e for e in view.data_entries}
         wanted = {path: self._spec_id(entry) for path, entry in described.items()}
         kept, new, deletes = self._deletes(view, batches, specs)
         wanted |= {path: specs[path] for batch in kept for path in batch.files}
@@ -101,16 +101,16 @@ class SnapshotParts:
         manifests = [*plan.kept, *self._write_manifests(plan, snapshot)]
         listed = write_manifest_list(self.table.location, manifests, snapshot)
         summary = {**_summary(plan, manifests), **self._names(view, origin)}
-        snapshot = replace(snapshot, manifest_list=str(listed), summary=summary)
+        location = self.table.places.written(listed)
+        snapshot = replace(snapshot, manifest_list=location, summary=summary)
         return snapshot, (*kept, *new)
 
     def describe(self, entry: Entry) -> tuple[int, DataFile]:
         """Return a data file as manifests describe it, and its spec."""
         spec = self.numbered.spec_of(entry)
-        path = str(data_path(self.table.location, entry.file))
         return spec.spec_id, data_file_of(
             entry,
-            path,
+            self._spelled(entry),
             schema=self.numbered.schema,
             spec=spec,
             flavour=self.flavour,
@@ -125,6 +125,9 @@ class SnapshotParts:
             for manifest in manifests_of(self.table, current)
         ]
 
+    def _spelled(self, entry: Entry) -> str:
+        return self.table.places.spelled(data_path(self.table.location, entry.file))
+
     def _spec_id(self, entry: Entry) -> int:
         return self.numbered.spec_ids[entry.partition_spec]
 
@@ -133,7 +136,7 @@ class SnapshotParts:
     ) -> tuple[tuple[DeleteBatch, ...], tuple[DeleteBatch, ...], list[tuple[int, DataFile]]]:
         """Return the batches that stay, the one that comes, and the files of that."""
         sources = {entry.file: entry for entry in delete_sources(view)}
-        kept = reusable(batches, sources, live)
+        kept = reusable(batches, sources, live, self.table.places)
         done = {source for batch in kept for source in batch.sources}
         remaining = [entry for file, entry in sources.items() if file not in done]
         if not remaining:
@@ -141,11 +144,12 @@ class SnapshotParts:
         from havasu_vc.workspace.position_deletes import write_batch
 
         folder = self.table.location / "data"
-        batch, files = write_batch(view, remaining, folder, self.describe)
+        written = self.table.places.written
+        batch, files = write_batch(view, remaining, folder, self.describe, written)
         return kept, (batch,), files
 
     def _write_manifests(self, plan: ManifestPlan, snapshot: Snapshot) -> list[ManifestFile]:
-        return [
+        made = (
             write_manifest(
                 self.table.location,
                 entries,
@@ -155,7 +159,8 @@ class SnapshotParts:
                 flavour=self.flavour,
             )
             for (_, spec_id), entries in sorted(plan.entries.items())
-        ]
+        )
+        return [replace(m, path=self.table.places.written(Path(m.path))) for m in made]
 
     def _names(self, view: HavasuDataset, origin: Mapping[str, str]) -> dict[str, str]:
         return {

@@ -126,8 +126,8 @@ class TableState:
 class WorkspaceState:
     """What is checked out in a work tree."""
 
-    root: Path
-    """The folder of all tables, absolute."""
+    root: Path | str
+    """The folder of all tables, absolute, or the URL below which they are."""
     flavour: Flavour | None = None
     """What was asked for; None chooses for each table."""
     copy: bool = False
@@ -138,10 +138,6 @@ class WorkspaceState:
     """By the dataset's path."""
     layouts: Mapping[str, TableLayout] = field(default_factory=dict)
     """What was asked for, by the dataset's path; by an empty one for all others."""
-
-    def location(self, path: str) -> Path:
-        """Return the folder of a dataset's table."""
-        return self.root / path
 
     def layout_of(self, path: str) -> TableLayout:
         """Return how rows of a dataset's table are to lie."""
@@ -190,7 +186,7 @@ def format_state(state: WorkspaceState) -> bytes:
     """Return the document."""
     value = {
         "format": FORMAT,
-        "root": os.fspath(state.root),
+        "root": str(state.root),
         "flavour": state.flavour and state.flavour.value,
         "copy": state.copy,
         "refs": state.refs,
@@ -238,7 +234,7 @@ def parse_state(data: bytes, where: str) -> WorkspaceState:
             )
         flavour = value["flavour"]
         return WorkspaceState(
-            Path(value["root"]),
+            _root(value["root"]),
             None if flavour is None else Flavour(flavour),
             bool(value["copy"]),
             bool(value["refs"]),
@@ -250,6 +246,10 @@ def parse_state(data: bytes, where: str) -> WorkspaceState:
             f"{where} cannot be understood",
             hints=("remove it, then `havasu-vc checkout` looks at the tables anew",),
         ) from error
+
+
+def _root(text: str) -> Path | str:
+    return text if "://" in text else Path(text)
 
 
 def _layout(value: dict[str, Any]) -> TableLayout:

@@ -216,6 +216,8 @@ def read_edits(
     if current is None or current.snapshot_id != base_snapshot:
         changed = None if current is None else current.snapshot_id
         files = difference(table, base_snapshot, changed)
+    table.places.know(lambda name: _path_here(base, name))
+    table.places.bring(live.file.path for live in files.added)
     if type(table.places) is Places:
         # Whoever works on a table of this machine may give it files from anywhere here.
         table = replace(table, places=Places([*map(Path, table.places.roots), Path("/")]))
@@ -237,6 +239,12 @@ def read_edits(
         apart.deleted,
         apart.restored,
     )
+
+
+def _path_here(base: HavasuDataset, name: str) -> Path | None:
+    """Return where a data file of the dataset is, by its name in the table; None for others."""
+    entry = base.entries.get(name.removesuffix(".parquet"))
+    return None if entry is None else Path(base.file_path(entry))
 
 
 def _file_of(live: LiveFile, base: HavasuDataset) -> Entry:

@@ -12,6 +12,7 @@ from havasu_vc.tables.snapshots import live_files, manifests_of, read_manifest
 from havasu_vc.tables.table import read_table
 from havasu_vc.testing.memory import run_all
 from havasu_vc.testing.tables import Row
+from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.materialise import Checkout, materialise
 from havasu_vc.workspace.state import TableState
 from tests.datasets.havasu.test_machine import Editing, same_rows
@@ -39,7 +40,7 @@ class CheckingOut(Editing):
         before = read_table(self.location) if self.state is not None else None
         self.state = materialise(
             version.dataset,
-            self.location,
+            FolderPlace(self.location),
             Checkout("c" * 40, f"{index:040x}", flavour, keep=keep),
             previous=None if forget else self.state,
         )

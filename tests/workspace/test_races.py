@@ -56,7 +56,7 @@ def just_before_publishing(act: Write, monkeypatch: pytest.MonkeyPatch) -> Itera
         return publish(*arguments, **options)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr("havasu_vc.workspace.materialise.publish", slower)
+        patch.setattr("havasu_vc.workspace.in_folder.publish", slower)
         yield
     assert not waiting
 
@@ -307,7 +307,7 @@ def test_a_version_that_replaced_ours_at_once_stops_a_checkout(
             rename()
             return published
 
-        patch.setattr("havasu_vc.workspace.materialise.publish", slower)
+        patch.setattr("havasu_vc.workspace.in_folder.publish", slower)
         repo.switch("side")
 
     assert counts_of(repo, "points") == ChangeCounts(inserts=1)

@@ -1,0 +1,107 @@
+"""Tables in a bucket of an S3 server on loopback: read, and edited as an engine edits them."""
+
+import secrets
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector, S3FileSystem
+
+from havasu_vc.formats.iceberg.values import (
+    DataFile,
+    Flavour,
+    LogEntry,
+    ManifestEntry,
+    Reference,
+    Snapshot,
+    Status,
+)
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.tables.bucket import BucketTable
+from havasu_vc.tables.positions import write_position_deletes
+from havasu_vc.tables.publishing import write_manifest, write_manifest_list
+from havasu_vc.tables.scanning import scan_tasks
+from havasu_vc.tables.snapshots import live_files, manifests_of
+from havasu_vc.tables.table import Table
+from havasu_vc.testing.memory import run_all
+from tests.repo.points import Rows
+
+__all__ = ["edit", "rows", "s3", "there"]
+
+
+def s3(endpoint: str) -> S3FileSystem:
+    """Return the file system of a server."""
+    return S3FileSystem(
+        endpoint_override=endpoint.removeprefix("http://"),
+        scheme="http",
+        region="us-east-1",
+        allow_bucket_creation=True,
+    )
+
+
+def there(endpoint: str, path: str) -> dict[str, int]:
+    """Return the files below a folder of a bucket, and their sizes."""
+    selector = FileSelector(path.removeprefix("s3://"), recursive=True, allow_not_found=True)
+    infos = s3(endpoint).get_file_info(selector)
+    root = path.removeprefix("s3://")
+    return {info.path.removeprefix(root + "/"): info.size for info in infos if info.is_file}
+
+
+def rows(table: Table) -> dict[int, tuple[str | None, int | None]]:
+    """Return the rows of a table by key."""
+    found = [row for batch in run_all(scan_tasks(table)) for row in batch.to_pylist()]
+    return {row.pop("id"): tuple(row.values()) for row in sorted(found, key=lambda row: row["id"])}
+
+
+def edit(url: str, folder: Path, come: Rows, gone: int | None = None) -> None:
+    """Do what an engine does: one version more, with rows that came and a file's row that went."""
+    place = BucketTable(url)
+    table = place.read(folder / "seen")
+    known, parent = table.metadata, table.metadata.snapshot
+    assert parent is not None
+    snapshot = Snapshot(
+        secrets.randbits(60),
+        known.last_sequence_number + 1,
+        known.last_updated_ms + 1,
+        None,
+        {"operation": "overwrite"},
+        parent.snapshot_id,
+        known.current_schema_id,
+    )
+    new = folder / "new"
+    (new / "data").mkdir(parents=True)
+    columns = arrow_schema(known.schema)
+    data = [{"id": key, "name": row[0], "height": row[1]} for key, row in come.items()]
+    path = new / "data" / f"00000-{secrets.token_hex(8)}.parquet"
+    pq.write_table(pa.Table.from_pylist(data, schema=columns), path, store_schema=False)
+    files = [DataFile(str(path), len(data), path.stat().st_size)]
+    if gone is not None:
+        (live, *_) = [each for each in live_files(table) if each.is_data]
+        files.append(write_position_deletes(new / "data", {live.file.path: np.array([gone])}))
+    manifests = list(manifests_of(table, parent))
+    for file in files:
+        place.send(Path(file.path), f"data/{Path(file.path).name}")
+        # Spark's own file system calls the same place s3a.
+        spelled = f"{url.replace('s3:', 's3a:')}/data/{Path(file.path).name}"
+        entry = ManifestEntry(Status.ADDED, replace(file, path=spelled), snapshot.snapshot_id)
+        made = write_manifest(new, [entry], known, spec_id=0, snapshot=snapshot)
+        place.send(Path(made.path), f"metadata/{Path(made.path).name}")
+        manifests.append(replace(made, path=f"{url}/metadata/{Path(made.path).name}"))
+    listed = write_manifest_list(new, manifests, snapshot)
+    place.send(listed, f"metadata/{listed.name}")
+    snapshot = replace(snapshot, manifest_list=f"{url}/metadata/{listed.name}")
+    metadata = replace(
+        known,
+        last_updated_ms=snapshot.timestamp_ms,
+        last_sequence_number=snapshot.sequence_number,
+        current_snapshot_id=snapshot.snapshot_id,
+        snapshots={**known.snapshots, snapshot.snapshot_id: snapshot},
+        references={**known.references, "main": Reference(snapshot.snapshot_id)},
+        snapshot_log=(
+            *known.snapshot_log,
+            LogEntry(snapshot.timestamp_ms, snapshot.snapshot_id),
+        ),
+    )
+    place.publish(metadata, table.version + 1, Flavour.HAVASU)

@@ -1,0 +1,581 @@
+"""The workspace in a bucket of a real S3 server: the same as in a folder, and what is its own.
+
+`place` runs a test twice: tables in a folder, and at a URL.
+"""
+
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    CorruptionError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+    StorageError,
+    UncommittedChangesError,
+)
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo.checkouts import Wish
+from havasu_vc.store.conditional_writes import create_object
+from havasu_vc.tables.bucket import BucketTable
+from havasu_vc.tables.snapshots import live_files
+from havasu_vc.tables.table import Table, read_table
+from havasu_vc.workspace.materialise import materialise
+from tests.conftest import lacking
+from tests.datasets.thresholds import tiny_thresholds
+from tests.remotes.buckets import edit, rows, s3, there
+from tests.remotes.sharing import bare, clone, share
+from tests.repo.points import Rows, add, add_column, make, read, write
+from tests.support.servers import S3_ENVIRONMENT, asked_of, has_moto, moto
+from tests.workspace import by_hand
+
+ROWS = {number: (f"n{number}", number) for number in range(40)}
+ONE = ChangeCounts(inserts=1)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    with moto() as url:
+        yield url
+
+
+@pytest.fixture
+def url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place for tables in a new bucket."""
+    for name, value in S3_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    name = f"workspace-{secrets.token_hex(6)}"
+    s3(endpoint).create_dir(name)
+    return f"s3://{name}/tables"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables as somebody else reads and writes them."""
+
+    repo: Repo
+    folder: Path
+
+    def read(self, path: str = "points") -> Table:
+        place = self.repo.workspace.place
+        if isinstance(place, Path):
+            return read_table(place / path)
+        return BucketTable(f"{place}/{path}").read(self.folder / secrets.token_hex(4))
+
+    def edit(self, come: Rows, gone: int | None = None, path: str = "points") -> None:
+        place = self.repo.workspace.place
+        if not isinstance(place, Path):
+            edit(f"{place}/{path}", self.folder / secrets.token_hex(4), come, gone)
+            return
+        table = read_table(place / path)
+        new = [{"id": key, "name": row[0], "height": row[1]} for key, row in come.items()]
+        files = [by_hand.data_file(table, new)]
+        if gone is not None:
+            first = by_hand.live_paths(table)[0]
+            files.append(by_hand.position_deletes(table, {first: [gone]}))
+        by_hand.write_snapshot(place / path, come=files)
+
+    def assert_show_head(self) -> None:
+        state = self.repo.workspace.state()
+        assert state is not None and set(state.tables) == set(self.repo.datasets())
+        for path, known in state.tables.items():
+            found = self.read(path)
+            assert known.commit == self.repo.head().commit
+            assert found.version == known.version
+            assert rows(found) == read(self.repo, dataset=path)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    found = tmp_path / "elsewhere" / "tables"
+    return str(found) if request.param == "folder" else str(request.getfixturevalue("url"))
+
+
+def made(tmp_path: Path, place: str, name: str = "repo") -> Tables:
+    """Return tables of `main`; there is a commit on `dev` as well."""
+    repo = make(tmp_path / name, ROWS)
+    repo.switch("dev", create=True)
+    write(repo, {**ROWS, 1: ("dev", 1)})
+    repo.switch("main")
+    repo.config.set("havasu.workspace.path", place)
+    assert repo.workspace.check_out().tables == ("points",)
+    return Tables(repo, tmp_path)
+
+
+@pytest.fixture
+def tables(tmp_path: Path, place: str) -> Tables:
+    return made(tmp_path, place)
+
+
+@pytest.fixture
+def far(tmp_path: Path, url: str) -> Tables:
+    return made(tmp_path, url)
+
+
+class TestAnywhere:
+    """What holds for a folder and for a bucket alike."""
+
+    def test_tables_follow_head(self, tables: Tables, tmp_path: Path) -> None:
+        repo = tables.repo
+        tables.assert_show_head()
+        assert repo.workspace.check_out().changed == ()
+        repo.switch("dev")
+        tables.assert_show_head()
+        repo.switch("main")
+        tables.assert_show_head()
+        assert len(tables.read().metadata.snapshots) == 2, "the first snapshot is there again"
+        repo.merge("dev", fast_forward="never")
+        tables.assert_show_head()
+        repo.reset("HEAD^", mode="hard")
+        tables.assert_show_head()
+        add_column(repo, "more")
+        tables.assert_show_head()
+        add(repo, tmp_path, {1: ("road", 1)}, "nz/roads")
+        tables.assert_show_head()
+        repo.switch("dev")
+        tables.assert_show_head()
+        assert list(repo.fsck(full=True)) == []
+
+    def test_rows_that_are_deleted_are_gone_there(self, tmp_path: Path, place: str) -> None:
+        with tiny_thresholds(most_deltas=9):
+            tables = made(tmp_path, place)
+            for key in (7, 8):
+                write(tables.repo, {k: v for k, v in read(tables.repo).items() if k != key})
+                tables.assert_show_head()
+            tables.repo.switch("dev")
+            tables.repo.switch("main")
+            tables.assert_show_head()
+        assert [each for each in live_files(tables.read()) if not each.is_data]
+
+    def test_edits_are_seen_and_committed(self, tables: Tables) -> None:
+        repo = tables.repo
+        seen = repo.workspace.changes()
+        assert seen is not None and not seen.tables and not seen.problems
+
+        tables.edit({100: ("new", 1)}, gone=3)
+
+        seen = repo.workspace.changes()
+        assert seen is not None
+        assert seen.tables["points"].rows == ChangeCounts(inserts=1, deletes=1)
+        (diff,) = repo.workspace.diff()
+        assert sum(map(len, diff.changes)) == 2
+        result = repo.workspace.commit(message="By an engine")
+        assert result.changes["points"] == ChangeCounts(inserts=1, deletes=1)
+        wanted = {k: v for k, v in ROWS.items() if k != 3} | {100: ("new", 1)}
+        assert read(repo) == wanted
+        tables.assert_show_head()
+        assert list(repo.fsck(full=True)) == []
+        assert repo.workspace.edited() == {}
+
+    def test_edits_are_never_passed_over(self, tables: Tables) -> None:
+        repo = tables.repo
+        tables.edit({100: ("new", 1)})
+        edited = rows(tables.read())
+        for act in (
+            lambda: repo.switch("dev"),
+            lambda: repo.merge("dev"),
+            lambda: repo.reset("HEAD", mode="hard"),
+        ):
+            with pytest.raises(UncommittedChangesError, match="points has edits"):
+                act()
+        assert rows(tables.read()) == edited and repo.head_branch == "main"
+        repo.switch("same", create=True)
+        assert rows(tables.read()) == edited
+        repo.switch("dev", discard=True)
+        tables.assert_show_head()
+
+    def test_a_commit_elsewhere_leaves_them_behind(self, tables: Tables) -> None:
+        notes: list[str] = []
+        repo = tables.repo.with_settings(Settings(engine="local", note=notes.append))
+        tables.edit({100: ("new", 1)})
+        edited = rows(tables.read())
+        write(repo, {**ROWS, 5: ("five", 5)})
+        assert any("has edits and stays at" in note for note in notes)
+        assert rows(tables.read()) == edited
+        assert repo.workspace.commit(message="Edits").changes["points"] == ONE
+        assert read(repo) == {**ROWS, 5: ("five", 5), 100: ("new", 1)}
+        tables.assert_show_head()
+
+    def test_a_write_during_a_commit_waits_for_the_next(
+        self, tables: Tables, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tables.edit({100: ("new", 1)})
+        waiting, real = [True], materialise
+
+        def slower(*given: Any, **named: Any) -> Any:
+            if waiting:
+                waiting.clear()
+                tables.edit({101: ("newer", 1)})
+            return real(*given, **named)
+
+        monkeypatch.setattr("havasu_vc.repo.checkouts.materialise", slower)
+        assert tables.repo.workspace.commit(message="First").changes["points"] == ONE
+        assert not waiting
+        assert rows(tables.read()).keys() >= {100, 101}
+        assert tables.repo.workspace.commit(message="Second").changes["points"] == ONE
+        assert read(tables.repo).keys() >= {100, 101}
+        tables.assert_show_head()
+
+    def test_a_stash_goes_and_comes(self, tables: Tables) -> None:
+        repo = tables.repo
+        tables.edit({100: ("new", 1)})
+        edited = rows(tables.read())
+        repo.workspace.stash(message="later")
+        tables.assert_show_head()
+        repo.switch("dev")
+        repo.workspace.apply_stash(drop=True)
+        assert rows(tables.read()) == {**edited, 1: ("dev", 1)}
+        seen = repo.workspace.changes()
+        assert seen is not None and seen.tables["points"].rows == ONE
+        repo.workspace.discard()
+        tables.assert_show_head()
+
+    def test_branches_are_shown(self, tables: Tables) -> None:
+        repo = tables.repo
+        repo.workspace.check_out(Wish(refs=True))
+        table = tables.read()
+        assert {"main", "dev", "havasu-base"} <= set(table.metadata.references)
+        (shown,) = [table.metadata.references["dev"]]
+        files = {each.file.path for each in live_files(table, shown.snapshot_id)}
+        assert files != {each.file.path for each in live_files(table)}
+        write(repo, {**ROWS, 9: ("nine", 9)})
+        tables.assert_show_head()
+
+    def test_flavours_change(self, tables: Tables) -> None:
+        for flavour in (Flavour.ICEBERG, Flavour.SPARK, Flavour.HAVASU):
+            assert tables.repo.workspace.check_out(Wish(flavour)).changed == ("points",)
+            assert tables.read().metadata.properties["havasu-vc.flavour"] == flavour.value
+        tables.assert_show_head()
+
+    def test_old_snapshots_go_and_their_files_with_them(self, tables: Tables) -> None:
+        repo = tables.repo
+        repo.config.set("havasu.workspace.keep", 2)
+        for step in range(5):
+            write(repo, {**ROWS, 0: (f"step {step}", step)})
+        assert len(tables.read().metadata.snapshots) == 2
+        tables.assert_show_head()
+
+    def test_a_lost_state_is_found_again(self, tables: Tables) -> None:
+        repo = tables.repo
+        (repo.git.git_directory / "havasu" / "workspace.json").unlink()
+        assert repo.workspace.check_out().changed == ()
+        tables.assert_show_head()
+
+    def test_something_else_stays(self, tmp_path: Path, place: str, request: Any) -> None:
+        repo = make(tmp_path / "repo", ROWS)
+        repo.config.set("havasu.workspace.path", place)
+        if isinstance(repo.workspace.place, Path):
+            (repo.workspace.place / "points").mkdir(parents=True)
+            (repo.workspace.place / "points" / "mine").write_text("mine")
+        else:
+            system = s3(request.getfixturevalue("endpoint"))
+            with system.open_output_stream(f"{place.removeprefix('s3://')}/points/mine") as file:
+                file.write(b"mine")
+        with pytest.raises(StateError, match="something else"):
+            repo.workspace.check_out()
+
+    def test_a_table_of_another_dataset_stays(self, tables: Tables, tmp_path: Path) -> None:
+        other = make(tmp_path / "other", {1: ("x", 1)})
+        other.config.set("havasu.workspace.path", str(tables.repo.workspace.place))
+        with pytest.raises(StateError, match="is not points"):
+            other.workspace.check_out(discard=True)
+        tables.assert_show_head()
+
+
+class TestInABucket:
+    """What a bucket has of its own."""
+
+    def test_data_is_sent_once(self, far: Tables, endpoint: str) -> None:
+        def sent() -> list[str]:
+            return [each for each in asked_of(endpoint) if each.startswith(("PUT", "POST"))]
+
+        far.repo.switch("dev")
+        assert len([each for each in sent() if "/data/" in each]) >= 2
+        for branch in ("main", "dev", "main"):
+            far.repo.switch(branch)
+            assert [each for each in sent() if "/data/" in each] == []
+        assert all(file.endswith(".parquet") for file in there(endpoint, f"{far_url(far)}/data"))
+
+    def test_a_look_costs_few_requests(self, far: Tables, endpoint: str) -> None:
+        for step in range(3):
+            write(far.repo, {**ROWS, 0: (f"step {step}", step)})
+        asked_of(endpoint)
+        far.repo.workspace.changes()
+        assert len(asked_of(endpoint)) <= 2
+        far.edit({100: ("new", 1)})
+        base = {each.file.path for each in live_files(far.read()) if each.is_data}
+        asked_of(endpoint)
+        seen = far.repo.workspace.changes()
+        assert seen is not None and seen.tables["points"].rows == ONE
+        asked = asked_of(endpoint)
+        mine = [name.rpartition("/")[2] for name in base if len(name.rpartition("/")[2]) == 72]
+        assert mine and not any(name in each for name in mine for each in asked), "rows are here"
+        far.repo.workspace.changes()
+        assert len(asked_of(endpoint)) < len(asked), "what was brought is not brought again"
+
+    def test_a_table_goes_with_its_dataset(
+        self, far: Tables, endpoint: str, tmp_path: Path
+    ) -> None:
+        root = str(far.repo.workspace.place)
+        add(far.repo, tmp_path, {1: ("road", 1)}, "nz/roads")
+        assert there(endpoint, f"{root}/nz/roads")
+        far.repo.switch("dev")
+        assert not there(endpoint, f"{root}/nz") and there(endpoint, f"{root}/points")
+
+    def test_what_expires_is_removed(self, far: Tables, endpoint: str) -> None:
+        far.repo.config.set("havasu.workspace.keep", 2)
+        for step in range(4):
+            write(far.repo, {**ROWS, 0: (f"step {step}", step)})
+        data = there(endpoint, f"{far_url(far)}/data")
+        table = far.read()
+        named = {
+            each.file.path.rpartition("/")[2]
+            for snapshot in table.metadata.snapshots
+            for each in live_files(table, snapshot)
+        }
+        assert set(data) == named
+
+    def test_another_clone_may_use_the_same_place(self, far: Tables, tmp_path: Path) -> None:
+        share(far.repo, bare(tmp_path / "server.git"))
+        other = Tables(clone(tmp_path / "server.git", tmp_path / "other"), tmp_path)
+        other.repo.config.set("havasu.workspace.path", str(far.repo.workspace.place))
+        assert other.repo.workspace.check_out().changed == ()
+        far.edit({100: ("new", 1)})
+        with pytest.raises(UncommittedChangesError):
+            other.repo.reset("HEAD", mode="hard")
+        assert other.repo.workspace.commit(message="There").changes["points"] == ONE
+        other.assert_show_head()
+        assert far.repo.workspace.edited() == {}, "nothing is lost, and nothing committed twice"
+        far.repo.workspace.check_out()
+        assert rows(far.read()) == read(far.repo)
+
+    def test_a_pull_brings_the_tables_along(self, far: Tables, tmp_path: Path) -> None:
+        share(far.repo, bare(tmp_path / "server.git"))
+        other = clone(tmp_path / "server.git", tmp_path / "other")
+        write(other, {**ROWS, 2: ("theirs", 2)})
+        other.push()
+        far.repo.fetch()
+        far.repo.merge("origin/main")
+        assert read(far.repo)[2] == ("theirs", 2)
+        far.assert_show_head()
+
+    def test_a_bare_repository_has_tables_too(self, tmp_path: Path, url: str) -> None:
+        repo = make(tmp_path / "bare.git", ROWS, bare=True)
+        repo.config.set("havasu.workspace.path", url)
+        repo.workspace.check_out()
+        Tables(repo, tmp_path).assert_show_head()
+
+    def test_a_workspace_moves_to_a_bucket(self, tmp_path: Path, url: str) -> None:
+        tables = made(tmp_path, str(tmp_path / "tables"))
+        tables.edit({100: ("new", 1)})
+        tables.repo.config.set("havasu.workspace.path", url)
+        with pytest.raises(StateError, match="were checked out") as caught:
+            tables.repo.workspace.check_out()
+        assert "--relocate" in caught.value.hints[0]
+        tables.repo.workspace.relocate()
+        tables.assert_show_head()
+        assert 100 in rows(read_table(tmp_path / "tables" / "points")), "edits stay where they are"
+
+    @pytest.mark.parametrize(
+        "place",
+        ["ftp://x/y", "file:///srv/x", "s3://bucket/x?region=y", "https://bucket/x"],
+    )
+    def test_places_that_are_none(self, tmp_path: Path, place: str) -> None:
+        repo = make(tmp_path / "repo", ROWS)
+        repo.config.set("havasu.workspace.path", place)
+        with pytest.raises(InvalidArgumentError):
+            repo.workspace.check_out()
+        assert not (repo.git.git_directory / "havasu" / "workspace.json").exists()
+
+    def test_copies_may_be_removed(self, far: Tables) -> None:
+        shutil.rmtree(far.repo.git.git_directory / "havasu" / "copies")
+        far.edit({100: ("new", 1)})
+        assert far.repo.workspace.commit(message="Edit").changes["points"] == ONE
+        far.assert_show_head()
+
+    def test_clustered_tables(self, tmp_path: Path, url: str) -> None:
+        tables = made(tmp_path, url)
+        tables.repo.workspace.check_out_to(
+            f"{url}-sorted", dataset="points", clustered=True, partition_by="bucket(2, id)"
+        )
+        found = BucketTable(f"{url}-sorted").read(tmp_path / "copies")
+        assert rows(found) == ROWS
+        assert len([each for each in live_files(found) if each.is_data]) == 2
+
+
+class TestTwoWriters:
+    """Of two who publish the same version at once, one is told."""
+
+    @pytest.mark.parametrize("conditional", [True, False])
+    def test_one_of_them_is_told(
+        self, far: Tables, conditional: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if conditional:
+            pytest.importorskip("obstore")
+        else:
+            monkeypatch.setattr("havasu_vc.tables.bucket.create_object", lambda *_: None)
+        place = BucketTable(far_url(far))
+        table = far.read()
+        far.edit({100: ("new", 1)})
+        edited = rows(far.read())
+        with pytest.raises(ConcurrentChangeError):
+            place.publish(table.metadata, table.version + 1, Flavour.HAVASU)
+        assert rows(far.read()) == edited
+
+    def test_at_the_same_instant(self, far: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("obstore")
+        table = far.read()
+        both, ends = threading.Barrier(2), []
+
+        def no_look(self: BucketTable) -> dict[int, str]:
+            return {}  # each looked before the other wrote
+
+        monkeypatch.setattr(BucketTable, "versions", no_look)
+
+        def publish(step: int, version: int) -> None:
+            later = table.metadata.last_updated_ms + step
+            metadata = replace(table.metadata, last_updated_ms=later)
+            both.wait()
+            try:
+                BucketTable(far_url(far)).publish(metadata, version, Flavour.HAVASU)
+                ends.append("published")
+            except ConcurrentChangeError:
+                ends.append("told")
+
+        for version in range(2, 7):
+            threads = [threading.Thread(target=publish, args=(n, version)) for n in (1, 2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert sorted(ends) == ["published"] * 5 + ["told"] * 5
+
+    def test_an_answer_that_was_lost_is_no_other_writer(
+        self, far: Tables, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def lost(url: str, data: bytes) -> bool:
+            assert create_object(url, data) in (True, None)
+            return False
+
+        pytest.importorskip("obstore")
+        monkeypatch.setattr("havasu_vc.tables.bucket.create_object", lost)
+        far.repo.switch("dev")
+        far.assert_show_head()
+
+    def test_without_credentials_that_obstore_knows(
+        self, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.setenv("AWS_PROFILE", "somebody")
+        assert create_object(f"{url}/x", b"x") is None
+
+
+class TestWhatGoesWrong:
+    """One line, the next step, and nothing lost."""
+
+    def test_no_bucket(self, tmp_path: Path, url: str) -> None:
+        repo = make(tmp_path / "repo", ROWS)
+        repo.config.set("havasu.workspace.path", "s3://no-such-bucket-at-all/tables")
+        with pytest.raises(HavasuError) as caught:
+            repo.workspace.check_out()
+        assert "\n" not in caught.value.message and caught.value.hints
+
+    def test_a_server_that_is_gone(
+        self, far: Tables, monkeypatch: pytest.MonkeyPatch, endpoint: str
+    ) -> None:
+        before = rows(far.read())
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        with pytest.raises(StorageError) as caught:
+            far.repo.switch("dev")
+        assert "\n" not in caught.value.message and caught.value.hints
+        assert far.repo.head_branch == "main"
+        seen = far.repo.workspace.changes()
+        assert seen is not None and len(seen.problems) == 1 and "s3://" in seen.problems[0]
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        assert rows(far.read()) == before
+
+    @pytest.mark.parametrize("after", range(6))
+    def test_a_server_that_goes_in_the_middle(
+        self, far: Tables, monkeypatch: pytest.MonkeyPatch, after: int
+    ) -> None:
+        """The old table is there to its last byte, and the next checkout ends what was begun."""
+        before, version = rows(far.read()), far.read().version
+        calls: list[str] = []
+
+        def failing(name: str) -> Callable[..., Any]:
+            real = getattr(BucketTable, name)
+
+            def call(self: BucketTable, *given: Any, **named: Any) -> Any:
+                calls.append(name)
+                if len(calls) > after:
+                    raise StorageError(f"{self.url} cannot be written: the server is gone")
+                return real(self, *given, **named)
+
+            return call
+
+        notes: list[str] = []
+        repo = far.repo.with_settings(Settings(engine="local", note=notes.append))
+        with monkeypatch.context() as patch:
+            for name in ("send", "publish", "remove", "copy_from"):
+                patch.setattr(BucketTable, name, failing(name))
+            repo.switch("dev")
+        assert repo.head_branch == "dev"
+        if far.read().version == version:
+            assert rows(far.read()) == before
+            assert any("cannot be written" in note for note in notes)
+        repo.workspace.check_out()
+        far.assert_show_head()
+
+    def test_a_damaged_table(self, far: Tables, endpoint: str) -> None:
+        version = far.read().version
+        with s3(endpoint).open_output_stream(
+            f"{far_url(far).removeprefix('s3://')}/metadata/v{version + 1}.metadata.json"
+        ) as file:
+            file.write(b"{")
+        seen = far.repo.workspace.changes()
+        assert seen is not None and len(seen.problems) == 1
+        with pytest.raises(UncommittedChangesError):
+            far.repo.switch("dev")
+        with pytest.raises(CorruptionError):
+            far.repo.workspace.commit(message="x")
+        far.repo.workspace.check_out(discard=True)
+        far.assert_show_head()
+
+    def test_a_table_that_was_replaced(self, far: Tables, tmp_path: Path, endpoint: str) -> None:
+        system, root = s3(endpoint), far_url(far).removeprefix("s3://")
+        system.delete_dir(root)
+        other = make(tmp_path / "other", {1: ("x", 1)})
+        other.workspace.check_out_to(far_url(far), dataset="points")
+        with pytest.raises(HavasuError):
+            far.repo.workspace.commit(message="x")
+        with pytest.raises(StateError, match="is not points"):
+            far.repo.workspace.check_out(discard=True)
+        assert rows(far.read()) == {1: ("x", 1)}
+
+    def test_a_table_that_was_removed_is_made_anew(self, far: Tables, endpoint: str) -> None:
+        s3(endpoint).delete_dir(far_url(far).removeprefix("s3://"))
+        assert far.repo.workspace.check_out().changed == ("points",)
+        far.assert_show_head()
+
+    def test_a_data_file_that_was_removed_is_sent_again(self, far: Tables, endpoint: str) -> None:
+        (name,) = there(endpoint, f"{far_url(far)}/data")
+        s3(endpoint).delete_file(f"{far_url(far).removeprefix('s3://')}/data/{name}")
+        assert far.repo.workspace.check_out().changed == ("points",)
+        far.assert_show_head()
+
+
+def far_url(tables: Tables) -> str:
+    return f"{tables.repo.workspace.place}/points"
