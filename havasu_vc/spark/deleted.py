@@ -1,10 +1,11 @@
 """Live rows: scans of data files without the rows that delete files take away.
 
-Where each row knows its place, a look into a table of bits says whether it is deleted. The
-table has pages, and only those with a deleted row exist, so that it stays small; a file's
-pages begin at the number that is the file's label. That costs a third of what a join
-costs, and keeps the scan in one piece. Where Spark lacks what it takes, or the table would
-be large, a broadcast join on size and position leaves the rows out.
+Where each row knows its place, a look into a table of bits says whether it is deleted: the
+bits of a file begin at the number that is the file's label. Where a bit for each row would be
+many, one is for several rows, and only where it is set the row is looked up among the places
+of deleted rows. That costs a fifth of what a join costs, and keeps the scan in one piece.
+Where Spark lacks what it takes, or the table would be large, a broadcast join on size and
+position leaves the rows out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pyspark.sql import types as T
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile
 from havasu_vc.records import dataclass
-from havasu_vc.spark.labelled import LABEL, POSITION, constant_array, labelled_scan
+from havasu_vc.spark.labelled import LABEL, POSITION, is_among, is_set, labelled_scan
 
 __all__ = ["apart", "live_rows", "parquet", "setting"]
 
@@ -33,7 +34,11 @@ _POSITION_BITS = 33
 _SIZES = 1 << 30
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _MOST_TABLE = 8 << 20
-"""Bytes of a table of bits up to which it goes with each query."""
+"""Bytes of a table up to which it goes with each query."""
+_MOST_BITS = 4 << 20
+"""Bytes of a table up to which each row has a bit: each task takes a few ms to get them."""
+_FEW_FOUND = 64
+"""Of how many rows one is looked up among places, at most, where bits are for several rows."""
 _MOST_LABELLED = 256
 """Files up to which a scan labels them: each takes the driver half a millisecond."""
 _MOST_SCANS = 4
@@ -105,79 +110,101 @@ def live_rows(spark: SparkSession, schema: T.StructType, files: Sequence[LiveFil
 
 
 @dataclass(frozen=True, slots=True)
-class _Bits:
+class _Table:
     """Which rows of some files are deleted."""
 
     shift: int
-    """A page is for two to the power of so many rows."""
+    """A bit is for two to the power of so many rows."""
     firsts: list[int]
-    """The first page of each file, -1 for one without deletes."""
-    pages: npt.NDArray[np.int32]
-    """Where the words of each page begin, 0 for a page without deleted rows."""
-    words: npt.NDArray[np.int64]
-    """A bit for each row of the other pages."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the table."""
-        return self.pages.nbytes + self.words.nbytes
+    """Where the bits of each file begin."""
+    words: npt.NDArray[np.uint64]
+    """The bits, set where a row is deleted."""
+    places: npt.NDArray[np.int64]
+    """The places of deleted rows in order, as if each had a bit; none where each has."""
 
 
 def _tested(
     spark: SparkSession, schema: T.StructType, files: Sequence[LiveFile]
 ) -> DataFrame | None:
-    shift = _best_shift(files)
+    shift = _fitting_shift(files)
     if shift is None:
         return None
-    bits = _bits(files, shift)
-    pages, words = constant_array(spark, bits.pages), constant_array(spark, bits.words)
-    labels = {file.path: first for file, first in zip(files, bits.firsts, strict=True)}
+    table = _table(files, shift)
+    labels = {file.path: first for file, first in zip(files, table.firsts, strict=True)}
     with _looked_at_here(spark, len(labels)):
         scan = labelled_scan(spark, schema, labels)
-    if scan is None or pages is None or words is None:
-        return None
     label, position = F.col(LABEL), F.col(POSITION)
-    begin = F.get(pages, label + F.shiftright(position, bits.shift).cast("int"))
-    inside = F.shiftright(position, 6).bitwiseAND((1 << bits.shift - 6) - 1).cast("int")
-    bit = F.getbit(F.get(words, begin + inside), position.bitwiseAND(63).cast("int"))
-    alive = F.when((label < 0) | (begin == 0), True).otherwise(bit == 0)
-    return scan.where(alive).drop(LABEL, POSITION)
+    # The number where a file's bits begin has no binary digit in common with those of its rows.
+    bit = label.bitwiseOR(F.shiftright(position, shift).cast("int"))
+    gone = is_set(spark, table.words, bit)
+    if shift and gone is not None:
+        place = F.shiftleft(label.cast("long"), shift).bitwiseOR(position)
+        among = is_among(spark, table.places, place)
+        gone = None if among is None else gone & among
+    if scan is None or gone is None:
+        return None
+    return scan.where(~gone).drop(LABEL, POSITION)
 
 
-def _best_shift(files: Sequence[LiveFile]) -> int | None:
-    """Return the size of a page with which the table is smallest, None if none is small."""
-    dirty = [file for file in files if file.deletes]
-    rows, deleted = sum(f.entry.rows for f in dirty), sum(f.deleted for f in dirty)
+def _fitting_shift(files: Sequence[LiveFile]) -> int | None:
+    """Return for how many rows a bit is, as a power of two; None if the table would be large."""
+    deleted = sum(file.deleted for file in files)
     if deleted > _MOST_BROADCAST:
         return None
-    sizes = {}
-    for shift in range(6, 17):
-        pages = rows >> shift
-        sizes[shift] = 4 * pages + (min(deleted, pages) + 1) * (1 << shift - 3)
-    best = min(sizes, key=lambda shift: sizes[shift])
-    return best if sizes[best] <= _MOST_TABLE else None
+    if _firsts(files, 0)[1] <= _MOST_BITS * 8:
+        return 0
+    rows = sum(file.entry.rows for file in files if file.deletes)
+    shift = max((rows // (max(deleted, 1) * _FEW_FOUND)).bit_length() - 1, 1)
+    size = _firsts(files, shift)[1] // 8 + deleted * 8
+    return shift if size <= _MOST_TABLE else None
 
 
-def _bits(files: Sequence[LiveFile], shift: int) -> _Bits:
-    firsts, places, count = [], [], 0
-    for file in files:
-        if not file.deletes:
-            firsts.append(-1)
-            continue
-        firsts.append(count)
-        positions = deleted_positions(file.entry.file, file.deletes)
+def _firsts(files: Sequence[LiveFile], shift: int) -> tuple[list[int], int]:
+    """Return the first bit of each file and the number of all.
+
+    The bits of a file begin at a multiple of a power of two that is no less than their number.
+    Files without deletes have bits in common, none of which is set.
+    """
+    sizes = [-(-max(file.entry.rows, 1) >> shift) for file in files]
+    dirty = [number for number, file in enumerate(files) if file.deletes]
+    clean = [number for number, file in enumerate(files) if not file.deletes]
+    firsts, end = [0] * len(files), 0
+    # In this order nothing is lost between files but what a power of two takes.
+    for number in sorted(dirty, key=lambda number: -sizes[number]):
+        firsts[number] = _aligned(end, sizes[number])
+        end = firsts[number] + sizes[number]
+    if clean:
+        largest = max(sizes[number] for number in clean)
+        common = _aligned(end, largest)
+        end = common + largest
+        for number in clean:
+            firsts[number] = common
+    return firsts, end
+
+
+def _aligned(number: int, size: int) -> int:
+    """Return the least number from one on that has no bit in common with those below a size.
+
+    >>> _aligned(0, 5), _aligned(3, 5), _aligned(9, 1)
+    (0, 8, 9)
+    """
+    unit = 1 << (size - 1).bit_length()
+    return -(-number // unit) * unit
+
+
+def _table(files: Sequence[LiveFile], shift: int) -> _Table:
+    firsts, count = _firsts(files, shift)
+    found = [np.empty(0, np.int64)]
+    for file, first in zip(files, firsts, strict=True):
+        positions = deleted_positions(file.entry.file, file.deletes) if file.deletes else None
         if positions is not None:
-            places.append(positions + (count << shift))
-        count += -(-max(file.entry.rows, 1) >> shift)
-    place = np.concatenate(places) if places else np.empty(0, np.int64)
-    touched = np.unique(place >> shift)
-    length = 1 << shift - 6
-    pages = np.zeros(count, np.int32)
-    pages[touched] = np.arange(1, len(touched) + 1) * length
-    words = np.zeros((len(touched) + 1) * length, np.uint64)
-    at = pages[place >> shift] + ((place >> 6) & (length - 1))
-    np.bitwise_or.at(words, at, np.uint64(1) << (place & 63).astype(np.uint64))
-    return _Bits(shift, firsts, pages, words.view(np.int64))
+            known = positions[(positions >= 0) & (positions < file.entry.rows)]
+            found.append(known | (first << shift))
+    places = np.sort(np.concatenate(found), kind="stable")
+    bits = places >> shift
+    words = np.zeros((count >> 6) + 1, np.uint64)
+    np.bitwise_or.at(words, bits >> 6, np.uint64(1) << (bits & 63).astype(np.uint64))
+    return _Table(shift, firsts, words, places if shift else places[:0])
 
 
 def _joined(spark: SparkSession, schema: T.StructType, files: Sequence[LiveFile]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Scans whose rows know where they are, and constants that are arrays, from inside of Spark.
+"""Scans whose rows know where they are, and looks into tables, from inside of Spark.
 
 `_metadata` tells the file and the position of a row too, in a struct that is made for every
 row: that costs more than the scan of a column. Spark's reader has the position as a column
@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
 
-__all__ = ["LABEL", "POSITION", "constant_array", "labelled_scan"]
+__all__ = ["LABEL", "POSITION", "is_among", "is_set", "labelled_scan"]
 
 POSITION = "_tmp_metadata_row_index"
 """The column that holds a row's position in its file, as Spark's reader calls it."""
@@ -75,31 +75,88 @@ def _labelled(spark: SparkSession, schema: T.StructType, labels: Mapping[str, in
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _java_type(jvm: Any, schema: T.StructType) -> Any:
-    return jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+def _java_type(jvm: Any, type_: T.DataType) -> Any:
+    return jvm.org.apache.spark.sql.types.DataType.fromJson(type_.json())
 
 
-def constant_array(
-    spark: SparkSession, values: npt.NDArray[np.int32] | npt.NDArray[np.int64]
-) -> Column | None:
-    """Return a constant that holds whole numbers and of which a plan does not print each.
+def is_set(spark: SparkSession, words: npt.NDArray[np.uint64], index: Column) -> Column | None:
+    """Return whether the bit at an index is set, in a table that goes with the plan.
 
-    None where this Spark cannot have it.
+    The table is Spark's own set of bits: a plan prints its class and not each bit, and a look
+    becomes a few instructions of the code that Spark generates. An array of SQL is read in a
+    way that keeps the compiler from everything else, and costs as much as the column's scan.
+    None where this Spark has no such set.
+    """
+    try:
+        jvm: Any = spark.sparkContext._jvm
+        bits = jvm.org.apache.spark.util.collection.BitSet(64 * len(words))
+        inside = bits.getClass().getDeclaredField("words")
+        inside.setAccessible(True)
+        _given(jvm, words).get(inside.get(bits))
+        if bits.cardinality() != int.from_bytes(words.tobytes(), "little").bit_count():
+            return None
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        return _column(
+            jvm,
+            expressions.objects.Invoke(
+                _constant(jvm, bits),
+                "get",
+                _java_type(jvm, T.BooleanType()),
+                _sequence(jvm, _expression(jvm, index)),
+                _sequence(jvm),
+                *_NEVER_NULL,
+            ),
+        )
+    except _ABSENT:
+        return None
+
+
+def is_among(spark: SparkSession, numbers: npt.NDArray[np.int64], wanted: Column) -> Column | None:
+    """Return whether a number is one of many, which are in order and go with the plan.
+
+    None where this Spark cannot tell.
     """
     try:
         jvm: Any = spark.sparkContext._jvm
         gateway: Any = spark.sparkContext._gateway
-        wide = values.dtype == np.int64
-        array = gateway.new_array(jvm.long if wide else jvm.int, len(values))
-        given = jvm.java.nio.ByteBuffer.wrap(values.astype(">i8" if wide else ">i4").tobytes())
-        (given.asLongBuffer() if wide else given.asIntBuffer()).get(array)
-        expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        element = T.LongType() if wide else T.IntegerType()
-        type_ = T.ArrayType(element, containsNull=False)
-        constant = expressions.Literal(
-            expressions.UnsafeArrayData.fromPrimitiveArray(array),
-            jvm.org.apache.spark.sql.types.DataType.fromJson(type_.json()),
+        array = gateway.new_array(jvm.long, len(numbers))
+        _given(jvm, numbers).get(array)
+        found = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+            jvm.java.lang.Class.forName("java.util.Arrays"),
+            _java_type(jvm, T.IntegerType()),
+            "binarySearch",
+            _sequence(jvm, _constant(jvm, array), _expression(jvm, wanted)),
+            _sequence(jvm),
+            *_NEVER_NULL,
+            jvm.scala.Option.apply(None),
         )
-        return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(constant))
+        return _column(jvm, found) >= 0
     except _ABSENT:
         return None
+
+
+_NEVER_NULL = (False, False, True)
+"""How methods are called here: there are no nulls to look for, and answers stay the same."""
+
+
+def _given(jvm: Any, numbers: npt.NDArray[Any]) -> Any:
+    """Return whole numbers of eight bytes as a buffer of Java's, all in one message."""
+    return jvm.java.nio.ByteBuffer.wrap(numbers.astype(">i8").tobytes()).asLongBuffer()
+
+
+def _constant(jvm: Any, thing: Any) -> Any:
+    """Return an expression that is always one and the same object of Java's."""
+    type_ = jvm.org.apache.spark.sql.types.ObjectType(thing.getClass())
+    return jvm.org.apache.spark.sql.catalyst.expressions.Literal(thing, type_)
+
+
+def _sequence(jvm: Any, *expressions: Any) -> Any:
+    return jvm.PythonUtils.toSeq(list(expressions))
+
+
+def _expression(jvm: Any, column: Column) -> Any:
+    return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
+
+
+def _column(jvm: Any, expression: Any) -> Column:
+    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -165,6 +165,7 @@ def test_deletes_few_and_many(
     broadcast: int,
     scans: int,
 ) -> None:
+    monkeypatch.setattr(deleted, "_MOST_BITS", table)
     monkeypatch.setattr(deleted, "_MOST_TABLE", table)
     monkeypatch.setattr(deleted, "_MOST_HERE", here)
     monkeypatch.setattr(deleted, "_MOST_BROADCAST", broadcast)
@@ -214,7 +215,7 @@ def test_an_unknown_spark_is_read_by_joins(
         view = datasets.new(BEFORE, rows)
         changes = changes_between(rows, rows[1:], BEFORE)
         view = datasets.apply(view, stream_of(changes, BEFORE))
-    for name in ("PartitionPath", "InMemoryFileIndex", "NoopCache$"):
+    for name in ("PartitionPath", "InMemoryFileIndex", "NoopCache$", "BitSet", "ExpressionUtils"):
         with monkeypatch.context() as patch:
             jvm = spark.sparkContext._jvm
             patch.setattr(spark.sparkContext, "_jvm", _Without(jvm, name))
