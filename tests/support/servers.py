@@ -1,11 +1,13 @@
-"""Servers of others on loopback, each in a process of its own: giftless (LFS), moto (S3), GCS.
+"""Servers of others on loopback, each in a process of its own: LFS, S3, Google's and Azure's.
 
 with giftless(folder) as url:       an LFS server; `<url>/<organisation>/<name>.git/info/lfs`
 with moto() as url:                 an S3 server; AWS_ENDPOINT_URL for those who use it
 with google() as url:               Google's API, with the bucket `maps`; STORAGE_EMULATOR_HOST
+with azurite() as url:              Azure's, with AZURE_ENVIRONMENT; AZURITE_BLOB_STORAGE_URL
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -15,10 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = [
+    "AZURE_ACCOUNT",
+    "AZURE_ENVIRONMENT",
     "S3_ENVIRONMENT",
     "asked_of",
+    "azurite",
     "giftless",
     "google",
+    "has_azurite",
     "has_giftless",
     "has_google",
     "has_moto",
@@ -31,6 +37,13 @@ S3_ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+
+AZURE_ENVIRONMENT = {
+    # The one account of the emulator, and its key, which everybody knows.
+    "AZURE_STORAGE_KEY": "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"
+    "K1SZFPTOtr/KBHBeksoGMGw==",
+}
+AZURE_ACCOUNT = "devstoreaccount1"
 
 _SERVE = """
 import warnings
@@ -124,6 +137,26 @@ def google() -> Iterator[str]:
     """Serve Google's API of stores from memory."""
     with _running(_GOOGLE, {}) as url:
         yield url
+
+
+def has_azurite() -> bool:
+    return shutil.which("azurite-blob") is not None
+
+
+@contextmanager
+def azurite() -> Iterator[str]:
+    """Serve Azure's API of blobs from memory."""
+    command = ["azurite-blob", "--inMemoryPersistence", "--disableTelemetry", "--silent"]
+    command += ["--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = (line.rpartition("listens on ")[2].strip() for line in process.stdout)
+            yield next(line for line in lines if line.startswith("http://"))
+        finally:
+            process.kill()
 
 
 def asked_of(url: str) -> list[str]:
