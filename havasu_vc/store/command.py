@@ -77,7 +77,9 @@ class GitResult:
             for line in lines:
                 if line.startswith(prefix):
                     return line.removeprefix(prefix)
-        return lines[-1] if lines else f"exit code {self.code}"
+        if lines:
+            return lines[-1]
+        return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
 
 _TALKING = frozenset(("clone", "fetch", "ls-remote", "push"))
