@@ -4,35 +4,69 @@ Reading with `havasu_vc.spark.read` needs no jar. Iceberg's SQL over a checkout 
 jar is looked for, in this order, where `HAVASU_ICEBERG_JAR` says, where the git setting
 `havasu.spark.jar` says, and among what Spark fetched before (Ivy's folder). Is it nowhere,
 Spark fetches it from Maven Central by `spark.jars.packages`. The setting is a path, Maven
-coordinates, or `none`.
+coordinates, or `none`. What a setting names must be there and fit: nothing is used in its
+place.
 """
 
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError, UnsupportedVersionError
 
 __all__ = [
     "EXTENSIONS",
+    "JAR_SETTING",
     "JAR_VARIABLE",
+    "NONE",
     "RUNTIMES",
+    "NamedJar",
     "find_fetched_jar",
     "jar_settings",
+    "named_jar",
     "runtime_coordinates",
 ]
 
 JAR_VARIABLE = "HAVASU_ICEBERG_JAR"
+JAR_SETTING = "havasu.spark.jar"
+NONE = "none"
+"""What a setting says that wants no jar."""
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 RUNTIMES = {"4.0": "1.11.0", "4.1": "1.12.0"}
 """The release of Iceberg that is known to work, by the version of Spark."""
 
 _GROUP = "org.apache.iceberg"
 _CATALOG_CLASS = "org/apache/iceberg/spark/SparkCatalog.class"
-_BUILT_FOR = re.compile(r"iceberg-spark-runtime-(\d+\.\d+)_")
+_BUILD = "iceberg-build.properties"
+_BUILT_FOR = re.compile(r"iceberg-spark-runtime-(\d+\.\d+)_(\d+\.\d+)")
+_RELEASE = re.compile(rb"^git\.build\.version=(\d+)\.(\d+)", re.MULTILINE)
+_OLDEST = (1, 10)
+"""The first release of Iceberg that has anything for Spark 4."""
+_SCALA = "2.13"
 _COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedJar:
+    """A jar that somebody asked for."""
+
+    text: str
+    """A path, Maven coordinates, or `none`."""
+    setting: str
+    """The setting that names it."""
+
+
+def named_jar(
+    configured: str | None = None, *, environment: Mapping[str, str] = os.environ
+) -> NamedJar | None:
+    """Return the jar that the environment or the git setting names."""
+    if environment.get(JAR_VARIABLE):
+        return NamedJar(environment[JAR_VARIABLE], JAR_VARIABLE)
+    return NamedJar(configured, f"`git config {JAR_SETTING}`") if configured else None
 
 
 def runtime_coordinates(spark_version: str) -> str:
@@ -63,19 +97,19 @@ def jar_settings(
 
     `configured` is the git setting. Nothing comes back where no jar is wanted.
     """
-    coordinates = runtime_coordinates(spark_version)
-    named = environment.get(JAR_VARIABLE) or configured
-    if named == "none":
+    named = named_jar(configured, environment=environment)
+    if named is not None and named.text == NONE:
         return {}
+    coordinates = runtime_coordinates(spark_version)
     if named is None:
         found = find_fetched_jar(spark_version)
         place = {"spark.jars.packages": coordinates} if found is None else _local(found)
-    elif _COORDINATES.fullmatch(named):
-        _insist_built_for(named, spark_version)
-        place = {"spark.jars.packages": named}
+    elif _COORDINATES.fullmatch(named.text):
+        _insist_built_for(named.text, spark_version, named)
+        place = {"spark.jars.packages": named.text}
     else:
-        path = Path(named).expanduser()
-        _insist_runtime(path, spark_version)
+        path = Path(named.text).expanduser().absolute()
+        _insist_runtime(path, spark_version, named)
         place = _local(path)
     return {**place, "spark.sql.extensions": EXTENSIONS}
 
@@ -105,27 +139,52 @@ def _line(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _insist_runtime(path: Path, spark_version: str) -> None:
+def _insist_runtime(path: Path, spark_version: str, named: NamedJar) -> None:
     if not path.is_file():
         raise MissingProgramError(
-            f"the Iceberg runtime is not where the settings say: {path}",
-            hints=(f"correct {JAR_VARIABLE} or `git config havasu.spark.jar`",),
+            f"the Iceberg runtime is not where {named.setting} says: {path}",
+            hints=_ways_out(spark_version, named),
         )
-    _insist_built_for(path.name, spark_version)
+    _insist_built_for(path.name, spark_version, named)
+    release = _release_of(path)
+    if release is not None and release < _OLDEST:
+        raise UnsupportedVersionError(
+            f"{path} is Iceberg {release[0]}.{release[1]}, which has nothing for Spark "
+            f"{spark_version}",
+            hints=_ways_out(spark_version, named),
+        )
     if not _has_catalog(path):
         raise InvalidArgumentError(
-            f"{path} is not Iceberg's runtime for Spark",
-            hints=(f"use the jar {runtime_coordinates(spark_version)}",),
+            f"{path} is not Iceberg's runtime for Spark, or it is damaged",
+            hints=_ways_out(spark_version, named),
         )
 
 
-def _insist_built_for(name: str, spark_version: str) -> None:
-    built = _BUILT_FOR.search(name)
-    if built is not None and built[1] != _line(spark_version):
+def _insist_built_for(name: str, spark_version: str, named: NamedJar) -> None:
+    built = _BUILT_FOR.search(name.replace(":", "-"))
+    if built is not None and (built[1], built[2]) != (_line(spark_version), _SCALA):
         raise UnsupportedVersionError(
-            f"{name} is for Spark {built[1]}, and this is Spark {spark_version}",
-            hints=(f"use {runtime_coordinates(spark_version)}",),
+            f"{name} is for Spark {built[1]} and Scala {built[2]}, and this is Spark "
+            f"{spark_version} and Scala {_SCALA}",
+            hints=_ways_out(spark_version, named),
         )
+
+
+def _ways_out(spark_version: str, named: NamedJar) -> tuple[str, ...]:
+    return (
+        f"have {named.setting} name {runtime_coordinates(spark_version)}, or a copy of it",
+        "or do without: `--no-jar`, in Python `session(repo, jar=False)`",
+    )
+
+
+def _release_of(path: Path) -> tuple[int, int] | None:
+    """Return the release of Iceberg that a jar says it is of."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = _RELEASE.search(archive.read(_BUILD))
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error):
+        return None
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def _has_catalog(path: Path) -> bool:

@@ -23,7 +23,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo import Repo
 from havasu_vc.spark import functions
 from havasu_vc.spark.reading import register
-from havasu_vc.spark.session import CATALOG, session
+from havasu_vc.spark.session import CATALOG, jar_wanted, session
 from havasu_vc.workspace.state import read_state
 
 __all__ = [
@@ -75,8 +75,8 @@ def open_query(
         try:
             spark = session(repo, master=master)
         except (MissingProgramError, StateError) as error:
-            if "Iceberg" not in error.message:
-                raise
+            if "Iceberg" not in error.message or jar_wanted(repo) is not None:
+                raise  # whoever names a jar wants that one
             note(f"{error.message}; the datasets of HEAD are views instead")
         else:
             spark.catalog.setCurrentCatalog(CATALOG)

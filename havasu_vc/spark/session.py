@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -18,19 +19,44 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from havasu_vc.engine.session import is_local_master, require_spark, ship_package, start_session
-from havasu_vc.errors import EngineError, MissingProgramError, StateError
+from havasu_vc.errors import (
+    EngineError,
+    InvalidArgumentError,
+    MissingProgramError,
+    StateError,
+    UnsupportedVersionError,
+)
 from havasu_vc.repo import Repo
 from havasu_vc.spark.buckets import bucket_settings, hadoop_version
-from havasu_vc.spark.jars import JAR_VARIABLE, jar_settings, runtime_coordinates
+from havasu_vc.spark.jars import (
+    JAR_SETTING,
+    JAR_VARIABLE,
+    NONE,
+    NamedJar,
+    jar_settings,
+    named_jar,
+    runtime_coordinates,
+)
 from havasu_vc.store.object_urls import is_url
 from havasu_vc.workspace.state import read_state
 
-__all__ = ["CATALOG", "catalog_settings", "session", "session_settings", "warehouse_of"]
+__all__ = [
+    "CATALOG",
+    "catalog_settings",
+    "jar_wanted",
+    "session",
+    "session_settings",
+    "warehouse_of",
+]
 
 CATALOG = "havasu"
 """What SQL calls the tables that are checked out: `havasu.parcels`, `havasu.nz.roads`."""
-JAR_SETTING = "havasu.spark.jar"
 _CATALOG_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+_UNFIT = re.compile(
+    r"NoSuchMethod|NoSuchField|NoClassDef|ClassNotFound|IncompatibleClassChange|AbstractMethod"
+    r"|UnsupportedClassVersion|VerifyError|LinkageError|Cannot find catalog plugin class"
+)
+"""What a JVM says where classes were not made for each other."""
 _JARS = Path(pyspark.__file__).parent / "jars"
 _MANY_FILES = {
     # Commits leave small files. Together they are one task, and no job goes to look at them.
@@ -69,12 +95,19 @@ def session(
     try:
         started, _ = start_session(place, every, scratch)
     except EngineError as error:
-        raise _without_jar(error) from error
+        raise _without_jar(error, jar_wanted(opened)) from error
     if not is_local_master(place):
         ship_package(started)
     if wanted:
-        _require_iceberg(started)
+        _require_iceberg(started, jar_wanted(opened))
+        _require_catalog(started)
     return started
+
+
+def jar_wanted(repo: Repo | None) -> NamedJar | None:
+    """Return the jar that a setting names, in the environment or in a repository, if any."""
+    named = named_jar(None if repo is None else repo.config.get(JAR_SETTING))
+    return None if named is None or named.text == NONE else named
 
 
 def session_settings(
@@ -163,8 +196,11 @@ def _configure(chosen: SparkSession, settings: Mapping[str, str]) -> None:
         chosen.conf.set(name, value)
 
 
-def _require_iceberg(running: SparkSession) -> None:
-    """Raise unless the JVM of a session has the Iceberg runtime, and one made for its Spark."""
+def _require_iceberg(running: SparkSession, named: NamedJar | None = None) -> None:
+    """Raise unless the JVM of a session has the Iceberg runtime.
+
+    `named` is what a session that was started here was to have.
+    """
     jvm = running.sparkContext._jvm
     assert jvm is not None
     try:
@@ -174,6 +210,13 @@ def _require_iceberg(running: SparkSession) -> None:
     except Exception as error:
         text = str(error)
         if "ClassNotFound" in text or "NoClassDefFound" in text:
+            if named is not None:
+                raise InvalidArgumentError(
+                    f"{named.text} is not Iceberg's runtime for Spark",
+                    hints=(
+                        f"have {named.setting} name {runtime_coordinates(pyspark.__version__)}",
+                    ),
+                ) from error
             raise StateError(
                 "the Spark that runs here was started without the Iceberg runtime",
                 hints=(
@@ -184,21 +227,36 @@ def _require_iceberg(running: SparkSession) -> None:
         raise _wrong_jar(error) from error
 
 
-def _wrong_jar(error: Exception) -> MissingProgramError:
+def _require_catalog(running: SparkSession) -> None:
+    """Raise where the Iceberg runtime of a session was made for another Spark.
+
+    It must be the active one: a catalog is made with that one's settings.
+    """
+    try:
+        running._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+    except Exception as error:
+        # What else is wrong, as with a bucket, is for the query to say.
+        if _UNFIT.search(str(error)):
+            raise _wrong_jar(error) from error
+
+
+def _wrong_jar(error: Exception) -> UnsupportedVersionError:
     line = str(getattr(error, "java_exception", error)).splitlines()[0]
-    return MissingProgramError(
+    return UnsupportedVersionError(
         f"the Iceberg runtime does not fit Spark {pyspark.__version__}: {line}",
         hints=(f"use {runtime_coordinates(pyspark.__version__)}",),
     )
 
 
-def _without_jar(error: EngineError) -> Exception:
+def _without_jar(error: EngineError, named: NamedJar | None) -> Exception:
     """Return what to raise where Spark did not start: often a jar that cannot be fetched."""
     if "unresolved dependency" in error.message or "not found" in error.message:
         return MissingProgramError(
             f"the Iceberg runtime could not be fetched: {error.message.rpartition(': ')[2]}",
             hints=(
-                "connect to the network once; what was fetched is kept",
+                "connect to the network once; what was fetched is kept"
+                if named is None
+                else f"{named.setting} names {named.text}: is that right, and is there a network?",
                 f"or point {JAR_VARIABLE} at a copy of {runtime_coordinates(pyspark.__version__)}",
                 "or work without it: `havasu_vc.spark.read` needs no jar",
             ),

@@ -107,15 +107,16 @@ def read_until(terminal: int, wanted: str) -> str:
 
 def test_a_jar_that_cannot_be_fetched(repo: Path, tmp_path: Path) -> None:
     nowhere = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9 -Dhttp.proxyHost=127.0.0.1"
-    done = havasu(
-        repo,
-        "sql",
-        "SELECT count(*) AS n FROM points",
-        "--output-format",
-        "csv",
-        HAVASU_ICEBERG_JAR="org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:0.0.1",
-        JDK_JAVA_OPTIONS=f"{nowhere} -Dhttp.proxyPort=9 -Divy.home={tmp_path}",
-    )
+    query = ("sql", "SELECT count(*) AS n FROM points", "--output-format", "csv")
+    offline = f"{nowhere} -Dhttp.proxyPort=9 -Divy.home={tmp_path} -Duser.home={tmp_path}"
+    jar = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:0.0.1"
+    named = havasu(repo, *query, HAVASU_ICEBERG_JAR=jar, JDK_JAVA_OPTIONS=offline)
+
+    assert named.returncode == 51
+    assert "Error: the Iceberg runtime could not be fetched" in named.stderr
+    assert f"HAVASU_ICEBERG_JAR names {jar}" in named.stderr
+
+    done = havasu(repo, *query, HAVASU_ICEBERG_JAR="", HOME=str(tmp_path), JDK_JAVA_OPTIONS=offline)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == "n\n20\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.conftest import Run, succeed
+from tests.support.git import run_git
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,13 +66,30 @@ def test_what_goes_wrong_is_one_line(run: Run, statement: str, reason: str) -> N
     assert "nothing" in succeed(run("status")).stdout.lower()
 
 
+@pytest.mark.parametrize("command", [("sql", "SELECT 1"), ("shell",), ("spark-conf",)])
+def test_a_jar_that_is_named_and_is_not_there(
+    run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    succeed(run("checkout"))
+    for number, place in enumerate(("environment", "git")):
+        if number:
+            monkeypatch.delenv("HAVASU_ICEBERG_JAR")
+            run_git("config", "havasu.spark.jar", "nowhere.jar", cwd=repo)
+        else:
+            monkeypatch.setenv("HAVASU_ICEBERG_JAR", "nowhere.jar")
+        result = run(*command)
+
+        assert result.exit_code == 51, place
+        assert result.stdout == ""
+        error, *hints = result.stderr.splitlines()
+        assert error.startswith("Error: the Iceberg runtime is not where ")
+        assert ("HAVASU_ICEBERG_JAR", "`git config havasu.spark.jar`")[number] in error
+        assert all(line.startswith(("Hint: ", "  ")) for line in hints)
+        assert "iceberg-spark-runtime-4" in result.stderr and "--no-jar" in result.stderr
+
+
 def test_without_the_jar_there_are_views(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     succeed(run("checkout"))
     monkeypatch.setenv("HAVASU_ICEBERG_JAR", "nowhere.jar")
 
-    result = succeed(run("sql", "SELECT count(*) FROM points"))
-
-    assert result.stdout.split()[-1] == "3"
-    assert "not where the settings say" in result.stderr
-    assert "views instead" in result.stderr
-    assert run("spark-conf").exit_code != 0
+    assert succeed(run("sql", "SELECT count(*) FROM points", "--no-jar")).stdout.split()[-1] == "3"
