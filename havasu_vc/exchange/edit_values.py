@@ -54,8 +54,6 @@ def edit_form(field: Field) -> EditForm:
             lambda values: parse_json(values, type_),
         )
     match field.type:
-        case Primitive.INT if field.source_type in ("int8", "uint8", "int16"):
-            return EditForm(pa.int16(), lambda values: _narrow(values), cast)
         case Primitive.TIME | Decimal():
             return EditForm(pa.string(), text, _parsed(field))
         case Primitive.UUID:
@@ -67,11 +65,6 @@ def edit_form(field: Field) -> EditForm:
             return EditForm(pa.binary(), lambda values: values.cast(pa.binary()), cast)
         case _:
             return EditForm(stored, lambda values: values, cast)
-
-
-def _narrow(values: pa.Array) -> pa.Array:
-    # A later edit may have put a larger value into a column that came as a small one.
-    return values.cast(pa.int16())
 
 
 def _parsed(field: Field) -> Callable[[pa.Array], pa.Array]:

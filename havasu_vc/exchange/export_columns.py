@@ -171,12 +171,19 @@ class _Planner:
             unit = (column.source_type or "")[9:-1]
             self._say(f"becomes a number of {unit}")
         if column.type is Primitive.INT:
-            if column.source_type in ("int8", "uint8", "int16"):
-                return pa.int16(), lambda values: values.cast(pa.int16(), safe=False)
+            small = column.source_type in ("int8", "uint8", "int16")
+            if small and self.format not in (ExportFormat.CSV, *_JSON_FORMATS):
+                return pa.int16(), self._short
             return pa.int32(), _same
         if self.format is ExportFormat.SHAPEFILE:
             return pa.int64(), self._short_enough
         return pa.int64(), _same
+
+    def _short(self, values: pa.Array) -> pa.Array:
+        try:
+            return values.cast(pa.int16())
+        except pa.ArrowInvalid as error:
+            raise self._refuse(f"was to hold it as int16: {error}") from error
 
     def _short_enough(self, values: pa.Array) -> pa.Array:
         limit = _FIRST_LONG_SHAPEFILE_INTEGER

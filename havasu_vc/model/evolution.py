@@ -15,6 +15,7 @@ from dataclasses import replace
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.source_types import agreed_source_type
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type, children
 
 __all__ = ["BLOCK", "check_evolution", "field_ids", "match_by_name", "widens", "with_stored_names"]
@@ -150,8 +151,9 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
             continue
         came_type = with_ids(came.type, new_id, field.type)
         if widens(came_type, field.type):
-            fields.append(field)
+            fields.append(replace(field, source_type=agreed_source_type(field, came)))
         elif widens(field.type, came_type):
+            agreed_source_type(field, came)
             fields.append(replace(field, type=came_type, source_type=came.source_type))
         else:
             raise SchemaViolationError(
@@ -167,7 +169,13 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
     ids = {field.id for field in fields}
     if not ids.issuperset(old.identifier_ids):
         lost = next(old.by_id[i].name for i in old.identifier_ids if i not in ids)
-        raise SchemaViolationError(f"the source has no column {lost!r}, which is in the key")
+        raise SchemaViolationError(
+            f"the source has no column {lost!r}, which is in the key",
+            hints=(
+                "where it was only renamed, rename it in the dataset first: `havasu-vc meta set "
+                "DATASET schema.json=…`",
+            ),
+        )
     return with_stored_names(Schema(tuple(fields), old.identifier_ids))
 
 

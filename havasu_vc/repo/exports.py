@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import write_file
 from havasu_vc.exchange.export_columns import ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm
+from havasu_vc.model.arrow import source_type
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.source_types import as_stored, has_source_type
+from havasu_vc.model.types import Field
 from havasu_vc.repo.differences import diff
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
@@ -86,16 +90,33 @@ def export(
 
         done = write_iceberg_3(file, header, table.to_batches(columns), overwrite=overwrite)
         return ExportResult(str(file), done.rows, done.notes)
-    written = write_file(
-        file,
-        header,
-        table.to_batches(columns),
-        format=_format(format),
-        overwrite=overwrite,
-        crs=crs,
-        parquet=parquet,
-    )
-    return ExportResult(str(file), written.rows, written.notes)
+    said: list[str] = []
+    while True:
+        try:
+            written = write_file(
+                file,
+                header,
+                table.to_batches(columns),
+                format=_format(format),
+                overwrite=overwrite,
+                crs=crs,
+                parquet=parquet,
+            )
+        except UnsupportedTypeError as error:
+            # Later rows may be none of the type that a column first came as.
+            field = header.schema.by_name.get(error.column)
+            if field is None or not has_source_type(field):
+                raise
+            said.append(f"column {field.name!r} came as {source_type(field)} and has outgrown it")
+            header = replace(header, schema=_outgrown(header.schema, field))
+        else:
+            return ExportResult(str(file), written.rows, (*written.notes, *said))
+
+
+def _outgrown(schema: Schema, column: Field) -> Schema:
+    """Return a schema of which one column is given out as it is stored."""
+    fields = (as_stored(each) if each == column else each for each in schema.fields)
+    return replace(schema, fields=tuple(fields))
 
 
 def _export_iceberg(

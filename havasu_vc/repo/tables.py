@@ -10,8 +10,9 @@ import pyarrow as pa
 from havasu_vc.datasets.protocol import Dataset, Predicate
 from havasu_vc.errors import MissingProgramError
 from havasu_vc.geo.wkb import to_canonical
-from havasu_vc.model.arrow import arrow_schema, to_source
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.source_types import to_source, to_source_table
 
 if TYPE_CHECKING:
     import geopandas
@@ -69,10 +70,15 @@ class Table:
                 yield to_source(batch, schema) if source_types else batch
 
     def to_arrow(self, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
-        """Return the rows as one Arrow table; the options are those of `to_batches`."""
+        """Return the rows as one Arrow table; the options are those of `to_batches`.
+
+        With `source_types` a column with values that do not fit any more stays as it is stored.
+        """
         schema = self.schema if columns is None else self.schema.select(tuple(columns))
+        in_source_types = options.pop("source_types", False)
         batches = list(self.to_batches(columns, **options))
-        return pa.Table.from_batches(batches, None if batches else arrow_schema(schema))
+        table = pa.Table.from_batches(batches, None if batches else arrow_schema(schema))
+        return to_source_table(table, schema) if in_source_types else table
 
     def to_pandas(self, columns: Sequence[str] | None = None, **options: Any) -> pandas.DataFrame:
         """Return the rows as a pandas data frame, geometries as WKB."""

@@ -280,3 +280,26 @@ def test_a_copy_without_its_layers_is_refused(filled: CheckedRepo, copy: Path) -
     execute(copy, "drop table points")
     with refuses(filled.repo, InvalidFileError, match="none of the layers", hint=True):
         filled.repo.commit_from(copy)
+
+
+def test_a_column_that_outgrew_its_type_goes_out_as_it_is_stored(
+    filled: CheckedRepo, tmp_path: Path
+) -> None:
+    table = pa.table({"id": [1, 2], "n": pa.array([1, 255], pa.uint8()), "e": pa.nulls(2)})
+    filled.import_(str(write(tmp_path / "small.parquet", table)), "small", options=BY_ID)
+    filled.write("small", pa.table({"id": [2], "n": [70_000], "e": ["text"]}))
+    for extension in ("parquet", "gpkg", "csv"):
+        file = tmp_path / f"out.{extension}"
+        done = filled.export("small", file)
+        noted = {note.split("'")[1] for note in done.notes if "outgrown" in note}
+        assert noted == {"parquet": {"n", "e"}, "gpkg": {"n"}, "csv": set()}[extension]
+        filled.import_(str(file), f"from {extension}", options=BY_ID)
+        assert [row["n"] for row in rows(filled, f"from {extension}")] == [1, 70_000]
+        assert [row["e"] for row in rows(filled, f"from {extension}")] == [None, "text"]
+    given = filled.table("small").to_arrow(source_types=True)
+    assert given.to_pydict() == {"id": [1, 2], "n": [1, 70_000], "e": [None, "text"]}
+    edited = tmp_path / "edit.gpkg"
+    filled.checkout_as(edited, ["small"])
+    execute(edited, "update small set n = 80000 where id = 1")
+    filled.commit_from(edited)
+    assert [row["n"] for row in rows(filled, "small")] == [80_000, 70_000]
