@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from havasu_vc.errors import NotYetSupportedError, UnsupportedVersionError
 from havasu_vc.spark.buckets import SDKS, bucket_settings, hadoop_version
 from tests.conftest import lacking
-from tests.repo.points import make, read
+from tests.remotes.buckets import s3
+from tests.repo.points import make, read, write
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 from tests.support.spark import has_java
 
@@ -35,6 +37,41 @@ print("ROWS", row["n"], row["last"])
 """
 
 
+FOLLOWED = """
+import sys
+from havasu_vc import spark
+from havasu_vc.errors import UncommittedChangesError
+from havasu_vc.repo import Repo
+repo = Repo.open(sys.argv[1])
+try:
+    session = spark.session(repo, master="local[1]")
+except Exception as error:
+    print("NO JAR", error)
+    raise SystemExit(0)
+session.sql("UPDATE havasu.points SET name = 'by Spark' WHERE id < 3")
+session.sql("DELETE FROM havasu.points WHERE id = 9")
+seen = repo.workspace.changes().tables["points"].rows
+print("SEEN", seen.inserts, seen.updates, seen.deletes)
+try:
+    repo.switch("dev")
+except UncommittedChangesError as error:
+    print("REFUSED", error.message)
+repo.workspace.commit(message="By Spark")
+repo.switch("dev")
+(row,) = session.sql("SELECT count(*) AS n, max(name) AS last FROM havasu.points").collect()
+print("DEV", row["n"], row["last"])
+repo.switch("main")
+session.sql("ALTER TABLE havasu.points ADD COLUMN note string")
+session.sql("MERGE INTO havasu.points t USING (SELECT 1L AS id) s ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET note = 'merged'")
+session.sql("CALL havasu.system.rewrite_data_files(table => 'points',"
+            " options => map('rewrite-all', 'true'))")
+print("AGAIN", repo.workspace.commit(message="Again").changes["points"].updates)
+(row,) = session.sql("SELECT count(*) AS n, max(note) AS last FROM havasu.points").collect()
+print("MAIN", row["n"], row["last"], repo.workspace.edited())
+"""
+
+
 def test_settings_name_the_server_and_no_secret() -> None:
     environment = {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     found = bucket_settings("s3://maps", "3.4.2", environment)
@@ -54,42 +91,67 @@ def test_hadoop_is_that_of_the_spark_here(tmp_path: Path) -> None:
         hadoop_version(tmp_path)
 
 
-def test_spark_edits_a_table_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place for tables in a bucket."""
     if not (has_java() and has_moto()):
         lacking("this needs Java and an S3 server: pip install 'moto[s3]' flask flask-cors")
     for name, value in S3_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    repo = make(tmp_path / "ours", {number: (f"row {number}", number) for number in range(20)})
     with moto() as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        from pyarrow.fs import S3FileSystem
+        s3(endpoint).create_dir("spark-tables")
+        yield "s3://spark-tables/maps"
 
-        S3FileSystem(
-            endpoint_override=endpoint.removeprefix("http://"),
-            scheme="http",
-            region="us-east-1",
-            allow_bucket_creation=True,
-        ).create_dir("spark-tables")
-        url = "s3://spark-tables/maps"
-        repo.workspace.check_out_to(url)
-        program = tmp_path / "program.py"
-        program.write_text(PROGRAM)
-        done = subprocess.run(
-            [sys.executable, str(program), str(repo.path), url],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PACKAGE)},
-        )
-        if "NO JAR" in done.stdout:
-            lacking(f"this needs Maven Central once: {done.stdout}")
-        assert "ROWS 20 100" in done.stdout, done.stderr[-3000:]
 
-        result = repo.workspace.commit_from(f"{url}/points")
+def run(text: str, tmp_path: Path, *arguments: str) -> str:
+    """Run a program and return what it prints."""
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(program), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PACKAGE)},
+    )
+    if "NO JAR" in done.stdout:
+        lacking(f"this needs Maven Central once: {done.stdout}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
-        counts = result.changes["points"]
-        assert (counts.inserts, counts.updates, counts.deletes) == (1, 3, 1)
-        assert result.notes == ()
-        rows = read(repo)
-        assert rows[2] == ("by Spark", 2) and rows[100] == ("new", 7) and 9 not in rows
-        assert list(repo.fsck(full=True)) == []
+
+def test_spark_edits_a_table_in_a_bucket(tmp_path: Path, url: str) -> None:
+    repo = make(tmp_path / "ours", {number: (f"row {number}", number) for number in range(20)})
+    repo.workspace.check_out_to(url)
+
+    assert "ROWS 20 100" in run(PROGRAM, tmp_path, str(repo.path), url)
+
+    result = repo.workspace.commit_from(f"{url}/points")
+    counts = result.changes["points"]
+    assert (counts.inserts, counts.updates, counts.deletes) == (1, 3, 1)
+    assert result.notes == ()
+    rows = read(repo)
+    assert rows[2] == ("by Spark", 2) and rows[100] == ("new", 7) and 9 not in rows
+    assert list(repo.fsck(full=True)) == []
+
+
+def test_spark_edits_a_workspace_in_a_bucket(tmp_path: Path, url: str) -> None:
+    repo = make(tmp_path / "ours", {number: (f"row {number}", number) for number in range(20)})
+    repo.switch("dev", create=True)
+    write(repo, {1: ("dev", 1)})
+    repo.switch("main")
+    repo.config.set("havasu.workspace.path", url)
+    repo.workspace.check_out()
+
+    told = run(FOLLOWED, tmp_path, str(repo.path)).splitlines()
+
+    assert told == [
+        "SEEN 0 3 1",
+        "REFUSED points has edits that are not committed",
+        "DEV 1 dev",
+        "AGAIN 1",
+        "MAIN 19 merged {}",
+    ]
+    assert read(repo)[1] == ("by Spark", 1, "merged")
+    assert list(repo.fsck(full=True)) == []
