@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import SchemaViolationError, UnsupportedTypeError
@@ -143,7 +144,5 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _same_numbers(one: pa.Array, other: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
-    same = pc.or_(pc.equal(one, other), pc.and_(pc.is_nan(one), pc.is_nan(other)))
-    return pc.all(same).as_py() is not False
+    numbers = (np.asarray(each.fill_null(0)) for each in (one, other))
+    return bool(np.array_equal(*numbers, equal_nan=True))
