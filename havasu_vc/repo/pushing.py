@@ -17,8 +17,15 @@ from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.remotes.wanted import files_of_commits, where_new_begins
+from havasu_vc.repo.fetching_on_demand import RemoteFetcher
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.remote_data import default_remote, remote_address, remote_data, send_data
+from havasu_vc.repo.remote_data import (
+    default_remote,
+    is_here,
+    remote_address,
+    remote_data,
+    send_data,
+)
 from havasu_vc.store.command import GitResult
 
 __all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
@@ -145,7 +152,7 @@ def _sent(
     refs = f"refs/remotes/{name}/"
     seen = repo.git.git("for-each-ref", "--format=%(objectname)", refs).text.split()
     begins = where_new_begins(repo.git, wanted, seen)
-    files = files_of_commits(repo.git, wanted, begins)
+    files: Sequence[WantedFile] = files_of_commits(repo.git, wanted, begins)
     place = remote_data(repo, name, push=True)
     with ExitStack() as held:
         claim = Claim()
@@ -157,7 +164,39 @@ def _sent(
         there = [] if everything else commits_there(repo, name)
         if everything or where_new_begins(repo.git, wanted, there) != begins:
             files = files_of_commits(repo.git, wanted, there)
+        if not place.knows and _away(repo, files):
+            files = _asked(repo, name, wanted, files, everything=everything)
+        if repo.on_demand and (away := _away(repo, place.lacking(files))):
+            RemoteFetcher(repo).fetch([(file.sha256, file.size) for file in away])
         yield send_data(repo, place, files) if files else (), claim
+
+
+def _away(repo: OpenRepo, files: Sequence[WantedFile]) -> list[WantedFile]:
+    """Return those files that are not here, as a clone of a part has them."""
+    return [file for file in files if not is_here(repo.storage.files, file)]
+
+
+def _asked(
+    repo: OpenRepo,
+    name: str,
+    wanted: Sequence[str],
+    files: Sequence[WantedFile],
+    *,
+    everything: bool,
+) -> Sequence[WantedFile]:
+    """Find out more of what a remote has, which says nothing of single files.
+
+    Where its branches are at commits that are not here, these may well contain what is
+    pushed: they are brought, and stay without a name.
+    """
+    if everything:
+        return [file for file in files if is_here(repo.storage.files, file)]
+    address = remote_address(repo, name, push=True)
+    listed = repo.git.git("ls-remote", "--quiet", "--heads", "--", address).text.splitlines()
+    heads = "".join(f"{line.split()[1]}\n" for line in listed).encode()
+    bring = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+    repo.git.git(*bring, "--refmap=", "--stdin", address, stdin=heads, check=False)
+    return files_of_commits(repo.git, wanted, [line.split()[0] for line in listed])
 
 
 def commits_there(repo: OpenRepo, remote: str) -> list[str]:

@@ -285,3 +285,27 @@ def test_a_server_of_others(server: WebServer, tmp_path: Path) -> None:
         assert repo.fetch().files
         assert read(repo, "origin/main") == read(theirs)
     assert there(server) == set()
+
+
+def test_a_part_is_pushed_beside_what_others_did(
+    ours: Repo, server: WebServer, tmp_path: Path
+) -> None:
+    """A clone without data pushes a branch, though others moved on from where it began."""
+    theirs = clone(server.url("points.git"), tmp_path / "theirs", on_demand=True)
+    write(ours, {**ROWS, 3: ("three", 3)})
+    ours.push()
+
+    theirs.push("origin", ["main:refs/heads/aside"])
+
+    assert files(theirs) == []
+    assert run_git("rev-parse", "aside", cwd=server.root / "points.git") == theirs.head().commit
+    assert reopened(theirs).push_data().files == 0
+
+
+def test_a_part_is_pushed_elsewhere(ours: Repo, server: WebServer, tmp_path: Path) -> None:
+    """What is not here comes from where it is first."""
+    theirs = clone(server.url("points.git"), tmp_path / "theirs", on_demand=True)
+
+    theirs.push(str(bare(tmp_path / "other.git")), ["main"])
+
+    assert set(files(tmp_path / "other.git")) == named(tmp_path / "other.git") == there(server)
