@@ -69,11 +69,11 @@ def folder_at(path: Path) -> Place:
 
 
 @contextmanager
-def bucket_at(endpoint: str, name: str) -> Iterator[Place]:
-    """Make a bucket, and say in the environment where it is."""
+def bucket_at(endpoint: str, name: str, *, through: str | None = None) -> Iterator[Place]:
+    """Make a bucket, and say in the environment where it is, or by what it is reached."""
     parts = urlsplit(endpoint)
     with pytest.MonkeyPatch.context() as patch:
-        for key, value in {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}.items():
+        for key, value in _environment(through or endpoint).items():
             patch.setenv(key, value)
         system = S3FileSystem(
             endpoint_override=parts.netloc,
@@ -83,3 +83,7 @@ def bucket_at(endpoint: str, name: str) -> Iterator[Place]:
         )
         system.create_dir(name)
         yield Place(f"s3://{name}/data", system, f"{name}/data")
+
+
+def _environment(endpoint: str) -> dict[str, str]:
+    return {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["FAULTS", "SLOW", "WebServer", "serving"]
+__all__ = ["FAULTS", "SLOW", "WebServer", "read_body", "serving"]
 
 FAULTS = {
     "bytes": "other bytes of the same number",
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_GET
 
     def answer(self) -> None:
-        body = self.body()
+        body = read_body(self)
         self.server.requests.append(f"{self.command} {self.path}")
         self.server.headers.append(dict(self.headers))
         if self.server.password and not self.path.startswith("/lfs/"):
@@ -115,16 +115,6 @@ class Handler(BaseHTTPRequestHandler):
             self.give(404, b"{}")
         else:
             self.git(path, body)
-
-    def body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            data = b""
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                data += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return data
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def give(self, code: int, data: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(code)
@@ -250,6 +240,18 @@ class Handler(BaseHTTPRequestHandler):
         headers = dict(line.split(": ", 1) for line in head.decode().splitlines())
         code = int(headers.pop("Status", "200").split()[0])
         self.give(code, data, headers)
+
+
+def read_body(request: BaseHTTPRequestHandler) -> bytes:
+    """Return the body of a request, in whichever way it comes."""
+    if request.headers.get("Transfer-Encoding") == "chunked":
+        data = b""
+        while size := int(request.rfile.readline().split(b";")[0], 16):
+            data += request.rfile.read(size)
+            request.rfile.readline()
+        request.rfile.readline()
+        return data
+    return request.rfile.read(int(request.headers.get("Content-Length") or 0))
 
 
 @contextmanager
