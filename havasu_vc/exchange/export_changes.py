@@ -44,7 +44,6 @@ def write_changes(
     *,
     format: ExportFormat | None = None,
     overwrite: bool = False,
-    crs: str | None = None,
 ) -> Written:
     """Write the row changes of a dataset; reads the diff's stream once."""
     chosen = format or format_of(path)
@@ -57,7 +56,7 @@ def write_changes(
     meta = {**(diff.old.meta if diff.old else {}), **(diff.new.meta if diff.new else {})}
     header = DatasetHeader(diff.path, diff.header.kind, schema, meta)
     rows = _rows(diff, schema)
-    written = write_file(path, header, rows, format=chosen, overwrite=overwrite, crs=crs)
+    written = write_file(path, header, rows, format=chosen, overwrite=overwrite)
     return Written(written.rows, (*_moved(diff), *written.notes))
 
 

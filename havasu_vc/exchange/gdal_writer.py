@@ -57,7 +57,6 @@ def write_gdal(
     *,
     format: ExportFormat,
     notes: Notes,
-    append: bool = False,
 ) -> int:
     """Write a layer and return the number of rows."""
     main = next(iter(layer.geometries), None)
@@ -89,7 +88,7 @@ def write_gdal(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     how = _how(layer, format, shape, key, schema.names)
-    write_stream(str(path), schema, converted(), {**how, "append": append})
+    write_stream(str(path), schema, converted(), how)
     return count[0]
 
 

@@ -30,7 +30,6 @@ __all__ = [
     "Grid",
     "ImageHeader",
     "TiledRaster",
-    "read_geotiff",
     "read_image_header",
     "read_tiles",
     "tile_grid",
@@ -108,16 +107,6 @@ class TiledRaster:
     """The row of the file that its first one was."""
     raster: Raster
     """The cells."""
-
-
-def read_geotiff(
-    path: Path, *, tile: int | tuple[int, int] | None = None, out_db: str | None = None
-) -> Iterator[TiledRaster]:
-    """Yield the rasters of a file, row of tiles by row; with `out_db`, by that URL of it."""
-    header = read_image_header(path)
-    size = (tile, tile) if isinstance(tile, int) else tile
-    grid = tile_grid(header, size)
-    yield from read_tiles(header, grid, range(grid.rows), out_db=out_db)
 
 
 def tile_grid(header: ImageHeader, tile: tuple[int, int] | None) -> Grid:

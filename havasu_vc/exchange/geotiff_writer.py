@@ -24,7 +24,7 @@ from havasu_vc.geo.raster_v1_outlines import Outline
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
 from havasu_vc.records import dataclass
 
-__all__ = ["Canvas", "CanvasOfTiles", "GeoTiffWriter", "write_geotiff"]
+__all__ = ["Canvas", "CanvasOfTiles", "GeoTiffWriter"]
 
 _ALIGNED: Final = 1e-3  # of a cell
 _MAX_SIDE: Final = 2**31 - 1
@@ -97,16 +97,6 @@ class CanvasOfTiles:
             place = replace(place, upperleft_x=x, upperleft_y=y)
         first = self._first
         return Canvas(right - left, bottom - top, place, first.crs_wkt, _kinds(first))
-
-
-def write_geotiff(raster: Raster, path: Path, *, open_url: OpenUrl | None = None) -> None:
-    """Write a raster to a new GeoTIFF."""
-    found = CanvasOfTiles()
-    found.add(Outline.of(raster))
-    if path.exists():
-        raise InvalidArgumentError(f"{path} is there already")
-    with GeoTiffWriter(path, found.canvas, open_url=open_url) as writer:
-        writer.write(raster)
 
 
 class GeoTiffWriter:

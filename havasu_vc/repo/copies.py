@@ -82,7 +82,7 @@ def commit_from(
     notes: list[str] = []
     layers: list[EditedLayer] = []
     if file.suffix.lower() == ".gpkg":
-        layers = _layers(repo, file, dataset, notes)
+        layers = _layers(file, dataset, notes)
         makers = [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
     else:
         makers = [_file_maker(repo, file, dataset)]
@@ -133,7 +133,7 @@ def _move_copy(
     return tuple(notes)
 
 
-def _layers(repo: OpenRepo, file: Path, dataset: str | None, notes: list[str]) -> list[EditedLayer]:
+def _layers(file: Path, dataset: str | None, notes: list[str]) -> list[EditedLayer]:
     """Return the layers of a copy that can be committed."""
     copy = read_edit_copy(file)
     notes.extend(

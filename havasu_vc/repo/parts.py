@@ -95,12 +95,12 @@ def files_of_part(repo: OpenRepo, part: Part, revision: str) -> Sequence[WantedF
         WantedFile(entry.file, entry.size)
         for path, folder in folders.items()
         if path in chosen and folder.marker == HAVASU_MARKER
-        for entry in _entries(repo, repo.view(folder, revision), part.box)  # type: ignore[arg-type]
+        for entry in _entries(repo.view(folder, revision), part.box)  # type: ignore[arg-type]
     }
     return sorted(files)
 
 
-def _entries(repo: OpenRepo, view: HavasuDataset, box: Box | None) -> Iterator[Entry]:
+def _entries(view: HavasuDataset, box: Box | None) -> Iterator[Entry]:
     for entry in view.data_entries:
         if entry.location is None and (box is None or not view.is_outside(entry, box)):
             yield entry

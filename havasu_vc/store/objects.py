@@ -137,12 +137,10 @@ class ObjectWriter:
         self,
         stored: StoredObjects,
         *,
-        loose_limit: int = LOOSE_LIMIT,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
         """Collect objects for the repository of `stored`."""
         self._stored = stored
-        self._loose_limit = loose_limit
         self._memory_limit = memory_limit
         self._pending: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
         self._pending_bytes = 0
@@ -160,7 +158,7 @@ class ObjectWriter:
             return identity
         self._pending[identity] = (kind, data)
         self._pending_bytes += len(data)
-        if len(self._pending) > self._loose_limit or self._pending_bytes > self._memory_limit:
+        if len(self._pending) > LOOSE_LIMIT or self._pending_bytes > self._memory_limit:
             self._start_pack()
         return identity
 

@@ -9,7 +9,7 @@ rows where they are rather than sorted anew.
 from __future__ import annotations
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.formats.iceberg.values import Flavour, Snapshot
+from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.tables.table import Table
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "TREE",
     "VERSION",
     "checked_out_properties",
-    "checked_out_tree",
     "is_checkout",
     "is_untouched",
 ]
@@ -75,8 +74,3 @@ def is_checkout(table: Table) -> bool:
 def is_untouched(table: Table) -> bool:
     """Whether nobody else wrote to a table since it was checked out."""
     return table.metadata.properties.get(VERSION) == str(table.version)
-
-
-def checked_out_tree(snapshot: Snapshot) -> str | None:
-    """Return the tree of internals that a snapshot shows, None when it is not one of ours."""
-    return snapshot.summary.get(TREE)

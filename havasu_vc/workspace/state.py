@@ -38,7 +38,6 @@ __all__ = [
     "TableLayout",
     "TableState",
     "WorkspaceState",
-    "drop_state",
     "format_state",
     "identify",
     "parse_state",
@@ -175,11 +174,6 @@ def read_state(git_directory: Path) -> WorkspaceState | None:
 def write_state(git_directory: Path, state: WorkspaceState) -> None:
     """Record what is checked out, durably."""
     replace_file(state_path(git_directory), format_state(state))
-
-
-def drop_state(git_directory: Path) -> None:
-    """Forget the workspace."""
-    state_path(git_directory).unlink(missing_ok=True)
 
 
 def format_state(state: WorkspaceState) -> bytes:

@@ -43,14 +43,13 @@ def format_metadata_3(metadata: TableMetadata, types: NativeTypes) -> bytes:
     return format_json({**value, "next-row-id": metadata.next_row_id})
 
 
-def corner_of(x: float, y: float, z: float | None = None) -> bytes:
+def corner_of(x: float, y: float) -> bytes:
     """Return a corner of a geometry's bounds.
 
     >>> corner_of(1.0, 2.0).hex()
     '000000000000f03f0000000000000040'
     """
-    ordinates = (x, y) if z is None else (x, y, z)
-    return _CORNERS[len(ordinates)].pack(*ordinates)
+    return _CORNERS[2].pack(x, y)
 
 
 def parse_corner(data: bytes) -> tuple[float, float] | None:
