@@ -129,7 +129,7 @@ class DirectDownloads:
         for batch in _batches(files):
             try:
                 actions = self._ask(batch)
-            except (OSError, http.client.HTTPException, ValueError):
+            except (OSError, http.client.HTTPException, ValueError, RecursionError):
                 return left + list(files[files.index(batch[0]) :])
 
             def bring(file: WantedFile, actions: Mapping[str, Any] = actions) -> None:
@@ -180,14 +180,13 @@ class DirectDownloads:
         listed = answer.get("objects")
         if not isinstance(listed, list):
             raise ValueError("it says nothing of the files")
-        return {each["oid"]: each for each in listed if isinstance(each, dict) and "oid" in each}
+        items = [each for each in listed if isinstance(each, dict)]
+        return {each["oid"]: each for each in items if isinstance(each.get("oid"), str)}
 
     def _bring(self, file: WantedFile, told: Any, store: DataFileStore, report: Report) -> bool:
         """Bring one file; False where the client should try."""
         href, headers = _action(told, file)
         if href is None:
-            return False
-        if urlsplit(self.endpoint).scheme == "https" and urlsplit(href).scheme != "https":
             return False
         moved = 0
         last = time.monotonic() + SILENT_SECONDS + file.size / LEAST_SPEED
@@ -201,6 +200,8 @@ class DirectDownloads:
 
         temporary = store.temporary()
         try:
+            if urlsplit(self.endpoint).scheme == "https" and urlsplit(href).scheme != "https":
+                return False
             with temporary.open("xb") as target:
                 response = self._get(href, headers)
                 if response is None:
@@ -213,7 +214,8 @@ class DirectDownloads:
             if not kept:
                 self._hang_up()
             store.put(temporary, sha256=file.sha256)
-        except (CorruptDataFileError, OSError, http.client.HTTPException) as error:
+        except (CorruptDataFileError, OSError, http.client.HTTPException, ValueError) as error:
+            # A ValueError is a URL or a header that cannot be one.
             self._hang_up()
             report(-moved)
             if isinstance(error, TimeoutError | HavasuError) and not _is_cut(error, moved, file):

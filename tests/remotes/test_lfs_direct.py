@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,10 @@ def test_headers_go_to_no_other_host(
         {"actions": {"download": {"href": "http://127.0.0.1:1/x"}}},
         {"actions": {"download": {"href": "http://127.0.0.1/x", "header": "x"}}},
         {"actions": {"download": {"href": "http://127.0.0.1/x", "header": {"A": "b\r\nC: d"}}}},
+        {"actions": {"download": {"href": "http://127.0.0.1/x", "header": {"A": "\u0100"}}}},
+        {"actions": {"download": {"href": "http://127.0.0.1/\xe9"}}},
+        {"actions": {"download": {"href": "http://[::1/x"}}},
+        {"actions": {"download": {"href": f"http://{'a' * 300}/x"}}},
     ],
     ids=json.dumps,
 )
@@ -184,6 +190,72 @@ def test_answers_that_are_odd_are_left_to_the_client(store: DataFileStore, told:
     file = WantedFile("ab" * 32, 8)
     assert not DirectDownloads("http://127.0.0.1/")._bring(file, told, store, lambda count: None)
     assert list(store.iter()) == []
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Answers every question with one text, and sends those who ask for a file elsewhere."""
+
+    text = b""
+    place = ""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.text)))
+        self.end_headers()
+        self.wfile.write(self.text)
+
+    def do_GET(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", self.place)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.fixture
+def odd() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/x"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 3_000_000,
+        b"9" * 5000,
+        b'"' + b"x" * (5 << 20) + b'"',
+        b"\xff\xfe",
+        b'{"objects": "abc"}',
+        b'{"objects": [{"oid": ["x"]}, {"oid": {}}, {"oid": 1}, 7]}',
+    ],
+    ids=lambda text: ascii(text[:20]),
+)
+def test_answers_that_are_none(
+    odd: str, store: DataFileStore, monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    monkeypatch.setattr(Odd, "text", text)
+    files = [WantedFile("ab" * 32, 8)]
+    assert DirectDownloads(odd).download(files, store, lambda count: None) == files
+
+
+@pytest.mark.parametrize(
+    "place", ["http://[::1", "//", "\xe9", "file:///etc/passwd", "http://a:b@127.0.0.1/", "/x"]
+)
+def test_redirects_to_nowhere(
+    odd: str, store: DataFileStore, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    file = WantedFile("ab" * 32, 8)
+    item = {"oid": file.sha256, "actions": {"download": {"href": odd}}}
+    monkeypatch.setattr(Odd, "text", json.dumps({"objects": [item]}).encode())
+    monkeypatch.setattr(Odd, "place", place)
+    assert DirectDownloads(odd).download([file], store, lambda count: None) == [file]
+    assert list(store.iter()) == [] and list(store.scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(
