@@ -237,7 +237,7 @@ class SharingMachine(RuleBasedStateMachine):
         place = self.folder / f"new{self.clones}"
         data = "" if self.remote.data_url is None else f"|{self.remote.data_url}"
         finished(place, f"clone|{self.remote.url}{data}", killed_at=number)
-        asked = ["git", "-C", place, "rev-parse", "-q", "--verify", "HEAD^{tree}"]
+        asked: list[str | Path] = ["git", "-C", place, "rev-parse", "-q", "--verify", "HEAD^{tree}"]
         done = subprocess.run(asked, capture_output=True, check=False)
         if done.returncode == 0:
             unlocked(place)
