@@ -144,5 +144,5 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _same_numbers(one: pa.Array, other: pa.Array) -> bool:
-    numbers = (np.asarray(each.fill_null(0)) for each in (one, other))
-    return bool(np.array_equal(*numbers, equal_nan=True))
+    first, second = (np.asarray(each.fill_null(0)) for each in (one, other))
+    return bool(np.array_equal(first, second, equal_nan=True))

@@ -148,6 +148,7 @@ def import_layers(
                     limit = request.similarity_detection_limit
                     earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
                     edit = _replacing(old, source, engine, request, earlier)
+                    notes += _described(path, old.schema, source.schema, edit.meta)
                 else:
                     edit = _fresh(path, source, transaction.storage, engine, request)
                 counts[path] = edit.counts
@@ -158,6 +159,20 @@ def import_layers(
         text = message or _message(request.location, chosen)
         commit = transaction.commit(edits, text)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def _described(path: str, old: Schema, incoming: Schema, meta: Sequence[str]) -> Iterator[str]:
+    """Yield what a release changes besides rows."""
+    for item in meta:
+        if item != "schema.json":
+            yield f"{path}: {item} changes"
+            continue
+        dropped = [name for name in old.names if name not in incoming.by_name]
+        added = [name for name in incoming.names if name not in old.by_name]
+        for names, what in ((dropped, "dropped"), (added, "added")):
+            yield from (f"{path}: column {name!r} is {what}" for name in names)
+        if not dropped and not added:
+            yield f"{path}: the types or properties of columns change"
 
 
 def _link(
@@ -221,6 +236,9 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
         paths.append(path or None)
     sources = open_sources(request.location, names, options=request.options)
     if len(sources) > 1 and not names and not request.all_layers:
+        wanted = next((each for each in sources if each.name == request.destination), None)
+        if wanted is not None:  # as in Kart, where layers stand behind the source
+            return [(wanted, wanted.name)]
         listed = ", ".join(source.name for source in sources)
         raise InvalidArgumentError(
             f"{request.location} has {len(sources)} layers: {listed}",
@@ -337,7 +355,7 @@ def _replacing(
     key = None if request.options is None else request.options.primary_key
     if key is not None and tuple(sorted(key)) != tuple(sorted(old.key.names)):
         raise InvalidArgumentError(
-            f"{old.path} has the key ({', '.join(old.key.names)}), not ({', '.join(key)})",
+            f"{old.path} has {_named(old.key.names)}, not {_named(key)}",
             hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
         )
     schema = _evolved(old, source.schema, request)
@@ -350,6 +368,10 @@ def _replacing(
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
     return replacement(old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier)
+
+
+def _named(key: Sequence[str]) -> str:
+    return f"the key ({', '.join(key)})" if key else "no key"
 
 
 def _same_definition(old: bytes, new: bytes) -> bool:

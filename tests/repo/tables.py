@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyogrio.raw
 import shapely
 
 from havasu_vc.exchange.source import SourceOptions
@@ -37,6 +38,23 @@ def write(path: Path, table: pa.Table) -> Path:
         table = table.replace_schema_metadata({"geo": json.dumps(geo)})
     pq.write_table(table, path)
     return path
+
+
+def write_layers(file: Path, layers: dict[str, int]) -> Path:
+    """Write a GeoPackage of several layers, each of so many points."""
+    for number, (name, count) in enumerate(layers.items()):
+        pyogrio.raw.write(
+            file,
+            geometry=shapely.to_wkb([shapely.Point(i, i) for i in range(count)]),
+            field_data=[pa.array([f"{name} {i}" for i in range(count)]).to_numpy(False)],
+            fields=["name"],
+            geometry_type="Point",
+            crs="EPSG:4326",
+            layer=name,
+            driver="GPKG",
+            append=number > 0,
+        )
+    return file
 
 
 def rows(repo: Any, path: str, revision: str = "HEAD") -> list[dict[str, Any]]:

@@ -3,30 +3,12 @@
 from pathlib import Path
 
 import pyarrow as pa
-import pyogrio.raw
 import pytest
-import shapely
 
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
-from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
+from tests.repo.tables import BY_ID, NO_KEY, points, rows, write, write_layers
 from tests.support.sound import CheckedRepo, frozen, refuses
-
-
-def write_layers(file: Path, layers: dict[str, int]) -> Path:
-    for number, (name, count) in enumerate(layers.items()):
-        pyogrio.raw.write(
-            file,
-            geometry=shapely.to_wkb([shapely.Point(i, i) for i in range(count)]),
-            field_data=[pa.array([f"{name} {i}" for i in range(count)]).to_numpy(False)],
-            fields=["name"],
-            geometry_type="Point",
-            crs="EPSG:4326",
-            layer=name,
-            driver="GPKG",
-            append=number > 0,
-        )
-    return file
 
 
 @pytest.mark.parametrize("order", ["key", "hilbert", "none"])

@@ -82,7 +82,7 @@ def _delimiter(text: str | None) -> str | None:
 
 @click.command("import", cls=Command)
 @click.argument("source")
-@click.argument("destination", metavar="[DEST]", required=False)
+@click.argument("destinations", metavar="[DEST | LAYER[:DEST]...]", nargs=-1)
 @click.option(
     "--layer",
     "layers",
@@ -196,7 +196,7 @@ def command(
     invocation: Invocation,
     /,
     source: str,
-    destination: str | None,
+    destinations: tuple[str, ...],
     layers: tuple[str, ...],
     all_layers: bool,
     do_list: bool,
@@ -216,11 +216,11 @@ def command(
     r"""Take tables in from SOURCE and commit them.
 
     SOURCE is a GeoParquet, Parquet, GeoPackage, Shapefile, GeoJSON, FlatGeobuf or CSV
-    file, or another that GDAL reads; a folder or a pattern of Parquet files is one
-    table. iceberg:FOLDER is an Iceberg table, as Spark and PyIceberg write them; instead
-    of FOLDER a metadata file may be named. delta:FOLDER is a Delta table. The dataset is
-    called DEST, or as the layer is. A GeoTIFF, or a folder or pattern of them, is one
-    table with a raster in each row.
+    file; a folder or a pattern of Parquet files is one table. iceberg:FOLDER is an Iceberg
+    table, as Spark and PyIceberg write them; instead of FOLDER a metadata file may be named.
+    delta:FOLDER is a Delta table. The dataset is called DEST, or as the layer is; of a file
+    with several layers those are taken that are named, or all with --all-layers. A GeoTIFF,
+    or a folder or pattern of them, is one table with a raster in each row.
 
     With --replace a dataset that is there is compared by key with the source, and only
     what differs is committed: the way to take in the next release of a published table.
@@ -234,6 +234,8 @@ def command(
     if do_list:
         _list(source, invocation, output_format)
         return
+    destination, named = _destinations(destinations)
+    layers = (*layers, *named)
     if all_layers and layers:
         raise click.UsageError("--layer and --all-layers contradict each other")
     if refs and not history:
@@ -267,6 +269,13 @@ def command(
         click.echo(_import_json(result))
     seconds = time.monotonic() - begin
     tell_import(invocation, repo, result, seconds=seconds, replace=replace, dry_run=dry_run)
+
+
+def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the dataset that is named behind the source, or the layers, as Kart has them."""
+    if len(given) == 1 and ":" not in given[0]:
+        return given[0], ()
+    return None, given
 
 
 def _list(source: str, invocation: Invocation, output_format: str) -> None:

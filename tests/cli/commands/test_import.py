@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SECOND, Run, succeed
+from tests.repo.tables import write_layers
 
 
 def test_it_tells_what_came_in(run: Run, csv_file: Path) -> None:
@@ -120,3 +121,32 @@ def test_rows_in_a_box(run: Run, tmp_path: Path) -> None:
     for box in ("1,2,3", "0,5,1,4"):
         assert run("import", path, "no", "--bbox", box).exit_code != 0
     assert "--link" in run("import", f"iceberg:{tmp_path}", "--link", "--bbox", "0,0,1,1").stderr
+
+
+def test_layers_may_stand_behind_the_source_as_in_kart(run: Run, tmp_path: Path) -> None:
+    file = write_layers(tmp_path / "l.gpkg", {"one": 3, "two": 5, "three": 2})
+    succeed(run("import", file, "one"))
+    succeed(run("import", file, "two:b/second", "three"))
+    assert succeed(run("data", "ls")).stdout.split() == ["b/second", "one", "points", "three"]
+    result = run("import", file, "four")
+    assert result.exit_code == 2 and "--layer" in result.stderr
+    assert run("import", file, "one:x", "four").exit_code == 48
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_what_a_release_changes_besides_rows_is_told(
+    run: Run, csv_file: Path, options: list[str]
+) -> None:
+    succeed(run("import", csv_file, "lots", "--primary-key", "id", "--crs", "EPSG:4326"))
+    lines = [line.split(",") for line in csv_file.read_text().splitlines()]
+    csv_file.write_text("".join(",".join([a, c, d, e]) + ",\n" for a, b, c, d, e in lines))
+    text = csv_file.read_text().replace("lat,", "lat,remark", 1)
+    csv_file.write_text(text)
+    result = succeed(run("import", csv_file, "lots", "--replace", "--crs", "EPSG:4167", *options))
+    assert [line for line in result.stderr.splitlines() if line.startswith("Note")] == [
+        "Note: lots: crs/EPSG:4167.wkt changes",
+        "Note: lots: column 'name' is dropped",
+        "Note: lots: column 'remark' is added",
+    ]
+    key = run("import", csv_file, "lots", "--replace", "--no-primary-key")
+    assert "lots has the key (id), not no key" in key.stderr
