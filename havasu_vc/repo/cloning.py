@@ -19,7 +19,7 @@ from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
-from havasu_vc.remotes.urls import has_secrets, hidden_secrets, without_passwords
+from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
 from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import Part, files_of_part, keep_part
@@ -110,10 +110,11 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
 def _without_secret(url: str) -> tuple[str, Mapping[str, str]]:
     """Return a URL without its password, and what tells git the password all the same."""
     parts = urlsplit(url) if "://" in url else None
-    if parts is None or not has_secrets(url) or not parts.password:
+    if parts is None or not has_secrets(url) or "@" not in parts.netloc:
         return url, {}
-    host = parts.netloc.rpartition("@")[2]
-    user = f"{parts.username}@" if parts.username else ""
+    name, _, host = parts.netloc.rpartition("@")
+    shown = parts.username and not is_token(parts.username, parts.password)
+    user = f"{name.partition(':')[0]}@" if shown else ""
     count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
     return parts._replace(netloc=f"{user}{host}").geturl(), {
         "GIT_CONFIG_COUNT": str(count + 1),

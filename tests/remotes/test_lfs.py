@@ -207,13 +207,14 @@ def test_redirects_to_another_host_take_no_password_along(
         assert all("Authorization" not in headers for headers in other.headers)
 
 
+@pytest.mark.parametrize("user", ["me:secret", "secret:", "secret:x-oauth-basic", "ghp_secret9:"])
 def test_a_password_is_neither_shown_nor_stored(
-    ours: Repo, server: WebServer, tmp_path: Path
+    ours: Repo, server: WebServer, tmp_path: Path, user: str
 ) -> None:
-    server.password = "me:secret"
+    server.password = user
     notes: list[str] = []
     settings = Settings(engine="local", note=notes.append)
-    url = server.url("points.git", user="me:secret@")
+    url = server.url("points.git", user=f"{user.removesuffix(':') if '_' in user else user}@")
 
     theirs, fetched = Repo.clone(CloneRequest(url, tmp_path / "theirs"), settings=settings)
 
@@ -222,7 +223,7 @@ def test_a_password_is_neither_shown_nor_stored(
     for path in (tmp_path / "theirs").rglob("*"):
         assert not path.is_file() or b"secret" not in path.read_bytes(), path
     with pytest.raises(StateError) as caught:
-        theirs.fetch(server.url("none.git", user="me:secret@"))
+        theirs.fetch(server.url("none.git", user=f"{user}@"))
     assert "secret" not in caught.value.message
 
 
