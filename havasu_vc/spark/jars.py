@@ -13,10 +13,10 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError, UnsupportedVersionError
+from havasu_vc.records import dataclass
 
 __all__ = [
     "EXTENSIONS",
@@ -81,7 +81,7 @@ def runtime_coordinates(spark_version: str) -> str:
             f"there is no Iceberg runtime for Spark {spark_version}",
             hints=(
                 "`pip install 'pyspark>=4.0,<4.2'`",
-                "or read without Iceberg: `havasu_vc.spark.read` needs no jar",
+                "or do without Iceberg: `--no-jar`, in Python `havasu_vc.spark.read`",
             ),
         )
     return f"{_GROUP}:iceberg-spark-runtime-{line}_2.13:{RUNTIMES[line]}"
