@@ -10,6 +10,7 @@ import json
 import re
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 from havasu_vc.errors import InvalidFileError, StorageError
@@ -133,15 +134,18 @@ def require_all_records(file: VectorFile, features: int) -> None:
 
     It passes over a line that it does not understand.
     """
-    records = 0
+    records, last = 0, b""
     with open(file.path, "rb") as lines:
         marked = lines.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"\x1e")
         lines.seek(0)
-        if marked:
-            while block := lines.read(1 << 20):
-                records += block.count(b"\x1e")
-        else:
-            records = sum(1 for line in lines if line.strip())
+        for record in _marked(lines) if marked else lines:
+            if record.strip():
+                records, last = records + 1, record
+    try:
+        json.loads(last.decode("utf-8-sig", errors="replace") or "{}")
+    except (ValueError, RecursionError):
+        # Of the last record GDAL takes what is there.
+        raise cut_short(file.shown_path, f"its last record, {records}, does not end") from None
     if features < records:
         missing = records - features
         raise InvalidFileError(
@@ -149,6 +153,15 @@ def require_all_records(file: VectorFile, features: int) -> None:
             f"damaged or cut short: {missing} of its {records} records cannot be read",
             hints=("each line must hold one GeoJSON feature",),
         )
+
+
+def _marked(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the records of a file in which each begins with a record separator."""
+    rest = b""
+    while block := file.read(1 << 20):
+        *whole, rest = (rest + block).split(b"\x1e")
+        yield from whole
+    yield rest
 
 
 def _size(path: Path, driver: str) -> int:
@@ -172,11 +185,12 @@ def _archived(path: Path) -> list[VectorFile]:
             }
             shapes = sorted(name for name in names if name.lower().endswith(".shp"))
             for name in shapes:
+                _check_sums(archive, name)
                 with archive.open(name) as member:
                     first = member.read(_FIRST_LENGTH)
                 _check_first(first, "ESRI Shapefile", f"{path}/{name}")
                 _check_shapes(first, names[name], f"{path}/{name}")
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
         cause = str(error).splitlines()[0] if str(error) else "damaged"
         raise InvalidFileError(
             str(path),
@@ -198,6 +212,15 @@ def _archived(path: Path) -> list[VectorFile]:
         )
         for name in shapes
     ]
+
+
+def _check_sums(archive: zipfile.ZipFile, shapes: str) -> None:
+    """Refuse parts of a shapefile whose checksums in the archive are others; GDAL does not look."""
+    for name in archive.namelist():
+        if name[:-4] == shapes[:-4]:
+            with archive.open(name) as member:
+                while member.read(1 << 20):
+                    pass
 
 
 def has_feature_ids(file: VectorFile) -> bool:

@@ -185,3 +185,33 @@ def test_what_is_no_file_is_said_to_be_none(location: str, hint: str, sound: Pat
     with pytest.raises(SourceNotFoundError) as caught:
         open_sources(location.format(sound=sound))
     assert [hint in said for said in caught.value.hints] == ([True] if hint else [])
+
+
+@pytest.mark.parametrize("mark", [b"", b"\x1e"])
+def test_the_last_record_of_a_sequence_may_not_be_cut(
+    mark: bytes, sound: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [mark + line for line in (sound / "a.geojsonl").read_bytes().splitlines(True)]
+    path = tmp_path / "a.geojsonl"
+    path.write_bytes(b"".join(lines) + b"\n")
+    assert read(path) == 3000
+    path.write_bytes(b"".join(lines)[:-1])
+    assert read(path) == 3000
+    for missing in (2, 5, 20):
+        path.write_bytes(b"".join(lines)[:-missing])
+        assert "3000" in fails_well(path, capfd).message
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_archive_is_held_against_its_checksums(
+    method: int, sound: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for suffix in (".shp", ".shx", ".dbf"):
+            archive.write(sound / f"a{suffix}", f"a{suffix}")
+        place = archive.getinfo("a.dbf").header_offset
+    data = bytearray(path.read_bytes())
+    data[place + 2000] ^= 4
+    path.write_bytes(data)
+    assert "zip archive" in fails_well(path, capfd).message
