@@ -11,15 +11,16 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
+from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
 from havasu_vc.errors import DatasetNotFoundError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.checkouts import open_state
-from havasu_vc.repo.kart_tables import tree_view
+from havasu_vc.repo.kart_tables import is_kart_tree, tree_view
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.table_places import table_place
 from havasu_vc.store.files import DataFileStore
@@ -34,6 +35,7 @@ __all__ = [
     "EditedTable",
     "base_view",
     "chosen_tables",
+    "committed_draft",
     "committed_view",
     "draft_view",
     "read_table_edits",
@@ -128,10 +130,34 @@ def chosen_tables(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
 
 def draft_view(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
     """Return the dataset that a table holds; its new files go when nobody holds it any more."""
+    return _draft(repo, lambda storage: edited_dataset(table.edits, storage))
+
+
+def committed_draft(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
+    """Return the dataset that a table holds, near to what its commit has.
+
+    Of a clustered table it has the files of the commit, so that it is compared with other
+    versions by what differs.
+    """
+    known = table.state
+    if known.clustered is None or is_kart_tree(repo, known.tree):
+        return draft_view(repo, table)
+    from havasu_vc.repo.clustered_versions import edit_of_clustered
+
+    def made(storage: Storage) -> HavasuDataset:
+        base = replace(committed_view(repo, known), storage=storage)
+        with repo.settings.open_engine(0) as engine:
+            edit = edit_of_clustered(table.edits, base, engine)
+        return HavasuDataset(base.path, edited(base.folder, edit), storage, "the workspace")
+
+    return _draft(repo, made)
+
+
+def _draft(repo: OpenRepo, make: Callable[[Storage], HavasuDataset]) -> HavasuDataset:
     folder = _scratch(repo)
     storage = replace(repo.storage, staging=DataFileStore(folder))
     try:
-        view = edited_dataset(table.edits, storage)
+        view = make(storage)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -31,6 +31,7 @@ from havasu_vc.repo.checkouts import open_state
 from havasu_vc.repo.edited_tables import (
     EditedTable,
     chosen_tables,
+    committed_draft,
     committed_view,
     draft_view,
     read_table_edits,
@@ -161,7 +162,7 @@ def diff_workspace(
             folder = before.get(path)
             first = None if folder is None else repo.view(folder, old.name)
             if found is not None:
-                second: Dataset | None = draft_view(repo, found)
+                second: Dataset | None = committed_draft(repo, found)
             elif known is not None:
                 second = _committed(repo, known)
             else:

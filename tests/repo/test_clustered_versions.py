@@ -21,6 +21,7 @@ from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo, clustered_versions
 from havasu_vc.repo.checkouts import Wish
+from havasu_vc.repo.edited_tables import committed_draft
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table
@@ -31,7 +32,7 @@ from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound
 from tests.workspace import by_hand
-from tests.workspace.sheets import counts_of, rows_of
+from tests.workspace.sheets import counts_of, edits_of, rows_of
 
 CLUSTERED = Wish(clustered=True)
 
@@ -119,6 +120,10 @@ def test_edits_come_back_and_the_table_is_in_step(repo: Repo) -> None:
     assert counts_of(repo, "points") == EDITED
     (diff,) = repo.workspace.diff("HEAD")
     assert count_changes(diff.changes) == EDITED
+    found = edits_of(repo, "points")
+    assert found is not None
+    near = committed_draft(repo.opened, found).entries.keys()
+    assert near & own_files(repo).keys(), "files of the commit stand for most rows"
     assert repo.workspace.commit(message="Edit").changes == {"points": EDITED}
 
     assert_clustered(repo)
