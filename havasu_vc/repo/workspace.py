@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc.errors import StateError, UncommittedChangesError
+from havasu_vc.errors import StateError, StorageError, UncommittedChangesError
 from havasu_vc.repo.following import following, has_workspace
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.object_urls import in_bucket
@@ -120,7 +120,11 @@ class Workspace:
         from havasu_vc.repo.checkouts import is_at_home
 
         # Tables that were moved stay as they are until they are told where they are.
-        edited = self.edited() if is_at_home(self._repo) else {}
+        try:
+            edited = self.edited() if is_at_home(self._repo) else {}
+        except StorageError as error:
+            more = "or go on with `--discard-changes`, without a look at what is edited there"
+            raise StorageError(error.message, hints=(*error.hints, more)) from error
         if not edited:
             return
         from havasu_vc.repo.checkouts import changed_by

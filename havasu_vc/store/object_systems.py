@@ -7,6 +7,7 @@ of something that went wrong becomes one line, by `reporting_store_errors`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +25,19 @@ CONNECT_SECONDS = 10
 SILENT_SECONDS = 60
 """How long a server may take to answer, or to go on answering."""
 TRIES = 3
+
+_AROUND = re.compile(r"^When .{0,2000}?: (?=AWS Error )| \(Request ID: [^)]*\)| after \d+ ms")
+"""What a library says before and after what matters."""
+_HINT = "check the URL, the network and the credentials in the environment"
+_REFUSED = "check the credentials in the environment, and what they may do there"
+_HINTS = {
+    "NO_SUCH_BUCKET": "make the bucket, or correct the URL",
+    "ACCESS_DENIED": _REFUSED,
+    "INVALID_ACCESS_KEY_ID": _REFUSED,
+    "INVALID_CLIENT_TOKEN_ID": _REFUSED,
+    "SIGNATURE_DOES_NOT_MATCH": _REFUSED,
+    "NETWORK_CONNECTION": "check the network, and AWS_ENDPOINT_URL where the store is not Amazon's",
+}
 
 
 @contextmanager
@@ -43,10 +57,9 @@ def reporting_store_errors(
         if isinstance(error, passing):
             raise
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise StorageError(
-            f"{name} cannot be {what}: {lines[0][:300]}",
-            hints=("check the URL, the network and the credentials in the environment",),
-        ) from error
+        reason = _AROUND.sub("", lines[0])[:300]
+        hint = next((hint for sign, hint in _HINTS.items() if sign in reason), _HINT)
+        raise StorageError(f"{name} cannot be {what}: {reason}", hints=(hint,)) from error
 
 
 def object_system(url: str) -> tuple[Any, str]:

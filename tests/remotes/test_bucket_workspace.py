@@ -5,6 +5,8 @@
 
 import secrets
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -36,11 +38,27 @@ from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.buckets import edit, rows, s3, there
 from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import Rows, add, add_column, make, read, write
-from tests.support.servers import S3_ENVIRONMENT, asked_of, has_moto, moto
+from tests.support.servers import S3_ENVIRONMENT, asked_of, google, has_google, has_moto, moto
 from tests.workspace import by_hand
 
 ROWS = {number: (f"n{number}", number) for number in range(40)}
 ONE = ChangeCounts(inserts=1)
+
+
+KILLED = """
+import os, sys
+from havasu_vc.repo import Repo, Settings
+from havasu_vc.tables.bucket import BucketTable
+path, name, count = sys.argv[1:]
+real, done = getattr(BucketTable, name), []
+def dying(*given, **named):
+    done.append(name)
+    if len(done) == int(count):
+        os.kill(os.getpid(), 9)
+    return real(*given, **named)
+setattr(BucketTable, name, dying)
+Repo.open(path, settings=Settings(engine="local")).switch("dev")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +116,25 @@ class Tables:
             assert rows(found) == read(self.repo, dataset=path)
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(scope="module")
+def google_host() -> Iterator[str]:
+    if not has_google():
+        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
+    with google() as url:
+        yield url
+
+
+@pytest.fixture
+def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", google_host)
+    return f"gs://maps/{secrets.token_hex(6)}"
+
+
+@pytest.fixture(params=["folder", "url", "google_url"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    found = tmp_path / "elsewhere" / "tables"
-    return str(found) if request.param == "folder" else str(request.getfixturevalue("url"))
+    if request.param == "folder":
+        return str(tmp_path / "elsewhere" / "tables")
+    return str(request.getfixturevalue(request.param))
 
 
 def made(tmp_path: Path, place: str, name: str = "repo") -> Tables:
@@ -274,18 +307,26 @@ class TestAnywhere:
         assert repo.workspace.check_out().changed == ()
         tables.assert_show_head()
 
-    def test_something_else_stays(self, tmp_path: Path, place: str, request: Any) -> None:
+    def test_something_else_stays(self, tmp_path: Path, place: str) -> None:
         repo = make(tmp_path / "repo", ROWS)
         repo.config.set("havasu.workspace.path", place)
-        if isinstance(repo.workspace.place, Path):
-            (repo.workspace.place / "points").mkdir(parents=True)
-            (repo.workspace.place / "points" / "mine").write_text("mine")
+        root = repo.workspace.place
+        if isinstance(root, Path):
+            (root / "points").mkdir(parents=True)
+            (root / "points" / "mine").write_text("mine")
         else:
-            system = s3(request.getfixturevalue("endpoint"))
-            with system.open_output_stream(f"{place.removeprefix('s3://')}/points/mine") as file:
-                file.write(b"mine")
+            (tmp_path / "mine").write_text("mine")
+            BucketTable(f"{root}/points").send(tmp_path / "mine", "mine")
         with pytest.raises(StateError, match="something else"):
             repo.workspace.check_out()
+
+    def test_clustered_tables_follow(self, tmp_path: Path, place: str) -> None:
+        tables = made(tmp_path, place)
+        tables.repo.workspace.check_out(Wish(clustered=True, partition_by="bucket(2, id)"))
+        assert len([each for each in live_files(tables.read()) if each.is_data]) == 2
+        tables.edit({100: ("new", 1)})
+        tables.repo.workspace.commit(message="Edit")
+        tables.assert_show_head()
 
     def test_a_table_of_another_dataset_stays(self, tables: Tables, tmp_path: Path) -> None:
         other = make(tmp_path / "other", {1: ("x", 1)})
@@ -491,7 +532,25 @@ class TestWhatGoesWrong:
         repo.config.set("havasu.workspace.path", "s3://no-such-bucket-at-all/tables")
         with pytest.raises(HavasuError) as caught:
             repo.workspace.check_out()
-        assert "\n" not in caught.value.message and caught.value.hints
+        assert "\n" not in caught.value.message
+        assert caught.value.hints == ("make the bucket, or correct the URL",)
+
+    def test_refused_access(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in S3_ENVIRONMENT.items():
+            monkeypatch.setenv(name, value)
+        # After so many requests this server wants credentials that it knows.
+        monkeypatch.setenv("INITIAL_NO_AUTH_ACTION_COUNT", "3")
+        repo = make(tmp_path / "repo", ROWS)
+        repo.config.set("havasu.workspace.path", "s3://refusing/tables")
+        with moto() as endpoint:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+            s3(endpoint).create_dir("refusing")
+            for _ in range(3):
+                with pytest.raises(StorageError) as caught:
+                    repo.workspace.check_out()
+        assert "Request ID" not in caught.value.message
+        assert "credentials" in caught.value.hints[0]
+        assert read(repo) == ROWS
 
     def test_a_server_that_is_gone(
         self, far: Tables, monkeypatch: pytest.MonkeyPatch, endpoint: str
@@ -500,7 +559,8 @@ class TestWhatGoesWrong:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
         with pytest.raises(StorageError) as caught:
             far.repo.switch("dev")
-        assert "\n" not in caught.value.message and caught.value.hints
+        assert "\n" not in caught.value.message
+        assert "--discard-changes" in caught.value.hints[-1]
         assert far.repo.head_branch == "main"
         seen = far.repo.workspace.changes()
         assert seen is not None and len(seen.problems) == 1 and "s3://" in seen.problems[0]
@@ -538,6 +598,24 @@ class TestWhatGoesWrong:
             assert any("cannot be written" in note for note in notes)
         repo.workspace.check_out()
         far.assert_show_head()
+
+    @pytest.mark.parametrize("when", ["send 1", "send 2", "publish 1", "remove 1"])
+    def test_a_killed_checkout(self, far: Tables, when: str) -> None:
+        far.repo.config.set("havasu.workspace.keep", 1)
+        before = rows(far.read())
+        name, count = when.split()
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, str(far.repo.path), name, count],
+            cwd=Path(__file__).parents[2],
+            check=False,
+        )
+        assert killed.returncode == -9
+        assert rows(far.read()) in (before, {**before, 1: ("dev", 1)})
+        again = Tables(Repo.open(far.repo.path, settings=Settings(engine="local")), far.folder)
+        assert again.repo.head_branch == "dev"
+        again.repo.workspace.check_out()
+        again.assert_show_head()
+        assert again.repo.workspace.edited() == {}
 
     def test_a_damaged_table(self, far: Tables, endpoint: str) -> None:
         version = far.read().version
