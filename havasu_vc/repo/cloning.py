@@ -15,7 +15,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from havasu_vc.errors import InvalidArgumentError, StateError
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+)
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
@@ -92,19 +97,38 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
         config.set("havasu.data.url", request.data_url)
     if request.on_demand:
         config.set("havasu.data.fetch", "on-demand")
-    if request.part is not None:
-        keep_part(repo, request.part)
     prepare(repo.git)
     install_hooks(repo.git)
-    files: Sequence[WantedFile] = ()
-    if request.part is not None and repo.head().commit is not None:
-        wanted = files_of_part(repo, request.part, "HEAD")
-        files = download(repo, remote_data(repo, ORIGIN, environment=environment), wanted)
-    elif not repo.on_demand:
-        tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split()))
-        if tips:
-            files = bring_data(repo, remote_data(repo, ORIGIN, environment=environment), tips)
+    try:
+        files = _first_data(repo, request, environment)
+    except DatasetNotFoundError:
+        # As git does for a branch that is not there.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except HavasuError as error:
+        error.hints = (
+            *error.hints,
+            f"the commits are in {folder}; `havasu-vc fetch` goes on there",
+        )
+        raise
     return repo, FetchResult(hidden_secrets(url), (), len(files), total_size(files))
+
+
+def _first_data(
+    repo: OpenRepo, request: CloneRequest, environment: Mapping[str, str]
+) -> Sequence[WantedFile]:
+    """Bring the data that is to be here at once."""
+    if request.part is not None:
+        started = repo.head().commit is not None
+        wanted = files_of_part(repo, request.part, "HEAD") if started else ()
+        keep_part(repo, request.part)
+        if not started:
+            return ()
+        return download(repo, remote_data(repo, ORIGIN, environment=environment), wanted)
+    tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split()))
+    if repo.on_demand or not tips:
+        return ()
+    return bring_data(repo, remote_data(repo, ORIGIN, environment=environment), tips)
 
 
 def _without_secret(url: str) -> tuple[str, Mapping[str, str]]:

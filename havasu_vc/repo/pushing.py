@@ -225,7 +225,7 @@ def refusal(answer: GitResult, remote: str, shown: str) -> StateError:
     for line in answer.errors.splitlines():
         # The reason stands before git's own last words.
         if line.startswith(("ssh: ", "fatal: ")):
-            message = line
+            message = line.removeprefix("fatal: ")
             break
     return StateError(
         f"git says: {without_passwords(message)}", hints=("`havasu-vc remote -v` lists remotes",)

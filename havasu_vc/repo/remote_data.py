@@ -16,7 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from havasu_vc.errors import HavasuError, NotFoundError, StorageError
+from havasu_vc.errors import (
+    CorruptDataFileError,
+    DataFileNotFoundError,
+    HavasuError,
+    NotFoundError,
+    StorageError,
+)
 from havasu_vc.remotes.lfs import LfsRemote
 from havasu_vc.remotes.neighbour import NeighbourRemote
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
@@ -181,9 +187,24 @@ def download(
         with (
             shared_lock(repo.git.data_folder / "lock"),
             moving(repo, missing, f"Fetching data from {remote.name}") as report,
+            _blaming(remote),
         ):
             remote.download(missing, store, report)
     return missing
+
+
+@contextmanager
+def _blaming(remote: DataRemote) -> Iterator[None]:
+    """Say of what is missing or wrong that it is so on the remote, and what helps there."""
+    send = "`havasu-vc data push` in a clone that has it sends it"
+    try:
+        yield
+    except DataFileNotFoundError as error:
+        error.hints = (f"{remote.name} does not have it; {send}",)
+        raise
+    except CorruptDataFileError as error:
+        error.hints = (f"it is so at {remote.name}; once it is removed there, {send}",)
+        raise
 
 
 def _require_room(repo: OpenRepo, files: Sequence[WantedFile]) -> None:
