@@ -11,7 +11,9 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.records import dataclass
