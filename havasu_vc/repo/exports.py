@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
-from havasu_vc.exchange.export import write_file
+from havasu_vc.exchange.export import Written, write_file
 from havasu_vc.exchange.export_columns import ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.model.arrow import source_type
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import as_stored, has_source_type
 from havasu_vc.model.types import Field
@@ -54,54 +58,77 @@ def export(
 
     `parquet` says how GeoParquet is written.
     """
-    if parquet is not None and format in TABLE_FORMATS:
-        raise InvalidArgumentError("only GeoParquet has a version and columns of bounding boxes")
-    if format in TABLE_FORMATS and crs is not None:
-        raise InvalidArgumentError("tables are written in the system that a dataset has")
-    if plain and format != "delta":
-        raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))
+    _check(format, crs=crs, plain=plain, parquet=parquet)
     if format == "geotiff":
-        from havasu_vc.repo.rasters import Rasters
-
-        if crs is not None or (columns is not None and len(columns) != 1):
-            raise InvalidArgumentError("a raster column is written as it is, one at a time")
-        column = None if columns is None else columns[0]
-        return Rasters(repo).export(path, file, revision, column=column, overwrite=overwrite)
+        return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
     if format == "iceberg":
         if columns is not None:
             raise InvalidArgumentError("an Iceberg table has all columns of a dataset")
         return _export_iceberg(repo, path, file, revision, overwrite=overwrite)
     dataset = repo.dataset(path, revision)
-    table = Table(dataset, repo.settings)
     header = dataset.header
     if columns is not None:
         unknown = [name for name in columns if name not in dataset.schema.by_name]
         if unknown:
             raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
         header = replace(header, schema=dataset.schema.select(tuple(columns)))
+    table = Table(dataset, repo.settings)
+    batches = partial(table.to_batches, columns)
     if format == "delta":
         from havasu_vc.exchange.delta_writer import write_delta
 
-        batches = table.to_batches(columns)
-        done = write_delta(file, header, batches, plain=plain, overwrite=overwrite)
-        return ExportResult(str(file), done.rows, done.notes)
-    if format == "iceberg-v3":
+        written = write_delta(file, header, batches(), plain=plain, overwrite=overwrite)
+    elif format == "iceberg-v3":
         from havasu_vc.exchange.iceberg_writer import write_iceberg_3
 
-        done = write_iceberg_3(file, header, table.to_batches(columns), overwrite=overwrite)
-        return ExportResult(str(file), done.rows, done.notes)
+        written = write_iceberg_3(file, header, batches(), overwrite=overwrite)
+    else:
+        write = partial(
+            write_file, file, format=_format(format), overwrite=overwrite, crs=crs, parquet=parquet
+        )
+        written = _write_outgrown(write, header, batches)
+    return ExportResult(str(file), written.rows, written.notes)
+
+
+def _check(
+    format: str | None, *, crs: str | None, plain: bool, parquet: ParquetForm | None
+) -> None:
+    """Refuse what a format has no place for."""
+    if parquet is not None and format in TABLE_FORMATS:
+        raise InvalidArgumentError("only GeoParquet has a version and columns of bounding boxes")
+    if format in TABLE_FORMATS and crs is not None:
+        raise InvalidArgumentError("tables are written in the system that a dataset has")
+    if plain and format != "delta":
+        raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))
+
+
+def _export_images(
+    repo: OpenRepo,
+    path: str,
+    file: Path,
+    revision: str,
+    columns: Sequence[str] | None,
+    *,
+    overwrite: bool,
+) -> ExportResult:
+    from havasu_vc.repo.rasters import Rasters
+
+    if columns is not None and len(columns) != 1:
+        raise InvalidArgumentError("a raster column is written as it is, one at a time")
+    column = None if columns is None else columns[0]
+    return Rasters(repo).export(path, file, revision, column=column, overwrite=overwrite)
+
+
+def _write_outgrown(
+    write: Callable[[DatasetHeader, Iterator[pa.RecordBatch]], Written],
+    header: DatasetHeader,
+    batches: Callable[[], Iterator[pa.RecordBatch]],
+) -> Written:
+    """Write rows, some columns as they are stored: those that hold more than they came as."""
     said: list[str] = []
     while True:
         try:
-            written = write_file(
-                file,
-                header,
-                table.to_batches(columns),
-                format=_format(format),
-                overwrite=overwrite,
-                crs=crs,
-                parquet=parquet,
-            )
+            written = write(header, batches())
         except UnsupportedTypeError as error:
             # Later rows may be none of the type that a column first came as.
             field = header.schema.by_name.get(error.column)
@@ -110,7 +137,7 @@ def export(
             said.append(f"column {field.name!r} came as {source_type(field)} and has outgrown it")
             header = replace(header, schema=_outgrown(header.schema, field))
         else:
-            return ExportResult(str(file), written.rows, (*written.notes, *said))
+            return Written(written.rows, (*written.notes, *said))
 
 
 def _outgrown(schema: Schema, column: Field) -> Schema:

@@ -105,48 +105,37 @@ def command(
         chosen = "geotiff"
     if chosen != "geotiff" and (keys or tiles_apart):
         raise click.UsageError("--key and --tiles-apart are for --to geotiff")
-    parquet = None
-    if (covering, geometry_encoding, geoparquet_version) != (None, None, None):
-        parquet = ParquetForm(
-            version=geoparquet_version or VERSIONS[-1],
-            covering=covering,
-            native=geometry_encoding != "wkb",
-        )
+    parquet = _parquet_form(covering, geometry_encoding, geoparquet_version)
     if parquet is not None and chosen == "geotiff":
         raise click.UsageError("--covering and --geoparquet-version are for GeoParquet")
+    names = parse_names(columns)
     if changes is not None:
-        others = (
-            ("--ref", ref),
-            ("--crs", crs),
-            ("--columns", columns),
-            ("--plain", plain),
-            ("--covering or --geoparquet-version", parquet),
-        )
-        if chosen in ("delta", "iceberg", "iceberg-v3"):
-            raise click.UsageError("changes are written to files, not to tables")
-        if chosen == "geotiff":
-            raise click.UsageError("changes of rasters are not written as images")
-        for option, given in others:
-            if given:
-                raise click.UsageError(f"{option} cannot be given with --changes")
+        others = {
+            "--ref": ref,
+            "--crs": crs,
+            "--columns": columns,
+            "--plain": plain,
+            "--covering or --geoparquet-version": parquet,
+        }
+        _check_changes(chosen, [option for option, given in others.items() if given])
         if "@" in dataset and revision != "HEAD":
             raise click.UsageError("--changes names the revisions; leave @REV out")
+    elif chosen == "geotiff":
+        if crs is not None or plain:
+            raise click.UsageError("rasters are written as they are, without --crs and --plain")
+        if len(names) > 1:
+            raise click.UsageError("--columns names one raster column")
     repo = invocation.open_repo()
     if changes is not None:
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
         what = "changed row"
     elif chosen == "geotiff":
-        if crs is not None or plain:
-            raise click.UsageError("rasters are written as they are, without --crs and --plain")
-        named = parse_names(columns)
-        if len(named) > 1:
-            raise click.UsageError("--columns names one raster column")
         result = Rasters(repo.opened).export(
             path,
             file,
             revision,
             keys=keys,
-            column=named[0] if named else None,
+            column=names[0] if names else None,
             apart=tiles_apart,
             overwrite=overwrite,
         )
@@ -159,10 +148,30 @@ def command(
             format=chosen,
             overwrite=overwrite,
             crs=crs,
-            columns=parse_names(columns) or None,
+            columns=names or None,
             plain=plain,
             parquet=parquet,
         )
         what = "row"
     invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
     invocation.notes(result.notes)
+
+
+def _parquet_form(
+    covering: bool | None, geometry_encoding: str | None, version: str | None
+) -> ParquetForm | None:
+    """Return how GeoParquet is asked for, None where nothing is said of it."""
+    if (covering, geometry_encoding, version) == (None, None, None):
+        return None
+    native = geometry_encoding != "wkb"
+    return ParquetForm(version=version or VERSIONS[-1], covering=covering, native=native)
+
+
+def _check_changes(chosen: str | None, others: list[str]) -> None:
+    """Refuse what changes are not written to, and options that they do not go with."""
+    if chosen in ("delta", "iceberg", "iceberg-v3"):
+        raise click.UsageError("changes are written to files, not to tables")
+    if chosen == "geotiff":
+        raise click.UsageError("changes of rasters are not written as images")
+    if others:
+        raise click.UsageError(f"{others[0]} cannot be given with --changes")
