@@ -87,7 +87,8 @@ class GitRepository:
     @classmethod
     def open(cls, path: Path | str = ".") -> "GitRepository":
         """Open the repository that `path` is in, or is."""
-        place = Path(path).absolute()
+        # `..` of a folder is not what stands before it in its name.
+        place = Path(os.path.realpath(path))
         found = _discover(place)
         if found is None:
             raise RepositoryNotFoundError(str(path))

@@ -250,3 +250,13 @@ def test_what_a_hooks_environment_says_is_not_followed(
     assert repository.git("rev-parse", "--show-toplevel").text == str(repository.path)
     commit_dataset(repository, entries(2))
     assert not (tmp_path / "index").exists()
+
+
+def test_a_folder_above_is_not_looked_for_below(tmp_path: Path) -> None:
+    init_repository(tmp_path / "outside" / "inside")
+    inside = GitRepository.open(tmp_path / "outside" / "inside").path
+    (tmp_path / "outside" / "link").symlink_to(inside)
+    assert GitRepository.open(tmp_path / "outside" / "link" / ".").path == inside
+    for place in ("inside/..", "inside/../.", "inside/../../outside"):
+        with pytest.raises(RepositoryNotFoundError):
+            GitRepository.open(tmp_path / "outside" / place)
