@@ -27,6 +27,8 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+# What looks like a variable of the environment: set by the program for itself, or a constant.
+INTERNAL = {"HAVASU_VC_DATA_SENT", "HAVASU_MARKER", "HAVASU_VERSION"}
 # The command as it is installed, without relying on where it was installed to.
 COMMAND = f"""\
 #!/bin/sh
@@ -270,3 +272,13 @@ def test_outputs_are_compared_loosely() -> None:
     assert same_output("first\n...\nlast", "first\nsecond\nthird\nlast\n")
     assert not same_output("first\n", "first\nsecond\n")
     assert not same_output("...\nlast\n", "first\n")
+
+
+def test_every_setting_and_variable_of_ours_is_documented() -> None:
+    page = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8")
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "havasu_vc").rglob("*.py"))
+    names = set(re.findall(r"\bhavasu\.(?:data|linked|outdb|spark|workspace)\.[a-z]+\b", source))
+    names |= set(re.findall(r'"(HAVASU_[A-Z_]+)"', source)) - INTERNAL
+
+    assert len(names) > 8
+    assert sorted(name for name in names if f"`{name}" not in page) == []
