@@ -7,6 +7,7 @@ the tests at the end can show that each of them fails when it should.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -242,6 +243,15 @@ def test_optional_library_lives_in_one_file(library: str) -> None:
     ]
 
     assert len(users) <= 1
+
+
+def test_records_are_made_the_quick_way() -> None:
+    slow = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if re.search(r"^from dataclasses import .*\bdataclass\b", path.read_text(), re.MULTILINE)
+    ]
+    assert slow == ["records.py"]
 
 
 def test_no_late_import_dodges_a_cycle() -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.equality import equal as equal_geometries
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type
 
@@ -96,11 +96,11 @@ def alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
         wider = first if first.bit_width > second.bit_width else second
     else:
         wider = second
-    return old.cast(wider), new.cast(wider)
+    return pc.cast(old, wider), pc.cast(new, wider)
 
 
 def _valid(column: pa.Array) -> Mask:
-    valid: Mask = column.is_valid().to_numpy(zero_copy_only=False)
+    valid: Mask = pc.is_valid(column).to_numpy(zero_copy_only=False)
     return valid
 
 
@@ -108,7 +108,7 @@ def _both(same: pa.BooleanArray, old: pa.Array, new: pa.Array) -> Mask:
     if not (old.null_count or new.null_count):
         result: Mask = same.to_numpy(zero_copy_only=False)
         return result
-    equal: Mask = same.fill_null(False).to_numpy(zero_copy_only=False)
+    equal: Mask = pc.fill_null(same, False).to_numpy(zero_copy_only=False)
     first, second = _valid(old), _valid(new)
     return (equal & first & second) | ~(first | second)
 
@@ -150,6 +150,6 @@ def _equal_lists(
     rows = np.repeat(candidates, counts)
     index = [pa.array(np.repeat(offsets[:-1][candidates], counts) + within) for offsets in starts]
     for left, right, before, field in parts:
-        equal = equal_columns(left.take(index[0]), right.take(index[1]), before, field)
+        equal = equal_columns(pc.take(left, index[0]), pc.take(right, index[1]), before, field)
         same[rows[~equal]] = False
     return same

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import KeyViolationError, SchemaViolationError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -31,7 +31,7 @@ def conform(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     try:
         rows = pa.RecordBatch.from_arrays(
             [
-                column if column.type == field.type else column.cast(field.type)
+                column if column.type == field.type else pc.cast(column, field.type)
                 for column, field in zip(rows.columns, target, strict=True)
             ],
             schema=target,
@@ -85,7 +85,7 @@ def _column(side: pa.StructArray, name: str, type_: pa.DataType) -> pa.Array:
     if name not in side.type.names:
         return pa.nulls(len(side), type_)
     try:
-        return pc.struct_field(side, name).cast(type_)
+        return pc.cast(pc.struct_field(side, name), type_)
     except pa.ArrowException as error:
         raise SchemaViolationError(f"a value does not fit column {name!r}: {error}") from error
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
@@ -74,7 +75,7 @@ def hash_rows(rows: pa.RecordBatch, schema: Schema) -> HashedRows:
         for field, column in zip(schema.fields, rows.columns, strict=True)
     ]
     present = [
-        column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+        pc.is_valid(column).to_numpy(zero_copy_only=False) if column.null_count else None
         for column in rows.columns
     ]
     keys = _key_hashes(values, present, schema, rows.num_rows)

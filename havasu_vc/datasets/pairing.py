@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import alike, comparable, equal_rows
 from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import MOST_BATCH_BYTES, ChangeBatch, struct_of
 from havasu_vc.model.hashing import Hashes
@@ -59,7 +59,7 @@ def sort_by_key(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     if rows.num_rows < 2 or not names:
         return rows
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names])
-    return rows.take(order)
+    return pc.take(rows, order)
 
 
 def _pair_by_key(
@@ -71,13 +71,13 @@ def _pair_by_key(
         partner = np.arange(len(after), dtype=np.int64)
     else:
         found = pc.index_in(after, value_set=before)
-        partner = found.fill_null(_ABSENT).to_numpy().astype(np.int64)
+        partner = pc.fill_null(found, _ABSENT).to_numpy().astype(np.int64)
     paired = np.flatnonzero(partner >= 0)
     left, right = partner[paired], paired
     aligned = len(left) == old.num_rows and bool((left == np.arange(len(left))).all())
     same = equal_rows(
-        old if aligned else old.take(arrow_array(left)),
-        new if len(right) == new.num_rows else new.take(arrow_array(right)),
+        old if aligned else pc.take(old, arrow_array(left)),
+        new if len(right) == new.num_rows else pc.take(new, arrow_array(right)),
         old_schema,
         new_schema,
     )
@@ -104,7 +104,7 @@ def key_codes(
         return columns[0]
     codes = np.zeros(old.num_rows + new.num_rows, np.int64)
     for before, after in columns:
-        encoded = pa.concat_arrays([before, after]).dictionary_encode()
+        encoded = pc.dictionary_encode(pa.concat_arrays([before, after]))
         codes *= max(len(encoded.dictionary), 1)
         codes += encoded.indices.to_numpy()
         # Codes stay small however many columns there are.
@@ -125,7 +125,7 @@ def _key_order(
     for field in new_schema.key.fields:
         before, after = alike(old.column(old_schema.by_id[field.id].name), new.column(field.name))
         both = pa.concat_arrays([before, after])
-        columns.append(both.take(arrow_array(np.where(from_new, second + len(before), first))))
+        columns.append(pc.take(both, arrow_array(np.where(from_new, second + len(before), first))))
     keys = pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
     order = pc.sort_indices(keys, sort_keys=[(str(i), "ascending") for i in range(len(columns))])
     indices: Indices = order.to_numpy().astype(np.int64)
@@ -141,8 +141,8 @@ def _pair_by_row(
     partner = nth_equal(before, after)
     paired = np.flatnonzero(partner >= 0)
     same = equal_rows(
-        old.take(arrow_array(partner[paired])),
-        new.take(arrow_array(paired)),
+        pc.take(old, arrow_array(partner[paired])),
+        pc.take(new, arrow_array(paired)),
         old_schema,
         new_schema,
     )
@@ -196,8 +196,8 @@ def _taken(
 def _side(rows: pa.RecordBatch, indices: Indices) -> pa.StructArray:
     absent = indices < 0
     if not absent.any():
-        return struct_of(rows.take(arrow_array(indices)))
+        return struct_of(pc.take(rows, arrow_array(indices)))
     if absent.all():
         return pa.nulls(len(indices), pa.struct(list(rows.schema)))
-    taken = rows.take(arrow_array(indices, absent=absent))
+    taken = pc.take(rows, arrow_array(indices, absent=absent))
     return struct_of(taken, mask=arrow_array(absent))

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import KeyViolationError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 
@@ -126,14 +126,14 @@ def _write_run(
 ) -> pa.RecordBatch:
     table = pa.Table.from_batches(waiting)
     waiting.clear()
-    table = table.take(_order(table, names))
+    table = pc.take(table, _order(table, names))
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"run-{uuid.uuid4().hex}.arrows"
     temporary = final.with_suffix(".tmp")
     with pa.ipc.new_file(str(temporary), table.schema) as writer:
         writer.write_table(table, max_chunksize=_BATCH)
     temporary.rename(final)
-    sample = table.column(names[0]).take(pa.array(np.arange(0, table.num_rows, _SAMPLE)))
+    sample = pc.take(table.column(names[0]), pa.array(np.arange(0, table.num_rows, _SAMPLE)))
     sample = sample.combine_chunks()
     count = len(sample)
     return pa.RecordBatch.from_arrays(
@@ -166,7 +166,7 @@ def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tupl
             report.column("bytes")[0].as_py(),
         )
     samples = pa.concat_arrays([report.column("sample") for report in reports])
-    samples = samples.take(pc.sort_indices(samples))
+    samples = pc.take(samples, pc.sort_indices(samples))
     rows = sum(count for count, _ in runs.values())
     size = sum(count for _, count in runs.values())
     wanted = max(rows * RANGE_BYTES // max(size, 1), 1)
@@ -200,7 +200,7 @@ class RunReader:
         if not pieces:
             return None
         table = pa.Table.from_batches(pieces)
-        ordered = table.take(_order(table, self._names)).combine_chunks()
+        ordered = pc.take(table, _order(table, self._names)).combine_chunks()
         return ordered.to_batches()[0]
 
     def _pieces(
@@ -246,7 +246,7 @@ def _order(table: pa.Table, names: tuple[str, ...]) -> Any:
         alike[1:-1] = placed[1:] == placed[:-1]
         spots = np.flatnonzero(alike[1:] | alike[:-1])
         rows = order[spots]
-        some = table.select(list(names)).take(pa.array(rows))
+        some = pc.take(table.select(list(names)), pa.array(rows))
         order[spots] = rows[pc.sort_indices(some, sort_keys=keys).to_numpy()]
     return pa.array(order)
 

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import PatchError
 from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_field, arrow_type
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 
@@ -104,12 +104,12 @@ def _leaf(values: _Values, field: Field) -> pa.Array:
         case Primitive.STRING:
             return pa.array(_only(values, str), type_)
         case Primitive.DATE:
-            return pa.array(_matching(values, _DATE), pa.string()).cast(type_)
+            return pc.cast(pa.array(_matching(values, _DATE), pa.string()), type_)
         case Primitive.TIME:
             return _times(values, type_)
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
             text = pa.array(_matching(values, _TIMESTAMP), pa.string())
-            return pc.utf8_rtrim(text, "Z").cast(pa.timestamp("us")).cast(type_)
+            return pc.cast(pc.cast(pc.utf8_rtrim(text, "Z"), pa.timestamp("us")), type_)
         case Primitive.UUID:
             digits = [v and v.replace("-", "") for v in _matching(values, _UUID)]
             return pa.array(_bytes(digits), type_)
@@ -153,14 +153,14 @@ def _floats(values: _Values, type_: pa.DataType) -> pa.Array:
     # A float32's shortest digits are not the digits of its double.
     if any(float(str(singles[at])) != numbers[at] for at in lossy):
         raise ValueError("more digits than a float of 32 bits holds")
-    valid = doubles.is_valid().to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(doubles).to_numpy(zero_copy_only=False)
     return pa.array(singles, type_, mask=~valid)
 
 
 def _times(values: _Values, type_: pa.DataType) -> pa.Array:
     text = pa.array(_matching(values, _TIME), pa.string())
     days = pc.binary_join_element_wise("1970-01-01T", pc.utf8_rtrim(text, "Z"), "")
-    return days.cast(pa.timestamp("us")).cast(type_)
+    return pc.cast(pc.cast(days, pa.timestamp("us")), type_)
 
 
 def _numbers(values: _Values) -> list[Number | None]:
@@ -176,7 +176,7 @@ def _geometry(values: _Values, field: Field) -> pa.Array:
         raise TypeError(f"{field.name!r} is not a geometry column")
     wkb, srids = to_canonical(pa.array(_bytes(values), pa.binary()), "ewkb")
     encoding = cast(Any, field.geometry.encoding.value)
-    return from_canonical(wkb, srids, encoding).cast(arrow_type(field.type))
+    return pc.cast(from_canonical(wkb, srids, encoding), arrow_type(field.type))
 
 
 def _struct(values: _Values, field: Field, fields: tuple[Field, ...], place: Place) -> pa.Array:

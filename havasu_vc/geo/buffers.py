@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.model import kernels as pc
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -76,11 +77,11 @@ def simple_column(column: Column) -> "pa.Array[Any]":
         column = column.dictionary_decode()
         kind = column.type
     if pa.types.is_null(kind) or pa.types.is_fixed_size_binary(kind):
-        return column.cast(pa.binary())
+        return pc.cast(column, pa.binary())
     if kind == pa.binary_view():
-        return column.cast(pa.binary())
+        return pc.cast(column, pa.binary())
     if kind == pa.string_view():
-        return column.cast(pa.string())
+        return pc.cast(column, pa.string())
     if not (_is_large(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
         raise TypeError(f"a geometry column is binary or string, not {kind}")
     return column
@@ -104,7 +105,7 @@ def byte_column(column: "pa.Array[Any]") -> ByteColumn:
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if column.null_count == 0:
         return ByteColumn(data, starts, lengths, np.arange(size), size)
-    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False))
     return ByteColumn(data, starts[rows], lengths[rows], rows, size)
 
 
@@ -157,8 +158,8 @@ def merge_rows(
     if replacement.type != column.type:
         large = _is_large(column.type) or _is_large(replacement.type)
         kind = pa.large_binary() if large else pa.binary()
-        column, replacement = column.cast(kind), replacement.cast(kind)
-    return pa.chunked_array([column, replacement]).take(pa.array(choice)).combine_chunks()
+        column, replacement = pc.cast(column, kind), pc.cast(replacement, kind)
+    return pc.take(pa.chunked_array([column, replacement]), pa.array(choice)).combine_chunks()
 
 
 def overlapping(data: Bytes, kind: str) -> npt.NDArray[Any]:

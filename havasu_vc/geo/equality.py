@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.buffers import Column, simple_column
 from havasu_vc.geo.wkb import AnyEncoding, Srids, to_canonical
+from havasu_vc.model import kernels as pc
 
 __all__ = ["equal"]
 
@@ -37,8 +37,8 @@ def equal(
     if not rows.size:
         return same
     chosen = pa.array(rows)
-    first_wkb, first_srids = _canonical(first.take(chosen), left_encoding)
-    second_wkb, second_srids = _canonical(second.take(chosen), right_encoding)
+    first_wkb, first_srids = _canonical(pc.take(first, chosen), left_encoding)
+    second_wkb, second_srids = _canonical(pc.take(second, chosen), right_encoding)
     found = pc.equal(_as_large(first_wkb), _as_large(second_wkb)).to_numpy(zero_copy_only=False)
     found = found & (_or_zero(first_srids, rows.size) == _or_zero(second_srids, rows.size))
     result = same.to_numpy(zero_copy_only=False).copy()
@@ -50,12 +50,12 @@ def _canonical(
     column: "pa.Array[Any]", encoding: AnyEncoding
 ) -> "tuple[pa.Array[Any], Srids | None]":
     if encoding in ("wkt", "geojson"):
-        column = column.cast(pa.large_string())
+        column = pc.cast(column, pa.large_string())
     return to_canonical(column, encoding)
 
 
 def _as_large(column: "pa.Array[Any]") -> "pa.Array[Any]":
-    return column.cast(pa.large_binary())
+    return pc.cast(column, pa.large_binary())
 
 
 def _or_zero(srids: Srids | None, count: int) -> Srids:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.buffers import Bools, Floats, binary_column, byte_column
 from havasu_vc.geo.points import plain_points, point_bytes
+from havasu_vc.model import kernels as pc
 from havasu_vc.records import dataclass
 
 __all__ = ["GEOJSON_FORMS", "WKT_FORMS", "PointForm", "format_points", "parse_points"]
@@ -62,7 +62,7 @@ GEOJSON_FORMS: Final = (
 
 def parse_points(column: "pa.Array[Any]", forms: tuple[PointForm, ...]) -> "pa.Array[Any] | None":
     """Return the canonical WKB of a column of text, None unless all of it is of one form."""
-    texts = column.drop_null() if column.null_count else column
+    texts = pc.drop_null(column) if column.null_count else column
     if not len(texts):
         return None
     first = texts[0].as_buffer().to_pybytes()
@@ -107,8 +107,8 @@ def format_points(
     odd = column.rows[~plain]
     choice[odd] = len(texts) + np.arange(len(odd))
     if len(odd):
-        texts = pa.concat_arrays([texts, general(wkb.take(pa.array(odd)))])
-    return texts.take(pa.array(choice, mask=choice < 0))
+        texts = pa.concat_arrays([texts, general(pc.take(wkb, pa.array(odd)))])
+    return pc.take(texts, pa.array(choice, mask=choice < 0))
 
 
 def _joined(axes: list[Floats], form: PointForm) -> "pa.Array[Any]":

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import Bools, Column
 from havasu_vc.geo.raster_v1 import PixelType
 from havasu_vc.geo.raster_v1_columns import RasterHeaders, parse_rasters, raster_headers
+from havasu_vc.model import kernels as pc
 
 __all__ = ["check_rasters", "first_unsound"]
 
@@ -90,7 +90,7 @@ def _checked(
     if band is None or pa.types.is_null(band.type):
         nothing = np.zeros(len(owners), np.bool_)
         return nothing, nothing
-    valid: Bools = band.is_valid().to_numpy(zero_copy_only=False)
+    valid: Bools = pc.is_valid(band).to_numpy(zero_copy_only=False)
     parts = _parts(band)
     if "pixel_type" not in parts:
         raise GeometryError("the raster column has bands without a pixel_type")
@@ -123,7 +123,7 @@ def _parts(array: pa.Array[Any]) -> dict[str, pa.Array[Any]]:
 
 
 def _numbers(array: pa.Array[Any], missing: int) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = pc.fill_null(array.cast(pa.int64()), missing).to_numpy(
+    found: npt.NDArray[np.int64] = pc.fill_null(pc.cast(array, pa.int64()), missing).to_numpy(
         zero_copy_only=False
     )
     return found

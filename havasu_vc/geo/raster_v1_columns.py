@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import Bools, Column, Floats, byte_column, simple_column
@@ -24,6 +23,7 @@ from havasu_vc.geo.raster_v1 import (
     Raster,
     lenient_no_data,
 )
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import BAND_TYPE, RASTER_TYPE
 from havasu_vc.records import dataclass
 
@@ -77,7 +77,7 @@ class RasterHeaders:
 def raster_headers(column: Column) -> RasterHeaders:
     """Return the headers of a raster column, checked."""
     array = _simple(column)
-    there: Bools = array.is_valid().to_numpy(zero_copy_only=False)
+    there: Bools = pc.is_valid(array).to_numpy(zero_copy_only=False)
     parts = _children(array)
     width, height, bands = (
         _integers(parts, name, there) for name in ("width", "height", "num_bands")
@@ -224,7 +224,7 @@ def _bands(column: "pa.Array[Any] | None", owners: npt.NDArray[Any]) -> Iterator
         parts.get(name, nothing).to_pylist() for name in ("no_data", "out_db_band_no", "out_db_url")
     )
     pixels = _views(parts.get("data", nothing))
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     for index in np.flatnonzero(valid).tolist():
         row = int(owners[index])
         try:
@@ -258,7 +258,7 @@ def _simple(column: Column) -> "pa.Array[Any]":
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_null(column.type):
-        return column.cast(RASTER_TYPE)
+        return pc.cast(column, RASTER_TYPE)
     if not pa.types.is_struct(column.type):
         raise GeometryError(f"a raster column is a struct of raster v1, not {column.type}")
     return column
@@ -276,15 +276,17 @@ def _integers(parts: dict[str, "pa.Array[Any]"], name: str, there: Bools) -> npt
     found = parts.get(name)
     if found is None or not pa.types.is_integer(found.type):
         raise GeometryError(f"the raster column has no {name}")
-    _refuse(there & ~found.is_valid().to_numpy(zero_copy_only=False), f"it has no {name}")
-    values: npt.NDArray[np.int64] = pc.fill_null(found.cast(pa.int64()), 0).to_numpy(
+    _refuse(there & ~pc.is_valid(found).to_numpy(zero_copy_only=False), f"it has no {name}")
+    values: npt.NDArray[np.int64] = pc.fill_null(pc.cast(found, pa.int64()), 0).to_numpy(
         zero_copy_only=False
     )
     return values
 
 
 def _doubles(column: "pa.Array[Any]") -> Floats:
-    found: Floats = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False)
+    found: Floats = pc.fill_null(pc.cast(column, pa.float64()), np.nan).to_numpy(
+        zero_copy_only=False
+    )
     return found
 
 

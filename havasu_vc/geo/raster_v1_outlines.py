@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster, lenient_no_data
 from havasu_vc.geo.raster_v1_columns import raster_headers
+from havasu_vc.model import kernels as pc
 from havasu_vc.records import dataclass
 
 __all__ = ["OUTLINE_LEAVES", "BandOutline", "Outline", "parse_outlines"]
@@ -120,7 +120,7 @@ def _bands(column: pa.Array, owners: Any) -> Iterator[tuple[int, BandOutline]]:
         return
     parts = dict(zip(column.type.names, column.flatten(), strict=True))
     values = [parts[name].to_pylist() for name in _BAND]
-    for index in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+    for index in np.flatnonzero(pc.is_valid(column).to_numpy(zero_copy_only=False)).tolist():
         kind, blank, number, url = (each[index] for each in values)
         row = int(owners[index])
         try:

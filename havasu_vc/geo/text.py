@@ -10,6 +10,7 @@ from havasu_vc.geo.extent import extents
 from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.layout import Layout, scan
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
+from havasu_vc.model import kernels as pc
 
 __all__ = ["geometry_types", "hex_wkb", "short_text", "type_name"]
 
@@ -33,7 +34,7 @@ def hex_wkb(wkb: Column) -> "pa.Array[Any]":
     digits = _HEX[pack(column).data]
     validity = None
     if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
         validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(
         pa.large_string() if large else pa.string(),
@@ -53,7 +54,7 @@ def short_text(column: Column, encoding: AnyEncoding = "wkb") -> "pa.Array[Any]"
     words = [type_name(code // 2) + (" EMPTY" if code & 1 else "(...)") for code in found.tolist()]
     chosen = np.full(view.size, -1)
     chosen[view.rows] = places
-    return pa.array(words, pa.string()).take(pa.array(chosen, mask=chosen < 0))
+    return pc.take(pa.array(words, pa.string()), pa.array(chosen, mask=chosen < 0))
 
 
 def geometry_types(wkb: "pa.Array[Any]") -> set[int]:
@@ -62,7 +63,7 @@ def geometry_types(wkb: "pa.Array[Any]") -> set[int]:
     >>> geometry_types(pa.array([bytes([1, 7, 0, 0, 0, 0, 0, 0, 0]), None]))
     {7}
     """
-    wkb = wkb.drop_null()
+    wkb = pc.drop_null(wkb)
     if not len(wkb):
         return set()
     _, offsets_buffer, data_buffer = wkb.buffers()

@@ -37,6 +37,7 @@ from havasu_vc.geo.layout import scan
 from havasu_vc.geo.points import plain_points, srid_points, with_srids, without_srids
 from havasu_vc.geo.rewrite import rewrite, shallow
 from havasu_vc.geo.wkt import format_wkt, parse_wkt
+from havasu_vc.model import kernels as pc
 from havasu_vc.model import types
 
 __all__ = [
@@ -125,7 +126,7 @@ def _canonical(array: "pa.Array[Any]") -> "tuple[pa.Array[Any], Srids | None]":
         return _as_binary(array), None
     rows = column.rows[open_values]
     whole = open_values.size == len(array)
-    part = array if whole else array.take(pa.array(rows))
+    part = array if whole else pc.take(array, pa.array(rows))
     view = pack(byte_column(part))
     layout = scan(ByteColumn(view.data, view.starts, view.lengths, rows, len(array)))
     odd = np.zeros(len(rows), np.bool_)
@@ -232,8 +233,8 @@ def _from_packed(column: ByteColumn) -> "pa.Array[Any]":
 
 def _as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
     if pa.types.is_string(array.type):
-        return array.cast(pa.binary())
-    return array.cast(pa.large_binary()) if pa.types.is_large_string(array.type) else array
+        return pc.cast(array, pa.binary())
+    return pc.cast(array, pa.large_binary()) if pa.types.is_large_string(array.type) else array
 
 
 def _as_text(array: "pa.Array[Any]") -> "pa.Array[Any]":

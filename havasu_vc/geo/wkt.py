@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import byte_column, merge_rows, overlapping, row_error
 from havasu_vc.geo.kinds import KINDS, MAX_DEPTH
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.point_text import WKT_FORMS, format_points, parse_points
+from havasu_vc.model import kernels as pc
 
 __all__ = [
     "format_wkt",

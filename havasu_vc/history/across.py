@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import alike
 from havasu_vc.datasets.digest import hash_keys
@@ -24,6 +23,7 @@ from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.sorted_changes import sorted_changes
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -149,6 +149,6 @@ def _row_order(changes: ChangeBatch, before: Schema, after: Schema) -> pa.Array:
     """Return the hash of each row that comes or goes, as it would be paired by rows."""
     old = pa.array(row_hashes(changes.old_rows(), before, after))
     new = pa.array(row_hashes(changes.new_rows(), after, after))
-    comes = changes.new.is_valid()
+    comes = pc.is_valid(changes.new)
     hashes = pc.replace_with_mask(pa.array([0] * len(changes), pa.uint64()), comes, new)
     return pc.replace_with_mask(hashes, pc.invert(comes), old)

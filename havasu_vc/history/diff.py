@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import alike
 from havasu_vc.datasets.folder import MemoryFolder, guard_of
@@ -26,6 +25,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
@@ -162,7 +162,7 @@ def with_keys(task: Task, old_schema: Schema, new_schema: Schema) -> Iterator[pa
 def _row_order(changes: ChangeBatch, old_schema: Schema, new_schema: Schema) -> pa.Array:
     """Return the hash of each row that comes or goes: rows without a key sort by it."""
     hashes = np.empty(len(changes), np.uint64)
-    comes = changes.new.is_valid().to_numpy(zero_copy_only=False)
+    comes = pc.is_valid(changes.new).to_numpy(zero_copy_only=False)
     hashes[comes] = row_hashes(changes.new_rows(), new_schema, new_schema)
     hashes[~comes] = row_hashes(changes.old_rows(), old_schema, new_schema)
     return pa.array(hashes)

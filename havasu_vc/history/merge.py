@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import Mask, equal_columns
 from havasu_vc.history.merge_counts import merge_counts
@@ -30,6 +29,7 @@ from havasu_vc.history.merging import (
     in_columns,
     nullable,
 )
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
@@ -114,8 +114,8 @@ def _keys(batch: ChangeBatch, before: Schema, after: Schema, merged: Schema) -> 
     columns = []
     for key in merged.key.fields:
         type_ = arrow_type(key.type)
-        old = pc.struct_field(batch.old, before.by_id[key.id].name).cast(type_)
-        new = pc.struct_field(batch.new, after.by_id[key.id].name).cast(type_)
+        old = pc.cast(pc.struct_field(batch.old, before.by_id[key.id].name), type_)
+        new = pc.cast(pc.struct_field(batch.new, after.by_id[key.id].name), type_)
         columns.append(pc.coalesce(new, old))
     return pa.RecordBatch.from_arrays(columns, list(merged.key.names))
 
@@ -132,7 +132,7 @@ def _count_up_to(keys: pa.RecordBatch, cut: tuple[Any, ...]) -> int:
 
 
 def _valid(side: pa.StructArray) -> Mask:
-    valid: Mask = side.is_valid().to_numpy(zero_copy_only=False)
+    valid: Mask = pc.is_valid(side).to_numpy(zero_copy_only=False)
     return valid
 
 
@@ -191,8 +191,8 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
     touched = np.zeros(count, bool)
     if mine is not None:
         index = partners(other.keys, mine.keys)
-        touched = index.is_valid().to_numpy(zero_copy_only=False)
-        theirs_of_mine = mine.batch.new.take(index)
+        touched = pc.is_valid(index).to_numpy(zero_copy_only=False)
+        theirs_of_mine = pc.take(mine.batch.new, index)
         in_ours[touched] = _valid(theirs_of_mine)[touched]
         changed = in_columns(theirs_of_mine, schemas.ours, merged)
         mask = pa.array(touched)
@@ -220,7 +220,7 @@ def partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
     both = pa.concat_batches([keys.cast(schema), among.cast(schema)])
     codes = np.zeros(both.num_rows, np.int64)
     for column in both.columns:
-        encoded = column.dictionary_encode()
+        encoded = pc.dictionary_encode(column)
         codes = codes * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     split = keys.num_rows
@@ -280,8 +280,8 @@ def _merge_cells(
         clash = both & mine & other & ~equal_columns(ours, theirs, column, column)
         take = other & ~mine
         if policy.fill_nulls:
-            empty = ~ours.is_valid().to_numpy(zero_copy_only=False)
-            filled = ~theirs.is_valid().to_numpy(zero_copy_only=False)
+            empty = ~pc.is_valid(ours).to_numpy(zero_copy_only=False)
+            filled = ~pc.is_valid(theirs).to_numpy(zero_copy_only=False)
             take |= clash & empty
             clash = clash & ~empty & ~filled
         side = policy.columns.get(column.name, policy.side)
@@ -318,8 +318,8 @@ def _decided(window: _Window, kinds: npt.NDArray[np.str_], policy: MergePolicy) 
 def _struct(
     rows: pa.RecordBatch, present: Mask, chosen: pa.Array, schema: pa.Schema
 ) -> pa.StructArray:
-    taken = pa.RecordBatch.from_arrays(rows.take(chosen).columns, schema=schema)
-    mask = pc.invert(pa.array(present).take(chosen))
+    taken = pa.RecordBatch.from_arrays(pc.take(rows, chosen).columns, schema=schema)
+    mask = pc.invert(pc.take(pa.array(present), chosen))
     return struct_of(taken, mask=mask if pc.any(mask).as_py() else None)
 
 
@@ -350,7 +350,7 @@ def _conflicts(
         [
             pa.array(kinds[chosen].tolist(), pa.string()),
             pa.array(names, target.field("columns").type),
-            *(side.cast(target.field("base").type) for side in sides),
+            *(pc.cast(side, target.field("base").type) for side in sides),
             uncounted,
             uncounted,
         ],

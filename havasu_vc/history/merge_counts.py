@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_rows
@@ -26,6 +25,7 @@ from havasu_vc.history.merging import (
     in_columns,
     nullable,
 )
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
@@ -59,7 +59,7 @@ def merge_counts(
         wanted = np.where(own == 0, net, 0)
     if policy.side is not None:
         clash[:] = False
-    rows = other.rows.take(pa.array(first))
+    rows = pc.take(other.rows, pa.array(first))
     order = np.arange(len(hashes))
     gone = np.repeat(order, np.maximum(-wanted, 0))
     come = np.repeat(order, np.maximum(wanted, 0))
@@ -81,7 +81,7 @@ def _counted(batches: list[ChangeBatch], before: Schema, after: Schema, merged: 
     pieces, signs = [], []
     for batch in batches:
         for side, schema, sign in ((batch.old, before, -1), (batch.new, after, 1)):
-            present = side.filter(side.is_valid())
+            present = pc.filter(side, pc.is_valid(side))
             pieces.append(in_columns(present, schema, merged))
             signs.append(np.full(len(present), sign, np.int64))
     empty = pa.RecordBatch.from_pylist([], schema=nullable(arrow_schema(merged)))
@@ -99,8 +99,8 @@ def changes_of_counts(
     """Return changes of ours in which some rows, by their index, go and some come."""
     merged = schemas.merged
     whole = struct_of(rows)
-    old = in_columns(whole.take(pa.array(gone)), merged, schemas.ours)
-    new = rows.take(pa.array(come))
+    old = in_columns(pc.take(whole, pa.array(gone)), merged, schemas.ours)
+    new = pc.take(rows, pa.array(come))
     old_side = struct_of(pa.RecordBatch.from_arrays(old.columns, schema=arrow_schema(schemas.ours)))
     new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=arrow_schema(merged)))
     return ChangeBatch.from_structs(
@@ -118,7 +118,7 @@ def _count_conflicts(
 ) -> pa.RecordBatch:
     target = conflict_schema(merged)
     chosen = np.flatnonzero(clash)
-    row = struct_of(rows.take(pa.array(chosen))).cast(target.field(2).type)
+    row = pc.cast(struct_of(pc.take(rows, pa.array(chosen))), target.field(2).type)
     nothing = pa.nulls(len(chosen), row.type)
     kinds = pa.array([ConflictKind.COUNT.value] * len(chosen), pa.string())
     names = pa.array([[] for _ in chosen], target.field(1).type)

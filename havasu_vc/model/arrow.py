@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from havasu_vc.errors import UnsupportedTypeError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import RASTER_TYPE, is_raster_type, raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
@@ -252,11 +253,11 @@ def _cast(column: pa.Array, wanted: pa.DataType, field: Field) -> pa.Array:
     if column.type == wanted:
         return column
     try:
-        return column.cast(wanted)
+        return pc.cast(column, wanted)
     except pa.ArrowNotImplementedError:
         # A few pairs only cast in two steps.
         if pa.types.is_duration(column.type):
-            return column.cast(pa.int64())
+            return pc.cast(column, pa.int64())
         if pa.types.is_dictionary(column.type):
             return _cast(column.dictionary_decode(), wanted, field)
         raise UnsupportedTypeError(
@@ -282,12 +283,12 @@ def to_source(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 def _restore(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(type_):
-        return column.dictionary_encode().cast(type_)
+        return pc.cast(pc.dictionary_encode(column), type_)
     if pa.types.is_duration(type_):
-        return column.cast(pa.int64()).cast(type_)
+        return pc.cast(pc.cast(column, pa.int64()), type_)
     if pa.types.is_null(type_):
         return pa.nulls(len(column))
-    return column.cast(type_)
+    return pc.cast(column, type_)
 
 
 def source_type(field: Field) -> pa.DataType:

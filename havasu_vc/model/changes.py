@@ -18,8 +18,9 @@ from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.records import dataclass
 
@@ -125,13 +126,19 @@ class ChangeBatch:
 def present_rows(side: pa.StructArray) -> pa.RecordBatch:
     """Return the rows of one side that are there."""
     if side.null_count:
-        side = side.filter(pc.is_valid(side))
+        side = pc.filter(side, pc.is_valid(side))
     return pa.RecordBatch.from_struct_array(side)
 
 
 def struct_of(batch: pa.RecordBatch, mask: pa.BooleanArray | None = None) -> pa.StructArray:
     """Return the rows of a batch as one struct column; rows where `mask` is true are null."""
-    return pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema), mask=mask)
+    fields = list(batch.schema)
+    if mask is None:
+        return pa.StructArray.from_arrays(batch.columns, fields=fields)
+    # With a mask, that would import `pyarrow.compute` for turning the mask around.
+    present = arrow_array(~mask.to_numpy(zero_copy_only=False))
+    validity = present.buffers()[1]
+    return pa.Array.from_buffers(pa.struct(fields), len(batch), [validity], children=batch.columns)
 
 
 def count_changes(batches: Iterable[ChangeBatch]) -> ChangeCounts:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import RASTER_PARTS, raster_fields
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct
 
@@ -82,7 +83,7 @@ def hash_values(column: pa.Array, field: Field) -> Hashes:
         case Primitive.STRING | Primitive.BINARY:
             return _bytes(column)
         case Primitive.BOOLEAN:
-            return mix(column.cast(pa.uint8()).fill_null(0).to_numpy().astype(np.uint64))
+            return mix(pc.fill_null(pc.cast(column, pa.uint8()), 0).to_numpy().astype(np.uint64))
         case Primitive.FLOAT | Primitive.DOUBLE:
             return mix(_float_bits(column))
         case Primitive():
@@ -222,7 +223,7 @@ def _positional(values: Hashes, offsets: npt.NDArray[np.int64], column: pa.Array
     counts = np.diff(offsets)
     if column.null_count:
         # A null list may still span values; it counts as empty here.
-        counts = np.where(column.is_valid().to_numpy(zero_copy_only=False), counts, 0)
+        counts = np.where(pc.is_valid(column).to_numpy(zero_copy_only=False), counts, 0)
     index = np.arange(len(values), dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))
     placed = mix(values + (index + 1).astype(np.uint64) * STEP)
     sums = _segment_sums(placed, offsets[:-1] + counts, counts)
@@ -231,5 +232,5 @@ def _positional(values: Hashes, offsets: npt.NDArray[np.int64], column: pa.Array
 
 def _without_nulls(hashes: Hashes, column: pa.Array, instead: np.uint64) -> Hashes:
     if column.null_count:
-        hashes[~column.is_valid().to_numpy(zero_copy_only=False)] = instead
+        hashes[~pc.is_valid(column).to_numpy(zero_copy_only=False)] = instead
     return hashes

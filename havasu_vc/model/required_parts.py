@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import SchemaViolationError
+from havasu_vc.model import kernels as pc
 
 __all__ = ["has_required_parts", "without_gaps"]
 
@@ -44,7 +44,7 @@ def without_gaps(column: pa.Array, field: pa.Field) -> pa.Array:
 def _filled(column: pa.Array, field: pa.Field, there: _Mask, name: str) -> pa.Array:
     """Return a column that lies in a value which is there where `there` says so."""
     if not field.nullable and column.null_count:
-        missing = column.is_null().to_numpy(zero_copy_only=False)
+        missing = pc.is_null(column).to_numpy(zero_copy_only=False)
         if (missing & there).any():
             raise SchemaViolationError(f"a value of column {name!r} is not there, and must be")
     if pa.types.is_struct(field.type):
@@ -58,13 +58,13 @@ def _filled(column: pa.Array, field: pa.Field, there: _Mask, name: str) -> pa.Ar
 
 def _filled_struct(column: pa.Array, field: pa.Field, there: _Mask, name: str) -> pa.Array:
     if column.null_count:
-        there = there & column.is_valid().to_numpy(zero_copy_only=False)
+        there = there & pc.is_valid(column).to_numpy(zero_copy_only=False)
     parts = [field.type.field(index) for index in range(field.type.num_fields)]
     arrays = [
         _filled(column.field(index), part, there, f"{name}.{part.name}")
         for index, part in enumerate(parts)
     ]
-    mask = column.is_null() if column.null_count and field.nullable else None
+    mask = pc.is_null(column) if column.null_count and field.nullable else None
     return pa.StructArray.from_arrays(arrays, fields=parts, mask=mask)
 
 
@@ -77,7 +77,7 @@ def _filled_list(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
         pa.array(offsets - offsets[0]),
         _filled(values, element, there, f"{name}.{element.name}"),
         type=field.type,
-        mask=column.is_null() if column.null_count and field.nullable else None,
+        mask=pc.is_null(column) if column.null_count and field.nullable else None,
     )
 
 
@@ -95,5 +95,5 @@ def _anything(type_: pa.DataType) -> pa.Scalar[Any]:
         return pa.scalar(decimal.Decimal(0), type_)
     if pa.types.is_temporal(type_):
         width = pa.int64() if type_.bit_width == 64 else pa.int32()
-        return pa.scalar(0, width).cast(type_)
-    return pa.scalar(0).cast(type_)
+        return pc.cast(pa.scalar(0, width), type_)
+    return pc.cast(pa.scalar(0), type_)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
 from havasu_vc.history.merging import ConflictKind
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.conflict_rows import parse_row, row_of
@@ -134,7 +134,7 @@ def _given(
             hints=(f"name one by its label, such as {labels[0]}",),
         )
     if resolution.document is not None:
-        like = next(_side(picked, s) for s in SIDES if _side(picked, s).is_valid()[0].as_py())
+        like = next(_side(picked, s) for s in SIDES if pc.is_valid(_side(picked, s))[0].as_py())
         row = parse_row(resolution.document, schema, like)
     else:
         row = row_of(resolution.row or {}, schema)
@@ -142,7 +142,7 @@ def _given(
     for field in schema.key.fields:
         key = pc.coalesce(*(pc.struct_field(each, field.name) for each in rows))
         given = pc.struct_field(row, field.name)
-        if not given.cast(key.type).equals(key):
+        if not pc.cast(given, key.type).equals(key):
             raise SchemaViolationError(
                 f"the row has {given[0].as_py()!r} as its {field.name!r}, so it is not {labels[0]}",
             )
@@ -209,7 +209,7 @@ def _check_rows(picked: pa.Table, sides: set[str], labels: Sequence[str]) -> Non
             hints=("resolve it with --with=ours, theirs, base or delete",),
         )
     if "base" in sides:
-        fresh = np.flatnonzero(_side(picked, "base").is_null().to_pylist())
+        fresh = np.flatnonzero(pc.is_null(_side(picked, "base")).to_pylist())
         if len(fresh):
             raise InvalidArgumentError(
                 f"{labels[fresh[0]]} was inserted on both sides, so there is no base"

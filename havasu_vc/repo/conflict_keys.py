@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive, Type
 from havasu_vc.repo.merge_state import DatasetConflicts, MergeState, conflict_columns

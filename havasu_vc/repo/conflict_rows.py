@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, SchemaViolationError
 from havasu_vc.formats.json_columns import json_column
 from havasu_vc.geo.geojson import parse_geojson
 from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_field, arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
@@ -108,7 +108,7 @@ def _column(value: Any, field: Field, like: pa.StructArray) -> pa.Array:
         wkb = parse_geojson(pa.array([json.dumps(value)]))
         encoding = field.geometry.encoding
         _, srids = to_canonical(pc.struct_field(like, field.name), encoding)
-        return from_canonical(wkb, srids, encoding).cast(arrow_field(field).type)
+        return pc.cast(from_canonical(wkb, srids, encoding), arrow_field(field).type)
     except (HavasuError, ValueError, RecursionError) as error:
         raise SchemaViolationError(
             f"column {field.name!r} of the row is no geometry that it can hold: {error}"

@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, NoConflictError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.conflict_answers import CHOICES, Resolution, answer
 from havasu_vc.repo.conflict_keys import has_counting_key, next_key
@@ -53,7 +53,7 @@ def _chosen(found: DatasetConflicts, filter_: DatasetFilter) -> DatasetConflicts
     """Return the unresolved conflicts of a dataset that a filter asks for."""
     rows = found.rows
     if rows is not None:
-        rows = rows.filter(pa.array(_selected(rows, filter_)))
+        rows = pc.filter(rows, pa.array(_selected(rows, filter_)))
     items = dict.fromkeys(_selected_items(found, filter_))
     waiting = {name: each for name, each in found.columns.items() if each.side is None}
     return DatasetConflicts(
@@ -78,7 +78,7 @@ def _selected_items(found: DatasetConflicts, filter_: DatasetFilter) -> list[str
 
 def _selected(rows: pa.Table, filter_: DatasetFilter) -> _Mask:
     """Return which unresolved rows a filter means."""
-    waiting: _Mask = rows.column("resolution").is_null().to_numpy()
+    waiting: _Mask = pc.is_null(rows.column("resolution")).to_numpy()
     if not filter_.rows:
         return np.zeros(rows.num_rows, bool)
     if filter_.keys is not None:
@@ -147,7 +147,7 @@ def _waiting_labels(found: DatasetConflicts) -> tuple[frozenset[str], frozenset[
     everything = DatasetFilter(found.path)
     rows: frozenset[str] = frozenset()
     if found.rows is not None:
-        chosen = found.rows.filter(pa.array(_selected(found.rows, everything)))
+        chosen = pc.filter(found.rows, pa.array(_selected(found.rows, everything)))
         rows = frozenset(labels(chosen).to_pylist())
     return rows, frozenset(_selected_items(found, everything))
 
@@ -284,7 +284,7 @@ def _resolve_rows(
     places = np.flatnonzero(chosen)
     if not len(places):
         return found, 0
-    picked = table.take(pa.array(places)).combine_chunks()
+    picked = pc.take(table, pa.array(places)).combine_chunks()
     names = [f"{found.path}:feature:{label}" for label in labels(picked).to_pylist()]
     first = None
     if resolution.renumber is not None:
@@ -321,5 +321,5 @@ def _put(column: pa.ChunkedArray, places: npt.NDArray[np.int64], values: pa.Arra
     index = np.arange(len(before))
     index[places] = len(before) + np.arange(len(places))
     # A cast to its own type refuses nulls around what is required inside them.
-    given = values if values.type == before.type else values.cast(before.type)
-    return pa.concat_arrays([before, given]).take(pa.array(index))
+    given = values if values.type == before.type else pc.cast(values, before.type)
+    return pc.take(pa.concat_arrays([before, given]), pa.array(index))

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.pairing import key_codes
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
@@ -70,7 +70,7 @@ def sorted_changes(
     for field in after.key.fields:
         # The same column may have had another name, and a narrower type.
         column = new.column(field.name)
-        known = old.column(before.by_id[field.id].name).cast(column.type)
+        known = pc.cast(old.column(before.by_id[field.id].name), column.type)
         columns.append(pc.if_else(has_new, column, known))
     order = np.arange(old.num_rows)
     if columns:
@@ -81,8 +81,8 @@ def sorted_changes(
     for start in range(0, len(order), BATCH_ROWS):
         chosen = pa.array(order[start : start + BATCH_ROWS])
         yield ChangeBatch.from_structs(
-            struct_of(old.take(chosen), mask=pc.invert(has_old.take(chosen))),
-            struct_of(new.take(chosen), mask=pc.invert(has_new.take(chosen))),
+            struct_of(pc.take(old, chosen), mask=pc.invert(pc.take(has_old, chosen))),
+            struct_of(pc.take(new, chosen), mask=pc.invert(pc.take(has_new, chosen))),
         )
 
 

@@ -14,9 +14,9 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
@@ -142,7 +142,7 @@ def parse_key(text: str, schema: Schema) -> tuple[object, ...]:
     values = []
     for part, key_field in zip(parts, fields, strict=True):
         try:
-            scalar = pa.scalar(part).cast(arrow_type(key_field.type))
+            scalar = pc.cast(pa.scalar(part), arrow_type(key_field.type))
         except pa.ArrowException:
             raise InvalidArgumentError(
                 f"{part!r} cannot be a key: {key_field.name!r} is {key_field.type}"
@@ -167,7 +167,7 @@ def only_keys(
                 equal = pc.equal(column, pa.scalar(value, column.type))
                 same = equal if same is None else pc.and_(same, equal)
             keep = same if keep is None else pc.or_(keep, same)
-        chosen = batch.data.filter(keep)
+        chosen = pc.filter(batch.data, keep)
         if chosen.num_rows:
             yield ChangeBatch(chosen)
 
@@ -176,4 +176,4 @@ def _coalesced(batch: ChangeBatch, name: str) -> pa.Array:
     sides = [pc.struct_field(s, name) for s in (batch.new, batch.old) if name in s.type.names]
     if len(sides) == 1:
         return sides[0]
-    return pc.coalesce(sides[0], sides[1].cast(sides[0].type))
+    return pc.coalesce(sides[0], pc.cast(sides[1], sides[0].type))

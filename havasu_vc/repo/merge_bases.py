@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.merging import MergePolicy
+from havasu_vc.model import kernels as pc
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
 from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.repo.merge_files import merge_base_files
@@ -124,12 +124,12 @@ def _cells_of_base(table: pa.Table) -> pa.StructArray:
     sides = {name: table.column(name).combine_chunks() for name in ("base", "merged")}
     listed = table.column("columns").combine_chunks()
     names, rows = pc.list_flatten(listed), pc.list_parent_indices(listed).to_numpy()
-    whole = sides["merged"].is_null().to_numpy(zero_copy_only=False)
+    whole = pc.is_null(sides["merged"]).to_numpy(zero_copy_only=False)
     columns = []
     for field in sides["base"].type:
         cells = whole.copy()
         cells[rows[pc.equal(names, field.name).to_numpy(zero_copy_only=False)]] = True
         values = [pc.struct_field(sides[name], field.name) for name in ("base", "merged")]
         columns.append(pc.if_else(pa.array(np.asarray(cells)), *values))
-    absent = sides["base"].is_null()
+    absent = pc.is_null(sides["base"])
     return pa.StructArray.from_arrays(columns, fields=list(sides["base"].type), mask=absent)

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
@@ -33,6 +32,7 @@ from havasu_vc.history.merging import (
     Side,
     in_columns,
 )
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.evolution import field_ids
@@ -261,23 +261,23 @@ def _meta(view: AnyDataset) -> Mapping[str, bytes]:
 def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> MergeStep:
     """Return a step in which resolved conflicts are changes."""
     merged = schemas.merged
-    resolved = rows.filter(pc.is_valid(rows.column("resolution"))).combine_chunks()
+    resolved = pc.filter(rows, pc.is_valid(rows.column("resolution"))).combine_chunks()
     if not resolved.num_rows:
         return step
     wanted = conflict_keys(step.conflicts, merged)
     known = conflict_keys(resolved.to_batches()[0], merged)
     index = partners(wanted, known)
-    there = index.is_valid()
+    there = pc.is_valid(index)
     if not pc.any(there).as_py():
         return step
-    answers = resolved.take(index.filter(there)).combine_chunks()
+    answers = pc.take(resolved, pc.filter(index, there)).combine_chunks()
     if merged.key:
-        ours = step.conflicts.column("ours").filter(there)
+        ours = pc.filter(step.conflicts.column("ours"), there)
         changes = _changed(ours, answers.column("result").combine_chunks(), schemas)
     else:
         changes = _recounted(answers, schemas)
     return MergeStep(
-        _together(step.changes, changes, schemas), step.conflicts.filter(pc.invert(there))
+        _together(step.changes, changes, schemas), pc.filter(step.conflicts, pc.invert(there))
     )
 
 
@@ -309,11 +309,11 @@ def _recounted(answers: pa.Table, schemas: MergeSchemas) -> ChangeBatch:
 
 def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBatch]:
     """Yield the rows that got a new key; these keys are beyond all others."""
-    found = rows.column("renumbered").combine_chunks().drop_null()
+    found = pc.drop_null(rows.column("renumbered").combine_chunks())
     if not len(found):
         return
     (name,) = schemas.merged.key.names
-    found = found.take(pc.sort_indices(pc.struct_field(found, name)))
+    found = pc.take(found, pc.sort_indices(pc.struct_field(found, name)))
     new = in_columns(found, schemas.merged, schemas.merged)
     schema = arrow_schema(schemas.merged)
     new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=schema))
@@ -325,17 +325,17 @@ def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas
     old = in_columns(ours, schemas.merged, schemas.ours)
     new = in_columns(result, schemas.merged, schemas.merged)
     old_side = pa.StructArray.from_arrays(
-        old.columns, fields=list(arrow_schema(schemas.ours)), mask=ours.is_null()
+        old.columns, fields=list(arrow_schema(schemas.ours)), mask=pc.is_null(ours)
     )
     new_side = pa.StructArray.from_arrays(
-        new.columns, fields=list(arrow_schema(schemas.merged)), mask=result.is_null()
+        new.columns, fields=list(arrow_schema(schemas.merged)), mask=pc.is_null(result)
     )
     changes = ChangeBatch.from_structs(old_side, new_side)
     same = equal_rows(old, new, schemas.ours, schemas.merged)
-    both_there = pc.and_(ours.is_valid(), result.is_valid())
-    both_gone = pc.and_(ours.is_null(), result.is_null())
+    both_there = pc.and_(pc.is_valid(ours), pc.is_valid(result))
+    both_gone = pc.and_(pc.is_null(ours), pc.is_null(result))
     nothing = pc.or_(both_gone, pc.and_(both_there, pa.array(same)))
-    return ChangeBatch(changes.data.filter(pc.invert(nothing)))
+    return ChangeBatch(pc.filter(changes.data, pc.invert(nothing)))
 
 
 def _together(first: ChangeBatch, second: ChangeBatch, schemas: MergeSchemas) -> ChangeBatch:
@@ -349,7 +349,7 @@ def _together(first: ChangeBatch, second: ChangeBatch, schemas: MergeSchemas) ->
     for key in schemas.merged.key.fields:
         new = pc.struct_field(both.column("new"), key.name)
         old = pc.struct_field(both.column("old"), schemas.ours.by_id[key.id].name)
-        columns.append(pc.coalesce(new, old.cast(new.type)))
+        columns.append(pc.coalesce(new, pc.cast(old, new.type)))
     keys = pa.RecordBatch.from_arrays(columns, list(names))
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
-    return ChangeBatch(both.take(order))
+    return ChangeBatch(pc.take(both, order))

@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
@@ -38,6 +37,7 @@ from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.kart.columns import schema_of_columns
 from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
 from havasu_vc.formats.patch_values import PatchBatch, patch_batches
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import schema_of
@@ -246,7 +246,7 @@ def _whole(
     """Return both halves of some changes with every column, and which of them count."""
     old = _rows(batch.changes.old, view.schema)
     new = _rows(batch.changes.new, schema)
-    has_old, has_new = batch.changes.old.is_valid(), batch.changes.new.is_valid()
+    has_old, has_new = pc.is_valid(batch.changes.old), pc.is_valid(batch.changes.new)
     partial = set(batch.given_old) != set(view.schema.names) and pc.any(has_old).as_py()
     partial |= set(batch.given_new) != set(schema.names) and pc.any(has_new).as_py()
     if not schema.key or not (partial or batch.upsert):
@@ -260,14 +260,14 @@ def _whole(
     )
     current = rows_with_keys(view, keys)
     found = aligned(current, keys, view.schema)
-    there = found.is_valid()
+    there = pc.is_valid(found)
     if batch.upsert:
         has_old = there
     elif not pc.all(pc.or_(there, pc.invert(has_old))).as_py():
         where = int(np.flatnonzero(pc.and_not(has_old, there).to_numpy(zero_copy_only=False))[0])
         key = ",".join(str(column[where].as_py()) for column in keys.columns)
         raise PatchError(f"{path} has no row {key}")
-    was = current.take(found)
+    was = pc.take(current, found)
     old = _filled(old, batch.given_old if not batch.upsert else (), was, view.schema, view.schema)
     new = _filled(new, batch.given_new, was, schema, view.schema)
     if not batch.upsert:
@@ -275,7 +275,12 @@ def _whole(
     # A row that is as it was is no change.
     different = pa.array(~equal_rows(old, new, view.schema, schema))
     keep = pc.or_(different, pc.invert(there))
-    return old.filter(keep), new.filter(keep), has_old.filter(keep), has_new.filter(keep)
+    return (
+        pc.filter(old, keep),
+        pc.filter(new, keep),
+        pc.filter(has_old, keep),
+        pc.filter(has_new, keep),
+    )
 
 
 def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:
@@ -296,6 +301,6 @@ def _filled(
     for field, column in zip(schema.fields, rows.columns, strict=True):
         known = before.by_id.get(field.id)
         if field.name not in given and known is not None:
-            column = was.column(known.name).cast(target.field(field.name).type)
+            column = pc.cast(was.column(known.name), target.field(field.name).type)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=target)

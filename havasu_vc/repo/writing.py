@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.conforming import conform, describe_key
@@ -15,6 +14,7 @@ from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -116,11 +116,13 @@ def changes_of(view: AnyDataset, table: pa.Table, mode: str) -> Iterator[ChangeB
         current = rows_with_keys(view, wanted)
         found = aligned(current, wanted, schema)
         if mode == "delete":
-            chosen = current.take(pc.drop_null(found))
+            chosen = pc.take(current, pc.drop_null(found))
             yield from pair_rows(chosen, empty, schema, schema)
         else:
             new = _updated(piece, current, found, schema)
-            yield from pair_rows(current.take(pc.unique(pc.drop_null(found))), new, schema, schema)
+            yield from pair_rows(
+                pc.take(current, pc.unique(pc.drop_null(found))), new, schema, schema
+            )
 
 
 def _in_order(table: pa.Table, keys: Schema) -> Iterator[pa.RecordBatch]:
@@ -135,7 +137,7 @@ def _in_order(table: pa.Table, keys: Schema) -> Iterator[pa.RecordBatch]:
     order = pc.sort_indices(table.select(list(keys.names)), sort_keys=by)
     last: tuple[object, ...] | None = None
     for start in range(0, table.num_rows, BATCH_ROWS):
-        chosen = table.take(order.slice(start, BATCH_ROWS)).combine_chunks()
+        chosen = pc.take(table, order.slice(start, BATCH_ROWS)).combine_chunks()
         (piece,) = chosen.to_batches()
         found = [piece.column(name) for name in keys.names]
         first = tuple(column[0].as_py() for column in found)
@@ -159,5 +161,5 @@ def _updated(
     """Return rows with all columns; those not given keep the values of rows that are there."""
     for field in arrow_schema(schema):
         if field.name not in piece.schema.names:
-            piece = piece.append_column(field, current.column(field.name).take(found))
+            piece = piece.append_column(field, pc.take(current.column(field.name), found))
     return _filled(piece, schema)

@@ -15,10 +15,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.parquet import open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct
@@ -114,7 +114,7 @@ class EqualRows:
 def _codes(column: pa.Array, values: pa.Array) -> Codes:
     """Return the place of each value among others, null like any; -1 where there is none."""
     places = pc.index_in(column, value_set=values, skip_nulls=False)
-    codes: Codes = places.fill_null(-1).to_numpy().astype(np.int64)
+    codes: Codes = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     return codes
 
 

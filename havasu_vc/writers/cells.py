@@ -9,10 +9,10 @@ spelled alike.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import equal_columns
 from havasu_vc.errors import GeometryError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct
 from havasu_vc.writers.json_style import COMPACT_TEXT
 from havasu_vc.writers.rasters import words_of_rasters
@@ -30,9 +30,9 @@ def equal_cells(old: tuple[Field, pa.Array], new: tuple[Field, pa.Array]) -> pa.
         try:
             left, right = _identity(*old), _identity(*new)
         except GeometryError:
-            left, right = (column.cast(pa.large_binary()) for column in (left, right))
+            left, right = (pc.cast(column, pa.large_binary()) for column in (left, right))
     same = pc.fill_null(pc.equal(left, right), False)
-    return pc.or_(same, pc.and_(left.is_null(), right.is_null()))
+    return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
 
 
 def spelled(column: pa.Array, field: Field) -> pa.StringArray:
@@ -52,5 +52,5 @@ def _is_plain(field: Field) -> bool:
 
 def _identity(field: Field, column: pa.Array) -> pa.Array:
     if field.geometry is not None:
-        return canonical_wkb(column, field, srids=True).cast(pa.large_binary())
-    return spelled(column, field).cast(pa.large_binary())
+        return pc.cast(canonical_wkb(column, field, srids=True), pa.large_binary())
+    return pc.cast(spelled(column, field), pa.large_binary())

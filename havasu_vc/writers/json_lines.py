@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-import pyarrow.compute as pc
-
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.model import kernels as pc
 from havasu_vc.writers.json_style import Layout
 from havasu_vc.writers.terminal import printable
 
@@ -65,7 +66,7 @@ def words_of_rasters(column: pa.Array) -> pa.StringArray:
     """Return each raster in words; null stays null."""
     from havasu_vc.geo.raster_v1_outlines import Outline
 
-    there = column.is_valid().to_pylist()
+    there = pc.is_valid(column).to_pylist()
     return pa.array(
         [
             None
@@ -217,7 +218,7 @@ def raster_tokens(
     changes: Sequence[RasterDifference | None] | None = None,
 ) -> pa.StringArray:
     """Return each raster as JSON without its pixels, with what changed where that is given."""
-    there = column.is_valid().to_pylist()
+    there = pc.is_valid(column).to_pylist()
     found = zip(readable_rasters(column), there, changes or [None] * len(column), strict=True)
     return pa.array(
         [

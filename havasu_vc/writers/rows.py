@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import equal_columns
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.records import dataclass
@@ -65,7 +65,7 @@ def side_of(diff: DatasetDiff, *, new: bool) -> DatasetHeader:
 def change_objects(batch: ChangeBatch, diff: DatasetDiff, form: ChangeForm) -> pa.StringArray:
     """Return each change as one JSON object."""
     layout, depth = form.layout, form.depth
-    has_old, has_new = batch.old.is_valid(), batch.new.is_valid()
+    has_old, has_new = pc.is_valid(batch.old), pc.is_valid(batch.new)
     both = pc.and_(has_old, has_new)
     show_old = pc.and_not(has_old, both) if form.new_half_only else has_old
     start, end = "{" + layout.line(depth + 1), layout.line(depth) + "}"

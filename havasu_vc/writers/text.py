@@ -18,9 +18,9 @@ from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.text import short_text
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
@@ -77,7 +77,7 @@ def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
 
 def _format_changes(batch: ChangeBatch, diff: DatasetDiff, options: WriterOptions) -> str:
     labels = options.labels or key_labels
-    has_old, has_new = batch.old.is_valid(), batch.new.is_valid()
+    has_old, has_new = pc.is_valid(batch.old), pc.is_valid(batch.new)
     bold = codes("bold", options.color)
     prefix = f"{printable(diff.path)}:feature:"
     parts = [
@@ -150,7 +150,7 @@ def _heading(
     schema = side_of(diff, new=prefix.startswith("+")).schema
     names = printable_column(labels(side, schema))
     text = pc.binary_join_element_wise(bold[0] + prefix, names, bold[1] + "\n", "")
-    return pc.if_else(side.is_valid(), text, None)
+    return pc.if_else(pc.is_valid(side), text, None)
 
 
 def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
@@ -163,7 +163,7 @@ def shown_text(column: pa.Array, field: Field) -> pa.StringArray:
         case Primitive.BOOLEAN:
             return pc.if_else(column, "True", "False")
         case Primitive.BINARY | Fixed():
-            return pc.if_else(column.is_valid(), "BLOB(...)", None)
+            return pc.if_else(pc.is_valid(column), "BLOB(...)", None)
         case _:
             return printable_column(spelled(column, field))
 

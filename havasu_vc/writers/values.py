@@ -19,10 +19,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import hash_values
@@ -94,7 +94,7 @@ def json_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) -> p
         return raster_tokens(column, layout, depth)
     match field.type:
         case Primitive.BOOLEAN | Primitive.INT | Primitive.LONG:
-            return column.cast(pa.string())
+            return pc.cast(column, pa.string())
         case Primitive.FLOAT | Primitive.DOUBLE:
             return float_text(column, _strict_constants if layout.strict else _constants)
         case Primitive.STRING:
@@ -128,7 +128,7 @@ def json_values(column: pa.Array, field: Field) -> list[Any]:
                 for part, inner in zip(column.flatten(), fields, strict=True)
             ]
             names = [inner.name for inner in fields]
-            present = column.is_valid().to_pylist()
+            present = pc.is_valid(column).to_pylist()
             return [
                 dict(zip(names, row, strict=True)) if there else None
                 for row, there in zip(zip(*parts, strict=True), present, strict=True)
@@ -144,7 +144,7 @@ def json_values(column: pa.Array, field: Field) -> list[Any]:
 
 def _gather(column: pa.Array, values: list[Any]) -> list[Any]:
     offsets = column.offsets.to_pylist()
-    present = column.is_valid().to_pylist()
+    present = pc.is_valid(column).to_pylist()
     return [
         values[start:end] if there else None
         for start, end, there in zip(offsets[:-1], offsets[1:], present, strict=True)
@@ -170,19 +170,19 @@ def plain_text(column: pa.Array, field: Field) -> pa.StringArray:
         case Primitive.BINARY:
             return pc.utf8_lower(hex_wkb(column))
         case Fixed():
-            return pc.utf8_lower(hex_wkb(column.cast(pa.binary())))
+            return pc.utf8_lower(hex_wkb(pc.cast(column, pa.binary())))
         case Primitive.UUID:
             return _uuid_text(column)
         case Primitive.FLOAT | Primitive.DOUBLE:
             return float_text(column, repr)
         case Primitive.TIME:
-            return _trim(column.cast(pa.string()))
+            return _trim(pc.cast(column, pa.string()))
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
             return _timestamp_text(column)
         case Decimal():
             return _decimal_text(column)
         case _:
-            return column.cast(pa.string())
+            return pc.cast(column, pa.string())
 
 
 def canonical_wkb(column: pa.Array, field: Field, *, srids: bool = False) -> pa.Array:
@@ -195,17 +195,17 @@ def canonical_wkb(column: pa.Array, field: Field, *, srids: bool = False) -> pa.
 
 def float_text(column: pa.Array, spell: Callable[[float], str | None]) -> pa.StringArray:
     """Return floats as Python writes them; `spell` writes those that Arrow does otherwise."""
-    text = column.cast(pa.string())
+    text = pc.cast(column, pa.string())
     numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
     size = np.abs(numbers)
     simple = ((size >= 1e-4) & (size < 1e10)) | (size == 0)
     whole = simple & (numbers == np.floor(numbers))
     text = pc.if_else(arrow_array(whole), pc.binary_join_element_wise(text, ".0", ""), text)
-    odd = pc.and_(arrow_array(~simple), column.is_valid())
+    odd = pc.and_(arrow_array(~simple), pc.is_valid(column))
     if odd.true_count == 0:
         return text
     # By way of the text, so that a float32 keeps its own shortest digits.
-    spelled = [spell(float(value)) for value in text.filter(odd).to_pylist()]
+    spelled = [spell(float(value)) for value in pc.filter(text, odd).to_pylist()]
     return pc.replace_with_mask(text, odd, pa.array(spelled, pa.string()))
 
 
@@ -222,12 +222,12 @@ def _strict_constants(value: float) -> str | None:
 
 
 def _timestamp_text(column: pa.Array) -> pa.StringArray:
-    plain = column.cast(pa.timestamp("us"))
-    micros = plain.cast(pa.int64())
+    plain = pc.cast(column, pa.timestamp("us"))
+    micros = pc.cast(plain, pa.int64())
     if pc.all(pc.equal(pc.multiply(pc.divide(micros, 1_000_000), 1_000_000), micros)).as_py():
-        text = plain.cast(pa.timestamp("s")).cast(pa.string())
+        text = pc.cast(pc.cast(plain, pa.timestamp("s")), pa.string())
     else:
-        text = _trim(plain.cast(pa.string()))
+        text = _trim(pc.cast(plain, pa.string()))
     return pc.replace_substring(text, " ", "T", max_replacements=1)
 
 
@@ -237,16 +237,16 @@ def _trim(text: pa.StringArray) -> pa.StringArray:
 
 
 def _decimal_text(column: pa.Array) -> pa.StringArray:
-    text = column.cast(pa.string())
+    text = pc.cast(column, pa.string())
     small = pc.match_substring(text, "E")
     if not pc.any(small).as_py():
         return text
-    plain = [format(value, "f") for value in column.filter(small).to_pylist()]
+    plain = [format(value, "f") for value in pc.filter(column, small).to_pylist()]
     return pc.replace_with_mask(text, pc.fill_null(small, False), pa.array(plain, pa.string()))
 
 
 def _uuid_text(column: pa.Array) -> pa.StringArray:
-    digits = pc.utf8_lower(hex_wkb(column.cast(pa.binary())))
+    digits = pc.utf8_lower(hex_wkb(pc.cast(column, pa.binary())))
     groups = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
     parts = [pc.utf8_slice_codeunits(digits, start, stop) for start, stop in groups]
     return pc.binary_join_element_wise(*parts, "-")
@@ -289,7 +289,7 @@ def map_flagged(
     rows = np.unique(np.searchsorted(offsets, places + offsets[0], side="right") - 1)
     mask = np.zeros(len(column), np.bool_)
     mask[rows] = True
-    chosen = pc.and_(pa.array(mask), column.is_valid())
-    texts = column.filter(chosen).cast(pa.binary()).to_pylist()
+    chosen = pc.and_(pa.array(mask), pc.is_valid(column))
+    texts = pc.cast(pc.filter(column, chosen), pa.binary()).to_pylist()
     changed = pa.array([change(text.decode("utf-8", "replace")) for text in texts], column.type)
     return pc.replace_with_mask(column, chosen, changed)

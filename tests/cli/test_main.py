@@ -204,6 +204,7 @@ def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
         "havasu_vc.workspace.state",
         "numpy.ma",
         "pandas",
+        "pyarrow.compute",
         "pyarrow.dataset",
         "shapely",
     }

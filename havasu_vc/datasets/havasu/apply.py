@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.conforming import check_order, conform, describe_key
 from havasu_vc.datasets.digest import HashedRows, hash_rows
@@ -24,6 +23,7 @@ from havasu_vc.datasets.pairing import nth_equal
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import PatchError
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes
@@ -80,7 +80,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
         keys = pa.concat_batches(
             [
                 _keys(old_rows, dataset.schema, edit),
-                _keys(new_rows.take(pa.array(inserted)), edit.schema, edit),
+                _keys(pc.take(new_rows, pa.array(inserted)), edit.schema, edit),
             ]
         )
     hits = _look_up(edit, needles, keys)
@@ -94,7 +94,7 @@ def _collect(edit: Edit, batch: ChangeBatch) -> None:
         if len(chosen):
             positions = hits.positions[partner[chosen]]
             order = np.argsort(positions, kind="stable")
-            edit.delete(entry, positions[order], old_rows.take(pa.array(chosen[order])))
+            edit.delete(entry, positions[order], pc.take(old_rows, pa.array(chosen[order])))
     edit.insert(new_rows)
     edit.count(batch.counts, old, new)
 
@@ -130,7 +130,7 @@ def _keys(rows: pa.RecordBatch, schema: Schema, edit: Edit) -> pa.RecordBatch:
     for field in edit.dataset.key.fields:
         column = rows.column(schema.by_id[field.id].name)
         names.append(field.name)
-        columns.append(column.cast(arrow_type(edit.schema.by_id[field.id].type)))
+        columns.append(pc.cast(column, arrow_type(edit.schema.by_id[field.id].type)))
     return pa.RecordBatch.from_arrays(columns, names)
 
 

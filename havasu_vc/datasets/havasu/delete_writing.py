@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.deletes import Deletion
@@ -19,6 +18,7 @@ from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_offsets
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema

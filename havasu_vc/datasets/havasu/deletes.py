@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.large_values import large_digest
 from havasu_vc.datasets.havasu.parquet import (
@@ -30,6 +29,7 @@ from havasu_vc.datasets.havasu.parquet import (
 )
 from havasu_vc.datasets.havasu.projection import lacks, plan_projection
 from havasu_vc.errors import CorruptDataFileError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import among, distinct
@@ -72,7 +72,7 @@ def read_positions(path: str) -> Mapping[str, Positions]:
     with open_parquet(path) as file:
         pieces: dict[str, list[Positions]] = {}
         for batch in file.iter_batches(columns=["file", "pos"], use_threads=False):
-            encoded = batch.column("file").dictionary_encode()
+            encoded = pc.dictionary_encode(batch.column("file"))
             codes = encoded.indices.to_numpy()
             where = batch.column("pos").to_numpy()
             for code, name in enumerate(encoded.dictionary.to_pylist()):
@@ -144,7 +144,7 @@ def read_deleted_keys(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
 def deleted_places(path: str, rows: Positions) -> list[tuple[str, int]]:
     """Return the data file and the position of some rows of a delete file."""
     with open_parquet(path) as file:
-        places = file.read(columns=["file", "pos"], use_threads=False).take(arrow_array(rows))
+        places = pc.take(file.read(columns=["file", "pos"], use_threads=False), arrow_array(rows))
     return list(zip(*(column.to_pylist() for column in places.columns), strict=True))
 
 
@@ -162,7 +162,7 @@ def _wanted_rows(
     schema: Schema,
 ) -> Iterator[Deletion]:
     project, kept = how
-    encoded = batch.column("file").dictionary_encode()
+    encoded = pc.dictionary_encode(batch.column("file"))
     codes = encoded.indices.to_numpy()
     where = batch.column("pos").to_numpy()
     for code, name in enumerate(encoded.dictionary.to_pylist()):
@@ -173,12 +173,12 @@ def _wanted_rows(
         if not len(chosen):
             continue
         if kept is not None:
-            row = batch.column("row").take(arrow_array(chosen))
+            row = pc.take(batch.column("row"), arrow_array(chosen))
             mask = kept(project(pa.RecordBatch.from_struct_array(row)))
             if mask is not None:
                 chosen = chosen[mask.to_numpy(zero_copy_only=False)]
         for some in _shares(chosen, batch.column("large"), data.get(name)):
-            part = batch.take(arrow_array(some))
+            part = pc.take(batch, arrow_array(some))
             rows = project(pa.RecordBatch.from_struct_array(part.column("row")))
             rows = _with_large(rows, part.column("large"), where[some], data.get(name), schema)
             yield Deletion(name, where[some], rows)
@@ -211,10 +211,10 @@ def _with_large(
         return rows
     if path is None:
         raise CorruptDataFileError("?", "a large deleted value has no data file to come from")
-    there = np.flatnonzero(large.is_valid().to_numpy(zero_copy_only=False))
+    there = np.flatnonzero(pc.is_valid(large).to_numpy(zero_copy_only=False))
     originals = read_rows(path, schema, positions[there])
     columns = list(rows.columns)
-    digests = large.take(pa.array(there)).to_pylist()
+    digests = pc.take(large, pa.array(there)).to_pylist()
     for index, field in enumerate(schema.fields):
         chosen = [
             n for n, items in enumerate(digests) if any(i["field"] == field.id for i in items)
@@ -227,7 +227,7 @@ def _with_large(
         mask[there[chosen]] = True
         given = np.zeros(rows.num_rows, np.int64)
         given[there[chosen]] = chosen
-        values = originals.column(index).take(arrow_array(given, absent=~mask))
+        values = pc.take(originals.column(index), arrow_array(given, absent=~mask))
         columns[index] = pc.if_else(pa.array(mask), values, columns[index])
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 

@@ -44,6 +44,7 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
 from havasu_vc.formats.havasu.snapshot import Digest, Snapshot
 from havasu_vc.formats.lfs import Pointer, format_pointer
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.distinct import distinct
 from havasu_vc.model.schema import Schema
@@ -269,7 +270,9 @@ class Edit:
             rows = pa.concat_batches([self._in_schema(part.rows) for part in parts])
             large = pa.concat_arrays([part.large for part in parts if part.large is not None])
             order = pa.array(np.argsort(positions, kind="stable"))
-            yield Deletion(file, positions[order.to_numpy()], rows.take(order), large.take(order))
+            yield Deletion(
+                file, positions[order.to_numpy()], pc.take(rows, order), pc.take(large, order)
+            )
 
     def _in_schema(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         return plan_projection(rows.schema, self.schema, self.dataset.path).apply(rows)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from havasu_vc.model import kernels as pc
 
 __all__ = ["cut_row_groups", "row_sizes"]
 
@@ -63,7 +64,7 @@ def _sizes(column: pa.Array) -> Sizes:
     if pa.types.is_list(type_):
         return _of_lists(column, (column.values,))
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        lengths: Sizes = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+        lengths: Sizes = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
         return lengths + 4
     return np.full(len(column), max(type_.bit_width // 8, 1), np.int64)
 
@@ -76,5 +77,5 @@ def _of_lists(column: pa.Array, parts: tuple[pa.Array, ...]) -> Sizes:
         found += sums[offsets[1:]] - sums[offsets[:-1]]
     if column.null_count:
         # What a null spans depends on how it was made.
-        found[~column.is_valid().to_numpy(zero_copy_only=False)] = 4
+        found[~pc.is_valid(column).to_numpy(zero_copy_only=False)] = 4
     return found

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.havasu.parquet import group_bytes, key_ranges
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
@@ -38,7 +38,7 @@ class Interval:
     def only(self, batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         """Return the rows in the interval."""
         keep = self.mask(batch, schema)
-        return batch if keep is None else batch.filter(keep)
+        return batch if keep is None else pc.filter(batch, keep)
 
     def mask(self, batch: pa.RecordBatch, schema: Schema) -> pa.BooleanArray | None:
         """Return which rows are in the interval; None for all."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.types import Field, Primitive
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def are_large(column: pa.Array, field: Field) -> npt.NDArray[np.bool_]:
 
 
 def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = (
-        pc.fill_null(pc.binary_length(column), 0).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    )
+    found: npt.NDArray[np.int64] = pc.cast(
+        pc.fill_null(pc.binary_length(column), 0), pa.int64()
+    ).to_numpy(zero_copy_only=False)
     return found
 
 

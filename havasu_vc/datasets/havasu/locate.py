@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys, hash_rows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
@@ -30,6 +29,7 @@ from havasu_vc.datasets.havasu.keys import (
 )
 from havasu_vc.datasets.havasu.parquet import one_batch, read_row_groups, read_rows
 from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.hashing import Hashes

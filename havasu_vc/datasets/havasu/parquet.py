@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection, rows_only
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, StorageError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.distinct import distinct
@@ -133,7 +134,7 @@ def read_row_groups(
                     where = np.arange(at, at + count, dtype=np.int64)
                     rows = rows.append_column("_pos", pa.array(where))
                 at += count
-                yield rows if keep is None else rows.filter(keep)
+                yield rows if keep is None else pc.filter(rows, keep)
 
 
 def _batches(file: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -187,7 +188,7 @@ def read_rows(
             for group in some.tolist():
                 table = file.read_row_group(group, columns=list(plan.names), use_threads=False)
                 wanted = positions[groups == group] - starts[group]
-                taken = table.take(arrow_array(wanted)).combine_chunks()
+                taken = pc.take(table, arrow_array(wanted)).combine_chunks()
                 pieces.extend(plan.apply(batch) for batch in taken.to_batches())
         return pieces
 

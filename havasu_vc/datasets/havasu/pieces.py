@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.deletes import needs_originals, read_deleted_rows
@@ -20,6 +19,7 @@ from havasu_vc.datasets.havasu.parquet import (
     read_row_groups,
 )
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, present_rows
@@ -138,8 +138,8 @@ def differing(
     keyed = same_key(old_schema, new_schema)
     for changes in pair_rows(before, after, old_schema, new_schema):
         keys = np.empty(len(changes), np.uint64)
-        comes = changes.new.is_valid().to_numpy(zero_copy_only=False)
-        goes = present_rows(changes.old.filter(arrow_array(~comes)))
+        comes = pc.is_valid(changes.new).to_numpy(zero_copy_only=False)
+        goes = present_rows(pc.filter(changes.old, arrow_array(~comes)))
         for where, found, schema in (
             (comes, changes.new_rows(), new_schema),
             (~comes, goes, old_schema),
@@ -165,10 +165,10 @@ def pair_parts(
     befores, afters = list(_dealt(old)), list(_dealt(new))
     for batch in _dealt(half_paired):
         changes = ChangeBatch(batch)
-        stays, comes = changes.old.is_valid(), changes.new.is_valid()
-        befores.append(present_rows(changes.old.filter(pc.invert(comes))))
-        afters.append(present_rows(changes.new.filter(pc.invert(stays))))
-        yield batch.filter(pc.and_(stays, comes))
+        stays, comes = pc.is_valid(changes.old), pc.is_valid(changes.new)
+        befores.append(present_rows(pc.filter(changes.old, pc.invert(comes))))
+        afters.append(present_rows(pc.filter(changes.new, pc.invert(stays))))
+        yield pc.filter(batch, pc.and_(stays, comes))
     before, after = _as_one(befores, old_schema), _as_one(afters, new_schema)
     for done in pair_rows(before, after, old_schema, new_schema):
         yield done.data

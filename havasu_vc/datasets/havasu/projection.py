@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import FIELD_ID, arrow_field, arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct, Type, children
@@ -211,7 +211,7 @@ def _list_conversion(
 ) -> Convert:
     inner = _conversion(found.type.value_field, element, where, values)
     plain = None if pa.types.is_list(found.type) else pa.list_(found.type.value_field)
-    return lambda column: _list(column if plain is None else column.cast(plain), type_, inner)
+    return lambda column: _list(column if plain is None else pc.cast(column, plain), type_, inner)
 
 
 def _same(found: pa.Field, field: Field) -> bool:
@@ -238,7 +238,7 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field, where: str) -> pa
     if column.type == target:
         return column
     try:
-        return column.cast(target)
+        return pc.cast(column, target)
     except pa.ArrowException as error:
         if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
             raise UnsupportedTypeError(

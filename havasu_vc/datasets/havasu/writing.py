@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
@@ -32,6 +31,7 @@ from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.raster_v1_bounds import Places, places_of_rasters, united_places
 from havasu_vc.geo.raster_v1_checks import check_rasters
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
@@ -387,7 +387,7 @@ def _mostly_different(values: pa.Array) -> bool:
 
 def _dictionary_beats_deltas(values: pa.Array) -> bool:
     """Whether few different numbers, in no order, take fewer bits than their differences."""
-    numbers = values.drop_null()
+    numbers = pc.drop_null(values)
     if len(numbers) < _FEW or pc.count_distinct(numbers.slice(0, _FEW)).as_py() * 4 > _FEW:
         return False
     width = numbers.type.bit_width

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.comparing import equal_columns, equal_rows
 from havasu_vc.datasets.conforming import check_order, describe_key
@@ -37,6 +36,7 @@ from havasu_vc.formats.kart.paths import (
     path_structure_of,
 )
 from havasu_vc.formats.kart.values import values_of
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
@@ -197,7 +197,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         if not chosen:
             return
         mine, other = (pa.array(side, pa.int64()) for side in zip(*chosen, strict=True))
-        new, old = come.rows.take(mine), gone.rows.take(other)
+        new, old = pc.take(come.rows, mine), pc.take(gone.rows, other)
         starts = np.concatenate([[0], np.cumsum(gone.raw.widths)]).tolist()
         values: list[list[Any]] = []
         keys = set(self.schema.identifier_ids)
@@ -268,8 +268,8 @@ class _Side:
     def of(
         cls, side: pa.StructArray, schema: Schema, edit: KartEdit, *, given: Schema | None = None
     ) -> _Side:
-        there = np.flatnonzero(side.is_valid().to_numpy(zero_copy_only=False))
-        present = side if len(there) == len(side) else side.filter(pc.is_valid(side))
+        there = np.flatnonzero(pc.is_valid(side).to_numpy(zero_copy_only=False))
+        present = side if len(there) == len(side) else pc.filter(side, pc.is_valid(side))
         rows = kart_rows(pa.RecordBatch.from_struct_array(present), given or schema, schema)
         keys = FeatureEncoder(schema, "").keys(rows)
         folders, names = edit.dataset.structure.paths(keys)

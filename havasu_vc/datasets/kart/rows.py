@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.conforming import conform
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.geo.text import hex_wkb
 from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Primitive
@@ -34,7 +34,7 @@ def _converted(column: pa.Array, before: Field, wanted: pa.DataType) -> pa.Array
         wkb, srids = to_canonical(column, before.geometry.encoding)
         return from_canonical(wkb, srids, "ewkb")
     if before.type is Primitive.UUID and pa.types.is_fixed_size_binary(column.type):
-        digits = pc.utf8_lower(hex_wkb(column.cast(pa.binary())))
+        digits = pc.utf8_lower(hex_wkb(pc.cast(column, pa.binary())))
         groups = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
         return pc.binary_join_element_wise(
             *(pc.utf8_slice_codeunits(digits, start, stop) for start, stop in groups), "-"
@@ -42,6 +42,6 @@ def _converted(column: pa.Array, before: Field, wanted: pa.DataType) -> pa.Array
     if column.type == wanted:
         return column
     try:
-        return column.cast(wanted)
+        return pc.cast(column, wanted)
     except pa.ArrowException as error:
         raise SchemaViolationError(f"a value does not fit {before.name!r}: {error}") from error

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.formats.kart.columns import column_id
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.hashing import Hashes, hash_values, mix
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
@@ -42,7 +42,7 @@ def related_hashes(rows: pa.RecordBatch, schema: Schema) -> Hashes:
             column = pc.add(column, 0.0)  # zero has one sign
         values = hash_values(column, field)
         if column.null_count:
-            values[column.is_null().to_numpy(zero_copy_only=False)] = _NULL
+            values[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NULL
         salt = int.from_bytes(hashlib.sha256(column_id(field).encode()).digest()[:8])
         cells.append(mix(values ^ np.uint64(salt)))
     found = np.zeros((rows.num_rows, len(cells) + 1), np.uint64)

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.formats.iceberg.single_values import decimal_bytes, to_plain
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 
 __all__ = ["bucket", "bucket_array", "murmur3"]
@@ -78,7 +78,7 @@ def bucket(plain: Any, source: Type, count: int) -> int:
 
 def bucket_array(values: pa.Array, source: Type, count: int) -> pa.Array:
     """Return the bucket of each value of an Arrow array."""
-    missing = values.is_null().to_numpy(zero_copy_only=False)
+    missing = pc.is_null(values).to_numpy(zero_copy_only=False)
     match source:
         case Primitive.STRING | Primitive.BINARY | Primitive.UUID | Fixed():
             hashes = _of_bytes(values, missing)
@@ -88,7 +88,7 @@ def bucket_array(values: pa.Array, source: Type, count: int) -> pa.Array:
                 None if value is None else decimal_bytes(to_plain(value, source))
                 for value in unique.dictionary.to_pylist()
             ]
-            taken = pa.array(each, pa.binary()).take(unique.indices)
+            taken = pc.take(pa.array(each, pa.binary()), unique.indices)
             hashes = _of_bytes(taken, missing)
         case _:
             hashes = _hashes(_integers(values).view(np.uint8).reshape(len(values), 8))
@@ -98,17 +98,17 @@ def bucket_array(values: pa.Array, source: Type, count: int) -> pa.Array:
 
 def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_date32(values.type) or pa.types.is_time32(values.type):
-        values = values.cast(pa.int32())
+        values = pc.cast(values, pa.int32())
     elif pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("us", values.type.tz), safe=False)
-    plain = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        values = pc.cast(values, pa.timestamp("us", values.type.tz), safe=False)
+    plain = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(plain.astype("<i8"))
 
 
 def _of_bytes(values: pa.Array, missing: npt.NDArray[np.bool_]) -> Words:
     """Return the hash of each value, taking those of one length together."""
-    stored = values.cast(pa.large_binary())
-    lengths = pc.binary_length(stored).fill_null(0).to_numpy(zero_copy_only=False)
+    stored = pc.cast(values, pa.large_binary())
+    lengths = pc.fill_null(pc.binary_length(stored), 0).to_numpy(zero_copy_only=False)
     hashes = np.zeros(len(values), np.uint32)
     offsets = np.frombuffer(stored.buffers()[1], np.int64)[stored.offset :]
     body = stored.buffers()[2]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.formats.iceberg.single_values import from_plain, to_plain
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.types import Decimal, Primitive, Type
 
 __all__ = ["since_epoch", "since_epoch_array", "truncate", "truncate_array"]
@@ -37,9 +37,11 @@ def truncate_array(values: pa.Array, source: Type, width: int) -> pa.Array:
     """Return `truncate` of each value."""
     match source:
         case Primitive.INT | Primitive.LONG:
-            filled = values.fill_null(0).to_numpy(zero_copy_only=False)
+            filled = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
             kept = filled - filled % filled.dtype.type(width)
-            return pa.array(kept, values.type, mask=values.is_null().to_numpy(zero_copy_only=False))
+            return pa.array(
+                kept, values.type, mask=pc.is_null(values).to_numpy(zero_copy_only=False)
+            )
         case Primitive.STRING:
             return pc.utf8_slice_codeunits(values, 0, width)
         case Primitive.BINARY:
@@ -50,7 +52,7 @@ def truncate_array(values: pa.Array, source: Type, width: int) -> pa.Array:
                 None if value is None else truncate(value, source, width)
                 for value in unique.dictionary.to_pylist()
             ]
-            return pa.array(cut, values.type).take(unique.indices)
+            return pc.take(pa.array(cut, values.type), unique.indices)
 
 
 def since_epoch(value: Any, source: Type, unit: str, result: Type) -> Any:
@@ -69,9 +71,9 @@ def since_epoch(value: Any, source: Type, unit: str, result: Type) -> Any:
 def since_epoch_array(values: pa.Array, unit: str, result: Type) -> pa.Array:
     """Return `since_epoch` of each value."""
     if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp(values.type.unit))
+        values = pc.cast(values, pa.timestamp(values.type.unit))
     times = values.to_numpy(zero_copy_only=False)
     counts = times.astype(f"datetime64[{_UNITS[unit]}]").astype(np.int64)
-    missing = values.is_null().to_numpy(zero_copy_only=False)
+    missing = pc.is_null(values).to_numpy(zero_copy_only=False)
     plain = pa.array(np.where(missing, 0, counts).astype(np.int32), pa.int32(), mask=missing)
-    return plain.cast(pa.date32()) if result is Primitive.DATE else plain
+    return pc.cast(plain, pa.date32()) if result is Primitive.DATE else plain

@@ -21,6 +21,7 @@ from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.formats.kart.legend import Legend
 from havasu_vc.formats.kart.paths import KeyColumns
 from havasu_vc.formats.kart.values import GeometryBytes, column_of, values_of
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
@@ -139,7 +140,7 @@ class FeatureDecoder:
             batches.append(self._rows(name, own, part, place))
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return pa.concat_batches(batches).take(pa.array(back))
+        return pc.take(pa.concat_batches(batches), pa.array(back))
 
     def _rows(self, name: str, keys: KeyColumns, raw: RawRows, where: Where) -> pa.RecordBatch:
         legend = self._legends.get(name)
@@ -199,7 +200,7 @@ def _column(values: Sequence[Any], field: Field, where: Where) -> pa.Array:
                 raise CorruptDatasetError(where(index), _misfit(value, field, error)) from error
         raise
     if field.required and column.null_count:
-        index = int(column.is_null().index(True).as_py())
+        index = int(pc.is_null(column).index(True).as_py())
         raise CorruptDatasetError(where(index), f"its key {field.name!r} is null")
     return column
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Field, Primitive
 
@@ -31,7 +31,7 @@ def column_of(values: Sequence[Any], field: Field) -> pa.Array:
     type_ = arrow_type(field.type)
     if field.geometry is not None:
         wkb, _ = to_canonical(pa.array(_only(values, GeometryBytes), pa.binary()), "gpkg")
-        return from_canonical(wkb, None, "ewkb").cast(type_)
+        return pc.cast(from_canonical(wkb, None, "ewkb"), type_)
     match field.type:
         case Primitive.INT | Primitive.LONG:
             return pa.array(_not_bools(values), type_)
@@ -44,17 +44,17 @@ def column_of(values: Sequence[Any], field: Field) -> pa.Array:
         case Primitive.BINARY:
             return pa.array(_only(values, bytes), type_)
         case Primitive.DATE:
-            return pa.array(_only(values, str), pa.string()).cast(type_)
+            return pc.cast(pa.array(_only(values, str), pa.string()), type_)
         case Primitive.TIME:
             text = pc.utf8_rtrim(pa.array(_only(values, str), pa.string()), "Z")
             whole = pc.binary_join_element_wise("1970-01-01T", text, "")
-            return whole.cast(pa.timestamp("us")).cast(type_)
+            return pc.cast(pc.cast(whole, pa.timestamp("us")), type_)
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
             text = pc.utf8_rtrim(pa.array(_only(values, str), pa.string()), "Z")
-            return text.cast(pa.timestamp("us")).cast(type_)
+            return pc.cast(pc.cast(text, pa.timestamp("us")), type_)
         case Decimal():
             digits = [value if value is None else str(value) for value in values]
-            return pa.array(digits, pa.string()).cast(type_)
+            return pc.cast(pa.array(digits, pa.string()), type_)
         case _:
             raise TypeError(f"{field.type} is in no dataset of Kart")
 
@@ -72,11 +72,11 @@ def values_of(column: pa.Array, field: Field, *, marked: bool = False) -> list[A
         case Primitive.INT | Primitive.LONG | Primitive.DOUBLE | Primitive.BOOLEAN:
             return _numbers(column)
         case Primitive.DATE:
-            return _objects(column.cast(pa.string()))
+            return _objects(pc.cast(column, pa.string()))
         case Primitive.TIME:
-            return _objects(_trimmed(column.cast(pa.string())))
+            return _objects(_trimmed(pc.cast(column, pa.string())))
         case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
-            text = _trimmed(column.cast(pa.timestamp("us")).cast(pa.string()))
+            text = _trimmed(pc.cast(pc.cast(column, pa.timestamp("us")), pa.string()))
             return _objects(pc.replace_substring(text, " ", "T", max_replacements=1))
         case Decimal(_, scale):
             return _objects(_digits(column, scale))
@@ -124,9 +124,9 @@ def _numbers(column: pa.Array) -> list[Any]:
     if not column.null_count:
         found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return found
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     filler = False if pa.types.is_boolean(column.type) else 0
-    values = column.fill_null(filler).to_numpy(zero_copy_only=False).astype(object)
+    values = pc.fill_null(column, filler).to_numpy(zero_copy_only=False).astype(object)
     values[~valid] = None
     listed: list[Any] = values.tolist()
     return listed
@@ -143,9 +143,9 @@ def _trimmed(text: pa.StringArray) -> pa.StringArray:
 
 
 def _digits(column: pa.Array, scale: int) -> pa.StringArray:
-    text = column.cast(pa.string())
+    text = pc.cast(column, pa.string())
     small = pc.fill_null(pc.match_substring(text, "E"), False)
     if small.true_count:
-        plain = [format(value, "f") for value in column.filter(small).to_pylist()]
+        plain = [format(value, "f") for value in pc.filter(column, small).to_pylist()]
         text = pc.replace_with_mask(text, small, pa.array(plain, pa.string()))
     return _trimmed(text) if scale else text
