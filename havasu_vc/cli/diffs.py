@@ -44,6 +44,7 @@ FORMATS = (
     "quiet",
     "feature-count",
 )
+_WITH_FILES = ("text", "json", "json-lines")
 HALVES = ("--", "-", "+", "++")
 ESTIMATES = ("exact", "good", "medium", "fast", "veryfast")
 
@@ -70,6 +71,8 @@ class DiffOptions:
     """The halves of changes to print."""
     color: str = "auto"
     """When to colour text."""
+    diff_files: bool = False
+    """Whether files beside datasets are shown with what they hold."""
 
 
 def diff_options(function: _F) -> _F:
@@ -114,6 +117,11 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Print only these halves of changes, of --,-,+,++ with commas between.",
     ),
     click.option(
+        "--diff-files",
+        is_flag=True,
+        help="Show what files beside the datasets of a Kart repository hold, not only their ids.",
+    ),
+    click.option(
         "--color",
         type=click.Choice(("auto", "always", "never")),
         default="auto",
@@ -132,10 +140,17 @@ def print_diff(
     *,
     commit: CommitInfo | None = None,
     revisions: tuple[str, Sequence[str]] = ("", ()),
+    with_files: bool = False,
 ) -> int:
-    """Print a diff and return the exit code; `revisions` and filters are what it is of."""
+    """Print a diff and return the exit code; `revisions` and filters are what it is of.
+
+    `with_files` adds files beside datasets, if they are told of in this format.
+    """
     name, style = _writer(options)
     how = _writer_options(options, style, commit)
+    if with_files and options.diff_format != "none" and name in _WITH_FILES:
+        files = repo.file_changes(*revisions, contents=options.diff_files)
+        how = replace(how, files=files)
     seen = _Seen()
     shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
     if name == "html":
@@ -149,7 +164,7 @@ def print_diff(
     else:
         with opened_output(options.output) as out:
             summary = writer_named(name)(shown, out, how)
-    differs = summary.has_changes or seen.changes
+    differs = summary.has_changes or seen.changes or bool(how.files)
     return 1 if differs and (options.exit_code or name == "quiet") else 0
 
 

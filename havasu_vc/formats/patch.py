@@ -4,7 +4,8 @@
                        "authorTimeOffset": "+13:00", "message": …, "base": <commit>, "crs": …},
      "kart.diff/v1+hexwkb": {
        "<dataset>": {"meta": {"<item>": {"-": …, "+": …}},
-                     "feature": [{"++": {…}}, {"--": {…}}, {"-": {…}, "+": {…}}, {"+": {…}}]}}}
+                     "feature": [{"++": {…}}, {"--": {…}}, {"-": {…}, "+": {…}}, {"+": {…}}]},
+       "<files>": {"<path>": {"-": "text:…", "+": "base64:…"}}}}
 
 `++` inserts, `--` deletes, `-` with `+` updates. `+` alone inserts a row or, where
 the base has it, updates the columns that are listed; `-` alone deletes.
@@ -17,6 +18,7 @@ anything that is not above. What values it holds is checked by
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -33,12 +35,14 @@ __all__ = [
     "DatasetPatch",
     "FeatureChange",
     "FeatureForm",
+    "FilePatch",
     "Patch",
     "parse_patch",
 ]
 
 MOST_PATCH_BYTES = 256 * 1024 * 1024
 """Larger patches are refused unless the caller allows more."""
+_FILES = "<files>"
 _HEADER_KEYS = ("kart.patch/v1", "sno.patch/v1")
 _DIFF_KEYS = ("kart.diff/v1+hexwkb", "sno.diff/v1+hexwkb")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
@@ -84,11 +88,25 @@ class DatasetPatch:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePatch:
+    """What a patch does to one file beside the datasets."""
+
+    path: str
+    """Where the file is."""
+    old: bytes | None
+    """What it held; None when it is added."""
+    new: bytes | None
+    """What it holds; None when it is removed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Patch:
     """A patch as it was written, its form checked."""
 
     datasets: tuple[DatasetPatch, ...]
     """What changes, in the patch's order."""
+    files: tuple[FilePatch, ...]
+    """What changes beside datasets."""
     message: str
     """The commit message."""
     author_name: str | None = None
@@ -121,15 +139,19 @@ def parse_patch(source: bytes | BinaryIO, limit: int = MOST_PATCH_BYTES) -> Patc
     if unknown:
         raise PatchError(f"the patch has an unknown key {_short(unknown[0])}")
     header = _mapping(header, "`kart.patch/v1`")
+    parts = _mapping(diff, "`kart.diff/v1+hexwkb`")
+    files = _mapping(parts.get(_FILES, {}), "`<files>`")
     datasets = tuple(
         _parse_dataset(path, _mapping(value, f"dataset {_short(path)}"))
-        for path, value in _mapping(diff, "`kart.diff/v1+hexwkb`").items()
+        for path, value in parts.items()
+        if path != _FILES
     )
     base = _text(header, "base")
     if base is not None and not _COMMIT.fullmatch(base):
         raise PatchError(f"the patch's base {_short(base)} is not a commit id")
     return Patch(
         datasets,
+        tuple(_parse_file(path, change) for path, change in files.items()),
         _text(header, "message") or "",
         _identity(header, "authorName"),
         _identity(header, "authorEmail"),
@@ -225,6 +247,32 @@ def _parse_offset(text: str | None) -> int | None:
         raise PatchError(f"authorTimeOffset of the patch is not an offset: {_short(text)}")
     minutes = int(match[2]) * 60 + int(match[3])
     return -minutes if match[1] == "-" else minutes
+
+
+def _parse_file(path: str, value: Any) -> FilePatch:
+    what = f"file {_short(path)}"
+    halves = _mapping(value, what)
+    if not halves or not set(halves) <= {"-", "+"}:
+        raise PatchError(f"{what} of the patch has no old or new content")
+    return FilePatch(path, *(_content(halves.get(label), what) for label in "-+"))
+
+
+def _content(value: Any, what: str) -> bytes | None:
+    """Return what a side of a file holds."""
+    if value is None:
+        return None
+    kind, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+    try:
+        if kind == "text" and colon:
+            return rest.encode()
+        if kind == "base64" and colon:
+            return base64.b64decode(rest.encode(), altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise PatchError(f"{what} of the patch cannot be read: {error}") from error
+    raise PatchError(
+        f"{what} of the patch does not say what it holds, as `text:…` or `base64:…`",
+        hints=("`havasu-vc create-patch` says it; the output of `diff` does not",),
+    )
 
 
 def _parse_dataset(path: str, value: Mapping[str, Any]) -> DatasetPatch:

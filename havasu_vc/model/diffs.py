@@ -15,7 +15,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
 
-__all__ = ["DatasetDiff", "DatasetHeader", "MetaChange"]
+__all__ = ["DatasetDiff", "DatasetHeader", "FileChange", "MetaChange"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,20 @@ class MetaChange:
     """Text or a JSON value; None when it is added."""
     new: Any | None = None
     """Text or a JSON value; None when it is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file beside the datasets going from one version to another."""
+
+    path: str
+    """Where it is in the repository."""
+    old: str | None
+    """The git id of what it held; None when it is added."""
+    new: str | None
+    """The git id of what it holds; None when it is removed."""
+    contents: tuple[bytes | None, bytes | None] | None = None
+    """What it held and holds; None where only the ids are of interest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.names import KART_MARKERS
 from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.histories import commit_info
@@ -23,19 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["diff", "diff_revisions", "show"]
 
 
-def diff(repo: OpenRepo, revisions: str, filters: Sequence[str]) -> Iterator[DatasetDiff]:
+def diff(
+    repo: OpenRepo, revisions: str, filters: Sequence[str], *, equal_ones: bool = False
+) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions, by path."""
     ends = resolve_range(repo.git, revisions)
-    return diff_revisions(repo, ends.old, ends.new, filters)
+    return diff_revisions(repo, ends.old, ends.new, filters, equal_ones=equal_ones)
 
 
 def show(
-    repo: OpenRepo, revision: str, filters: Sequence[str]
+    repo: OpenRepo, revision: str, filters: Sequence[str], *, equal_ones: bool = False
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
     """Return a commit and what it changed of its first parent."""
     info = commit_info(repo, revision)
     parent = repo.resolve(info.parents[0] if info.parents else "[EMPTY]")
-    return info, diff_revisions(repo, parent, repo.resolve(info.id), filters)
+    return info, diff_revisions(repo, parent, repo.resolve(info.id), filters, equal_ones=equal_ones)
 
 
 def diff_revisions(
@@ -45,10 +48,12 @@ def diff_revisions(
     filters: Sequence[str] = (),
     *,
     skipped: Container[str] = (),
+    equal_ones: bool = False,
 ) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions; equal trees are passed over.
 
-    So are the datasets that are `skipped`.
+    So are the datasets that are `skipped`. With `equal_ones` Kart datasets that do not
+    differ come too, with nothing that changed.
     """
     wanted = parse_filters(filters)
     before, after = repo.folders(old), repo.folders(new)
@@ -59,7 +64,12 @@ def diff_revisions(
         for path in paths:
             first, second = before.get(path), after.get(path)
             chosen = wanted.of(path)
-            if chosen is None or path in skipped or _equal(first, second):
+            if chosen is None or path in skipped:
+                continue
+            if _equal(first, second):
+                if equal_ones and second is not None and second.marker in KART_MARKERS:
+                    header = repo.view(second, new.name).header
+                    yield DatasetDiff(path, header, header, (), iter(()))
                 continue
             sides = _view(repo, first, old), _view(repo, second, new)
             found = _dataset_diff(repo, path, *sides)

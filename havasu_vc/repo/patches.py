@@ -35,6 +35,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.kart.columns import schema_of_columns
+from havasu_vc.formats.kart.repository import KART_VERSION, OLD_VERSION
 from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
 from havasu_vc.formats.patch_values import PatchBatch, patch_batches
 from havasu_vc.model import kernels as pc
@@ -42,9 +43,10 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.names import check_dataset_path, unsafe_reason
+from havasu_vc.model.names import DATASET_MARKERS, check_dataset_path, unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
+from havasu_vc.repo.drafts import MergedTree
 from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.imports import holds_kart, sink_of
 from havasu_vc.repo.metadata import check_shapes, meta_documents
@@ -53,9 +55,13 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.writing import given
 from havasu_vc.store.commits import Signature
+from havasu_vc.store.edits import Change
 from havasu_vc.store.refs import list_branches
+from havasu_vc.store.trees import read_blob
 
 __all__ = ["apply_patch"]
+
+_OF_KART = (KART_VERSION, OLD_VERSION)
 
 
 def apply_patch(
@@ -90,17 +96,43 @@ def apply_patch(
                     removed[part.path] = _removed(part, transaction.dataset(part.path))
                 else:
                     edits.append(_edited(part, transaction.dataset(part.path), engine))
+        files = _files(patch, repo, transaction.head.commit)
         changed = [edit for edit in edits if edit.blobs]
         counts = {edit.path: edit.counts for edit in edits} | removed
-        if not changed and not removed and not allow_empty:
+        if not changed and not removed and not files and not allow_empty:
             raise NoChangesError("the patch changes nothing")
         identity = None
         if commit:
             identity = transaction.commit(
-                changed, text, author=_author(patch, repo), removed=tuple(removed)
+                changed,
+                text,
+                author=_author(patch, repo),
+                removed=tuple(removed),
+                merge=MergedTree(files, {}, ()) if files else None,
             )
     meta = {edit.path: edit.meta for edit in changed}
     return CommitResult(identity, branch or repo.head_branch, counts, meta=meta)
+
+
+def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:
+    """Return what becomes of files beside datasets, which are what the patch says they were."""
+    changes: dict[str, Change] = {}
+    for file in patch.files:
+        reason = unsafe_reason(file.path)
+        parts = file.path.split("/")
+        if reason is None and (set(parts) & set(DATASET_MARKERS) or file.path in _OF_KART):
+            reason = "it is none of the user's files"
+        if reason is not None:
+            raise PatchError(f"the patch cannot change the file {file.path!r}: {reason}")
+        tree = None if head is None else repo.resolve(head).tree
+        there = None if tree is None else read_blob(repo.git.objects, tree, file.path)
+        if there != file.old:
+            raise PatchError(
+                f"the file {file.path!r} is not what the patch says it was",
+                hints=("make the patch from the version that it is applied to",),
+            )
+        changes[file.path] = file.new
+    return changes
 
 
 def _other_branch(repo: OpenRepo, name: str) -> str | None:

@@ -21,6 +21,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff, MetaChange
 from havasu_vc.writers.commits import commit_object, patch_header
+from havasu_vc.writers.files import FILES_KEY, file_object
 from havasu_vc.writers.json_style import LAYOUTS, PATCH_LAYOUTS
 from havasu_vc.writers.protocol import (
     ChangeSummary,
@@ -50,7 +51,8 @@ def write_json(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
         only=options.delta_filter,
         reproject=options.reproject,
     )
-    return _write(diffs, out, form, header)
+    files = {change.path: file_object(change) for change in options.files}
+    return _write(diffs, out, form, header, files)
 
 
 def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
@@ -69,7 +71,8 @@ def write_patch(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOption
         reproject=options.reproject,
         new_half_only=options.reproject is not None,
     )
-    return _write(diffs, out, form, header, labelled_meta=False)
+    files = {change.path: file_object(change, patch=True) for change in options.files}
+    return _write(diffs, out, form, header, files, labelled_meta=False)
 
 
 def _write(
@@ -77,6 +80,7 @@ def _write(
     out: TextIO,
     form: ChangeForm,
     header: dict[str, Any],
+    files: dict[str, dict[str, str]],
     *,
     labelled_meta: bool = True,
 ) -> ChangeSummary:
@@ -106,7 +110,10 @@ def _write(
             features = _write_features(diff, _chain(first, batches), out, form)
         out.write(layout.line(2) + "}")
         datasets[diff.path] = DatasetSummary(meta_counts(diff), features)
-    out.write((layout.line(1) if datasets else "") + "}" + layout.line(0) + "}\n")
+    if files:
+        out.write(layout.between(2) if datasets else layout.line(2))
+        out.write(layout.key(FILES_KEY) + layout.dumps(files, 2))
+    out.write((layout.line(1) if datasets or files else "") + "}" + layout.line(0) + "}\n")
     return ChangeSummary(datasets)
 
 

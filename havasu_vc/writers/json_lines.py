@@ -22,6 +22,7 @@ from havasu_vc.model.columns import columns_of
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.writers.commits import commit_object
+from havasu_vc.writers.files import file_object, is_binary
 from havasu_vc.writers.json import meta_object
 from havasu_vc.writers.json_style import LINES
 from havasu_vc.writers.protocol import (
@@ -62,12 +63,15 @@ def write_json_lines(
         summary = _write_dataset(diff, out, form)
         if summary.has_changes:
             datasets[diff.path] = summary
+    for change in options.files:
+        told = {} if change.contents is None else {"binary": is_binary(change)}
+        _line(out, type="file", path=change.path, **told, change=file_object(change))
     return ChangeSummary(datasets)
 
 
 def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetSummary:
     features = ChangeCounts()
-    begun = bool(diff.meta)
+    begun = bool(diff.meta) or diff.header.kind == "kart"  # of which Kart names all
     if begun:
         _write_head(diff, out)
     start = LINES.dumps({"type": "feature", "dataset": diff.path})[:-1] + ',"change":'
@@ -84,13 +88,16 @@ def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetS
 
 def _write_head(diff: DatasetDiff, out: TextIO) -> None:
     kind = DATASET_KINDS[diff.header.kind]
-    if diff.old is None:
+    whole = any(change.name == _SCHEMA for change in diff.meta)
+    if diff.header.kind == "kart" and not whole:  # a filter left its coming or going out
+        _line(out, type="datasetInfo", path=diff.path, value=kind)
+    elif diff.old is None:
         _line(out, type="dataset", path=diff.path, **{"+": kind})
     elif diff.new is None:
         _line(out, type="dataset", path=diff.path, **{"-": kind})
     else:
         _line(out, type="datasetInfo", path=diff.path, value=kind)
-    if not any(change.name == _SCHEMA for change in diff.meta):
+    if not whole:
         columns = diff.header.meta.get(_SCHEMA) or columns_of(diff.header.schema)
         _line(out, type="metaInfo", dataset=diff.path, key=_SCHEMA, value=columns)
     for change in diff.meta:

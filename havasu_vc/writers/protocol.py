@@ -7,7 +7,7 @@ and returns how much changed, from which the command picks its exit code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, TypeAlias
 
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, FileChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
@@ -70,6 +70,8 @@ class WriterOptions:
     """What that CRS is called; a patch names it."""
     labels: Labels | None = None
     """What rows are called; by default their key values joined by commas."""
+    files: Sequence[FileChange] = ()
+    """Files beside datasets that differ; printed after all datasets."""
     directory: Path | None = None
     """Where to write one file per dataset (GeoJSON) instead of to the stream."""
 

@@ -27,6 +27,7 @@ from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.types import Field, Fixed, Primitive
 from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.commits import format_commit
+from havasu_vc.writers.files import write_file_changes
 from havasu_vc.writers.meta_text import format_meta_change
 from havasu_vc.writers.protocol import (
     ChangeSummary,
@@ -72,6 +73,7 @@ def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
         summary = DatasetSummary(meta_counts(diff), features)
         if summary.has_changes:
             datasets[diff.path] = summary
+    write_file_changes(options.files, out, color=options.color)
     return ChangeSummary(datasets)
 
 

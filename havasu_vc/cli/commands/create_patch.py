@@ -38,7 +38,8 @@ def command(
     """
     repo = invocation.open_repo()
     commit, diffs = repo.show(revision, filters)
-    options = WriterOptions(json_style=JsonStyle(json_style), commit=commit)
+    files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)
+    options = WriterOptions(json_style=JsonStyle(json_style), commit=commit, files=files)
     if crs is not None:
         from havasu_vc.repo.reproject import reprojection
 

@@ -50,7 +50,14 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
             "there is no workspace to compare with; `havasu-vc checkout` makes one, "
             "`havasu-vc show` shows the last commit, `havasu-vc diff A...B` compares two"
         )
-    diffs = repo.diff(range_text, filters)
+    # Kart's JSON lines name every dataset.
+    equal_ones = options["output_format"] == "json-lines"
+    diffs = repo.diff(range_text, filters, equal_ones=equal_ones)
     return print_diff(
-        invocation, repo, diffs, DiffOptions(**options), revisions=(range_text, filters)
+        invocation,
+        repo,
+        diffs,
+        DiffOptions(**options),
+        revisions=(range_text, filters),
+        with_files=True,
     )

@@ -38,7 +38,8 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
         return 0
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
-    commit, diffs = repo.show(revision, filters)
+    equal_ones = options["output_format"] == "json-lines"
+    commit, diffs = repo.show(revision, filters, equal_ones=equal_ones)
     return print_diff(
         invocation,
         repo,
@@ -46,4 +47,5 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
         DiffOptions(**options),
         commit=commit,
         revisions=(f"{revision}^?..{revision}", filters),
+        with_files=True,
     )

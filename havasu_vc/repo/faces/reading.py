@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from havasu_vc.model.blames import Blame
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
-    from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.model.diffs import DatasetDiff, FileChange
     from havasu_vc.repo import results
     from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.tables import Table
@@ -97,20 +97,40 @@ class Reading:
         return log(self.opened, revision, filters, conditions)
 
     def diff(
-        self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = ()
+        self,
+        revisions: str = "HEAD^?...HEAD",
+        filters: Sequence[str] = (),
+        *,
+        equal_ones: bool = False,
     ) -> Iterator[DatasetDiff]:
-        """Yield how each dataset differs between two revisions, by path."""
+        """Yield how each dataset differs between two revisions, by path.
+
+        With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
+        """
         from havasu_vc.repo.differences import diff
 
-        return diff(self.opened, revisions, filters)
+        return diff(self.opened, revisions, filters, equal_ones=equal_ones)
+
+    def file_changes(
+        self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = (), **options: Any
+    ) -> tuple[FileChange, ...]:
+        """Return the files beside datasets that differ in a repository of Kart's, by path.
+
+        With the option `contents` they come with what they held and hold.
+        """
+        from havasu_vc.repo.file_changes import file_changes
+        from havasu_vc.store.revisions import resolve_range
+
+        ends = resolve_range(self.opened.git, revisions)
+        return file_changes(self.opened, ends.old, ends.new, filters, **options)
 
     def show(
-        self, revision: str = "HEAD", filters: Sequence[str] = ()
+        self, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
     ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-        """Return a commit and what it changed of its first parent."""
+        """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
         from havasu_vc.repo.differences import show
 
-        return show(self.opened, revision, filters)
+        return show(self.opened, revision, filters, equal_ones=equal_ones)
 
     create_patch = show
 
