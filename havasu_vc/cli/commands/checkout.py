@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.commands.switch import open_to_switch, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
@@ -206,11 +207,13 @@ def _switch(
     invocation: Invocation, repo: Repo, names: tuple[str, ...], branch: str | None, discard: bool
 ) -> None:
     if branch is None:
-        repo.switch(names[0], discard=discard)
-        tell_head(invocation, repo)
-        return
-    repo.switch(branch, create=True, start=names[0] if names else None, discard=discard)
-    tell_head(invocation, repo, created=True)
+        goal = find_goal(repo, names[0], revisions=True)
+        branch, start, create = goal.name, goal.remote, goal.remote is not None
+    else:
+        start, create = names[0] if names else None, True
+    repo.switch(branch, create=create, start=start, discard=discard)
+    follow(repo, branch, start)
+    tell_head(invocation, repo, created=create)
 
 
 def tell_tables(invocation: Invocation, repo: Repo, result: CheckoutResult) -> None:

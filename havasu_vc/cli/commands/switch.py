@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
@@ -33,6 +34,8 @@ def command(
 ) -> None:
     """Switch to another branch.
 
+    - is the branch before. A branch that only a remote has is made, and follows it.
+
     Tables that are checked out come along. Edits in them that are not committed are never
     passed over: unless the dataset is the same on the other branch, commit them first.
     """
@@ -42,14 +45,18 @@ def command(
         raise click.UsageError("-c and -d contradict each other")
     repo = open_to_switch(invocation)
     if detach:
-        repo.switch(repo.commit_info(name).id, discard=discard)
-    elif not create and name not in {branch.name for branch in repo.branches()}:
-        raise NoBranchError(
-            f"there is no branch {name!r}",
-            hints=(f"`havasu-vc switch -c {name}` makes it", "`-d` puts HEAD on a commit"),
-        )
-    else:
+        repo.switch(repo.commit_info("@{-1}" if name == "-" else name).id, discard=discard)
+    elif not create:
+        goal = find_goal(repo, name)
+        if not goal.is_branch:
+            raise NoBranchError(
+                f"there is no branch {goal.name!r}",
+                hints=(f"`havasu-vc switch -c {name}` makes it", "`-d` puts HEAD on a commit"),
+            )
+        name, start, create = goal.name, goal.remote, goal.remote is not None
+    if not detach:
         repo.switch(name, create=create, start=start, discard=discard)
+        follow(repo, name, start)
     tell_head(invocation, repo, created=create)
 
 
