@@ -81,7 +81,9 @@ def with_layout(
                 "a partition spec is of the columns of one dataset",
                 hints=("name it: `--dataset DATASET`",),
             )
-        return replace(state, layouts={"": TableLayout(True)} if clustered else {})
+        # A spec that was asked for one table stays that table's.
+        own = {path: layout for path, layout in state.layouts.items() if layout.partition}
+        return replace(state, layouts={**own, "": TableLayout(True)} if clustered else {})
     path = dataset.strip("/")
     if path not in folders:
         if path in repo.folders(repo.head()):

@@ -306,6 +306,8 @@ def test_tables_that_nothing_sorts(tmp_path: Path) -> None:
         repo.workspace.check_out(Wish(dataset="flat"))
     repo.workspace.check_out(Wish(clustered=True, dataset="flat", partition_by="number"))
     assert_shows_head(repo)
+    assert len(live_files(table_at(repo, "flat"))) == 7
+    assert repo.workspace.check_out(CLUSTERED).changed == ()
     by_hand.insert(repo.workspace.root / "points", row(3) * 2)
     assert repo.workspace.commit(message="Twice").changes == {"points": ChangeCounts(2, 0, 0)}
     assert_shows_head(repo)
