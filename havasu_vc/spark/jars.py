@@ -19,6 +19,7 @@ from havasu_vc.errors import InvalidArgumentError, MissingProgramError, Unsuppor
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "COORDINATES",
     "EXTENSIONS",
     "JAR_SETTING",
     "JAR_VARIABLE",
@@ -47,7 +48,8 @@ _RELEASE = re.compile(rb"^git\.build\.version=(\d+)\.(\d+)", re.MULTILINE)
 _OLDEST = (1, 10)
 """The first release of Iceberg that has anything for Spark 4."""
 _SCALA = "2.13"
-_COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
+COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
+"""What Maven calls a jar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def jar_settings(
     if named is None:
         found = find_fetched_jar(spark_version)
         place = {"spark.jars.packages": coordinates} if found is None else _local(found)
-    elif _COORDINATES.fullmatch(named.text):
+    elif COORDINATES.fullmatch(named.text):
         _insist_built_for(named.text, spark_version, named)
         place = {"spark.jars.packages": named.text}
     else:

@@ -27,7 +27,8 @@ from havasu_vc.errors import (
     UnsupportedVersionError,
 )
 from havasu_vc.repo import Repo
-from havasu_vc.spark.buckets import bucket_settings, hadoop_version
+from havasu_vc.spark.buckets import JAR_SETTING as BUCKET_JAR_SETTING
+from havasu_vc.spark.buckets import bucket_jars, bucket_settings
 from havasu_vc.spark.jars import (
     JAR_SETTING,
     JAR_VARIABLE,
@@ -123,10 +124,10 @@ def session_settings(
         settings |= jar_settings(pyspark.__version__, named)
         place = tables if tables is not None or repo is None else warehouse_of(repo)
         if isinstance(place, str):
-            found = bucket_settings(place, hadoop_version(_JARS), os.environ)
-            packages = (settings.get("spark.jars.packages"), found["spark.jars.packages"])
-            found["spark.jars.packages"] = ",".join(each for each in packages if each)
-            settings |= found
+            settings |= bucket_settings(place, os.environ)
+            wanted = () if repo is None else repo.config.all(BUCKET_JAR_SETTING)
+            for name, value in bucket_jars(_JARS, wanted).items():
+                settings[name] = f"{settings[name]},{value}" if name in settings else value
         if place is not None:
             settings |= catalog_settings(place)
     return settings
@@ -178,13 +179,8 @@ def _with_catalog(running: SparkSession, warehouse: Path | str) -> SparkSession:
 
 def _require_bucket(running: SparkSession, url: str) -> None:
     """Raise unless a session that runs was started so that it reads a bucket."""
-    store = bucket_settings(url, hadoop_version(_JARS), os.environ)
-    lacking = [
-        name
-        for name, value in store.items()
-        if name.startswith("spark.hadoop.") and running.conf.get(name, None) != value
-    ]
-    if lacking:
+    wanted = bucket_settings(url, os.environ)
+    if any(running.conf.get(name, None) != value for name, value in wanted.items()):
         raise StateError(
             f"the Spark session that runs was not started for tables at {url}",
             hints=("stop it first: `session(repo)` starts one with what `spark-conf` prints",),

@@ -64,8 +64,10 @@ def _knows_credentials(environment: Mapping[str, str]) -> bool:
     """Whether credentials are told in a way that obstore knows, so that it need not guess."""
     if environment.get("AWS_ACCESS_KEY_ID") or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         return True
-    named = environment.get("AWS_SHARED_CREDENTIALS_FILE") or Path.home() / ".aws" / "credentials"
-    return not (environment.get("AWS_PROFILE") or Path(named).exists())
+    home = Path.home() / ".aws"
+    shared = environment.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"
+    settings = environment.get("AWS_CONFIG_FILE") or home / "config"
+    return not (environment.get("AWS_PROFILE") or any(map(os.path.exists, (shared, settings))))
 
 
 @lru_cache(maxsize=16)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
@@ -59,7 +60,7 @@ def plain_location(location: str) -> str:
 
 
 class BucketTable:
-    """The place of a table in a bucket, whether there is one or not."""
+    """The place of a table in a bucket, whether there is one or not; nothing is asked unasked."""
 
     def __init__(self, url: str) -> None:
         if "?" in url or "#" in url:
@@ -69,9 +70,19 @@ class BucketTable:
             )
         self.url = plain_location(url)
         """Its location, as documents spell it."""
-        found = object_system(self.url)
-        self._system: FileSystem = found[0]
-        self._root: str = found[1].rstrip("/")
+
+    @cached_property
+    def _opened(self) -> tuple[FileSystem, str]:
+        system, path = object_system(self.url)
+        return system, path.rstrip("/")
+
+    @property
+    def _system(self) -> FileSystem:
+        return self._opened[0]
+
+    @property
+    def _root(self) -> str:
+        return self._opened[1]
 
     def versions(self) -> dict[int, str]:
         """Return the names of the metadata files that are there, by version."""

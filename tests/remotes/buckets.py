@@ -1,7 +1,7 @@
-"""Tables in a bucket of an S3 server on loopback: read, and edited as an engine edits them."""
+"""Tables in a bucket of a server on loopback: read, and edited as an engine edits them."""
 
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,20 @@ from havasu_vc.formats.iceberg.values import (
     Status,
 )
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.repo import Repo
 from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.snapshots import live_files, manifests_of
-from havasu_vc.tables.table import Table
+from havasu_vc.tables.table import Table, read_table
 from havasu_vc.testing.memory import run_all
-from tests.repo.points import Rows
+from tests.repo.points import Row, Rows, make, read, write
+from tests.workspace import by_hand
 
-__all__ = ["edit", "rows", "s3", "there"]
+__all__ = ["ROWS", "Tables", "edit", "far_url", "made", "rows", "s3", "there"]
+
+ROWS: dict[int, Row] = {number: (f"n{number}", number) for number in range(40)}
 
 
 def s3(endpoint: str) -> S3FileSystem:
@@ -105,3 +109,54 @@ def edit(url: str, folder: Path, come: Rows, gone: int | None = None) -> None:
         ),
     )
     place.publish(metadata, table.version + 1, Flavour.HAVASU)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables as somebody else reads and writes them."""
+
+    repo: Repo
+    folder: Path
+
+    def read(self, path: str = "points") -> Table:
+        place = self.repo.workspace.place
+        if isinstance(place, Path):
+            return read_table(place / path)
+        return BucketTable(f"{place}/{path}").read(self.folder / secrets.token_hex(4))
+
+    def edit(self, come: Rows, gone: int | None = None, path: str = "points") -> None:
+        place = self.repo.workspace.place
+        if not isinstance(place, Path):
+            edit(f"{place}/{path}", self.folder / secrets.token_hex(4), come, gone)
+            return
+        table = read_table(place / path)
+        new = [{"id": key, "name": row[0], "height": row[1]} for key, row in come.items()]
+        files = [by_hand.data_file(table, new)]
+        if gone is not None:
+            first = by_hand.live_paths(table)[0]
+            files.append(by_hand.position_deletes(table, {first: [gone]}))
+        by_hand.write_snapshot(place / path, come=files)
+
+    def assert_show_head(self) -> None:
+        state = self.repo.workspace.state()
+        assert state is not None and set(state.tables) == set(self.repo.datasets())
+        for path, known in state.tables.items():
+            found = self.read(path)
+            assert known.commit == self.repo.head().commit
+            assert found.version == known.version
+            assert rows(found) == read(self.repo, dataset=path)
+
+
+def made(tmp_path: Path, place: str, name: str = "repo") -> Tables:
+    """Return tables of `main`; there is a commit on `dev` as well."""
+    repo = make(tmp_path / name, ROWS)
+    repo.switch("dev", create=True)
+    write(repo, {**ROWS, 1: ("dev", 1)})
+    repo.switch("main")
+    repo.config.set("havasu.workspace.path", place)
+    assert repo.workspace.check_out().tables == ("points",)
+    return Tables(repo, tmp_path)
+
+
+def far_url(tables: Tables) -> str:
+    return f"{tables.repo.workspace.place}/points"

@@ -1,17 +1,23 @@
 """Repositories that share: a bare one on a folder, and clones of it.
 
-They are made once and copied for each test, with the place of the remote written anew.
+They are made once and copied for each test, with the place of the remote written anew. And
+tables of a workspace in a folder, or in buckets of servers on loopback.
 """
 
+import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from havasu_vc.repo import Repo
+from tests.conftest import lacking
+from tests.remotes.buckets import Tables, made, s3
 from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import make
 from tests.support.git import run_git
+from tests.support.servers import S3_ENVIRONMENT, google, has_google, has_moto, moto
 from tests.support.sound import LOCAL
 
 
@@ -44,3 +50,53 @@ def ours(shared: Path, tmp_path: Path) -> Repo:
 def theirs(ours: Repo, shared: Path, tmp_path: Path) -> Repo:
     """A clone of the same remote."""
     return copied(shared, tmp_path, "theirs")
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    with moto() as url:
+        yield url
+
+
+@pytest.fixture
+def url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place for tables in a new bucket."""
+    for name, value in S3_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    name = f"workspace-{secrets.token_hex(6)}"
+    s3(endpoint).create_dir(name)
+    return f"s3://{name}/tables"
+
+
+@pytest.fixture(scope="module")
+def google_host() -> Iterator[str]:
+    if not has_google():
+        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
+    with google() as url:
+        yield url
+
+
+@pytest.fixture
+def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", google_host)
+    return f"gs://maps/{secrets.token_hex(6)}"
+
+
+@pytest.fixture(params=["folder", "url", "google_url"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "elsewhere" / "tables")
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def tables(tmp_path: Path, place: str) -> Tables:
+    return made(tmp_path, place)
+
+
+@pytest.fixture
+def far(tmp_path: Path, url: str) -> Tables:
+    return made(tmp_path, url)

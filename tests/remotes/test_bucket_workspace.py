@@ -1,161 +1,34 @@
-"""The workspace in a bucket of a real S3 server: the same as in a folder, and what is its own.
+"""The workspace in a bucket of a real server: the same as in a folder, and what is its own.
 
-`place` runs a test twice: tables in a folder, and at a URL.
+`place` runs a test three times: tables in a folder, in a bucket of S3 and in one of Google's.
 """
 
-import secrets
 import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from havasu_vc.errors import (
-    ConcurrentChangeError,
-    CorruptionError,
-    HavasuError,
     InvalidArgumentError,
     StateError,
-    StorageError,
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo import Settings
 from havasu_vc.repo.checkouts import Wish
-from havasu_vc.store.conditional_writes import create_object
 from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.snapshots import live_files
-from havasu_vc.tables.table import Table, read_table
+from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.materialise import materialise
-from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
-from tests.remotes.buckets import edit, rows, s3, there
+from tests.remotes.buckets import ROWS, Tables, far_url, made, rows, there
 from tests.remotes.sharing import bare, clone, share
-from tests.repo.points import Rows, add, add_column, make, read, write
-from tests.support.servers import S3_ENVIRONMENT, asked_of, google, has_google, has_moto, moto
-from tests.workspace import by_hand
+from tests.repo.points import add, add_column, make, read, write
+from tests.support.servers import asked_of
 
-ROWS = {number: (f"n{number}", number) for number in range(40)}
 ONE = ChangeCounts(inserts=1)
-
-
-KILLED = """
-import os, sys
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.tables.bucket import BucketTable
-path, name, count = sys.argv[1:]
-real, done = getattr(BucketTable, name), []
-def dying(*given, **named):
-    done.append(name)
-    if len(done) == int(count):
-        os.kill(os.getpid(), 9)
-    return real(*given, **named)
-setattr(BucketTable, name, dying)
-Repo.open(path, settings=Settings(engine="local")).switch("dev")
-"""
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    if not has_moto():
-        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
-    with moto() as url:
-        yield url
-
-
-@pytest.fixture
-def url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A place for tables in a new bucket."""
-    for name, value in S3_ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    name = f"workspace-{secrets.token_hex(6)}"
-    s3(endpoint).create_dir(name)
-    return f"s3://{name}/tables"
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Tables as somebody else reads and writes them."""
-
-    repo: Repo
-    folder: Path
-
-    def read(self, path: str = "points") -> Table:
-        place = self.repo.workspace.place
-        if isinstance(place, Path):
-            return read_table(place / path)
-        return BucketTable(f"{place}/{path}").read(self.folder / secrets.token_hex(4))
-
-    def edit(self, come: Rows, gone: int | None = None, path: str = "points") -> None:
-        place = self.repo.workspace.place
-        if not isinstance(place, Path):
-            edit(f"{place}/{path}", self.folder / secrets.token_hex(4), come, gone)
-            return
-        table = read_table(place / path)
-        new = [{"id": key, "name": row[0], "height": row[1]} for key, row in come.items()]
-        files = [by_hand.data_file(table, new)]
-        if gone is not None:
-            first = by_hand.live_paths(table)[0]
-            files.append(by_hand.position_deletes(table, {first: [gone]}))
-        by_hand.write_snapshot(place / path, come=files)
-
-    def assert_show_head(self) -> None:
-        state = self.repo.workspace.state()
-        assert state is not None and set(state.tables) == set(self.repo.datasets())
-        for path, known in state.tables.items():
-            found = self.read(path)
-            assert known.commit == self.repo.head().commit
-            assert found.version == known.version
-            assert rows(found) == read(self.repo, dataset=path)
-
-
-@pytest.fixture(scope="module")
-def google_host() -> Iterator[str]:
-    if not has_google():
-        lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
-    with google() as url:
-        yield url
-
-
-@pytest.fixture
-def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", google_host)
-    return f"gs://maps/{secrets.token_hex(6)}"
-
-
-@pytest.fixture(params=["folder", "url", "google_url"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "folder":
-        return str(tmp_path / "elsewhere" / "tables")
-    return str(request.getfixturevalue(request.param))
-
-
-def made(tmp_path: Path, place: str, name: str = "repo") -> Tables:
-    """Return tables of `main`; there is a commit on `dev` as well."""
-    repo = make(tmp_path / name, ROWS)
-    repo.switch("dev", create=True)
-    write(repo, {**ROWS, 1: ("dev", 1)})
-    repo.switch("main")
-    repo.config.set("havasu.workspace.path", place)
-    assert repo.workspace.check_out().tables == ("points",)
-    return Tables(repo, tmp_path)
-
-
-@pytest.fixture
-def tables(tmp_path: Path, place: str) -> Tables:
-    return made(tmp_path, place)
-
-
-@pytest.fixture
-def far(tmp_path: Path, url: str) -> Tables:
-    return made(tmp_path, url)
 
 
 class TestAnywhere:
@@ -455,205 +328,3 @@ class TestInABucket:
         found = BucketTable(f"{url}-sorted").read(tmp_path / "copies")
         assert rows(found) == ROWS
         assert len([each for each in live_files(found) if each.is_data]) == 2
-
-
-class TestTwoWriters:
-    """Of two who publish the same version at once, one is told."""
-
-    @pytest.mark.parametrize("conditional", [True, False])
-    def test_one_of_them_is_told(
-        self, far: Tables, conditional: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        if conditional:
-            pytest.importorskip("obstore")
-        else:
-            monkeypatch.setattr("havasu_vc.tables.bucket.create_object", lambda *_: None)
-        place = BucketTable(far_url(far))
-        table = far.read()
-        far.edit({100: ("new", 1)})
-        edited = rows(far.read())
-        with pytest.raises(ConcurrentChangeError):
-            place.publish(table.metadata, table.version + 1, Flavour.HAVASU)
-        assert rows(far.read()) == edited
-
-    def test_at_the_same_instant(self, far: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-        pytest.importorskip("obstore")
-        table = far.read()
-        both, ends = threading.Barrier(2), []
-
-        def no_look(self: BucketTable) -> dict[int, str]:
-            return {}  # each looked before the other wrote
-
-        monkeypatch.setattr(BucketTable, "versions", no_look)
-
-        def publish(step: int, version: int) -> None:
-            later = table.metadata.last_updated_ms + step
-            metadata = replace(table.metadata, last_updated_ms=later)
-            both.wait()
-            try:
-                BucketTable(far_url(far)).publish(metadata, version, Flavour.HAVASU)
-                ends.append("published")
-            except ConcurrentChangeError:
-                ends.append("told")
-
-        for version in range(2, 7):
-            threads = [threading.Thread(target=publish, args=(n, version)) for n in (1, 2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert sorted(ends) == ["published"] * 5 + ["told"] * 5
-
-    def test_an_answer_that_was_lost_is_no_other_writer(
-        self, far: Tables, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def lost(url: str, data: bytes) -> bool:
-            assert create_object(url, data) in (True, None)
-            return False
-
-        pytest.importorskip("obstore")
-        monkeypatch.setattr("havasu_vc.tables.bucket.create_object", lost)
-        far.repo.switch("dev")
-        far.assert_show_head()
-
-    def test_without_credentials_that_obstore_knows(
-        self, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-        monkeypatch.setenv("AWS_PROFILE", "somebody")
-        assert create_object(f"{url}/x", b"x") is None
-
-
-class TestWhatGoesWrong:
-    """One line, the next step, and nothing lost."""
-
-    def test_no_bucket(self, tmp_path: Path, url: str) -> None:
-        repo = make(tmp_path / "repo", ROWS)
-        repo.config.set("havasu.workspace.path", "s3://no-such-bucket-at-all/tables")
-        with pytest.raises(HavasuError) as caught:
-            repo.workspace.check_out()
-        assert "\n" not in caught.value.message
-        assert caught.value.hints == ("make the bucket, or correct the URL",)
-
-    def test_refused_access(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in S3_ENVIRONMENT.items():
-            monkeypatch.setenv(name, value)
-        # After so many requests this server wants credentials that it knows.
-        monkeypatch.setenv("INITIAL_NO_AUTH_ACTION_COUNT", "3")
-        repo = make(tmp_path / "repo", ROWS)
-        repo.config.set("havasu.workspace.path", "s3://refusing/tables")
-        with moto() as endpoint:
-            monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-            s3(endpoint).create_dir("refusing")
-            for _ in range(3):
-                with pytest.raises(StorageError) as caught:
-                    repo.workspace.check_out()
-        assert "Request ID" not in caught.value.message
-        assert "credentials" in caught.value.hints[0]
-        assert read(repo) == ROWS
-
-    def test_a_server_that_is_gone(
-        self, far: Tables, monkeypatch: pytest.MonkeyPatch, endpoint: str
-    ) -> None:
-        before = rows(far.read())
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-        with pytest.raises(StorageError) as caught:
-            far.repo.switch("dev")
-        assert "\n" not in caught.value.message
-        assert "--discard-changes" in caught.value.hints[-1]
-        assert far.repo.head_branch == "main"
-        seen = far.repo.workspace.changes()
-        assert seen is not None and len(seen.problems) == 1 and "s3://" in seen.problems[0]
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        assert rows(far.read()) == before
-
-    @pytest.mark.parametrize("after", range(6))
-    def test_a_server_that_goes_in_the_middle(
-        self, far: Tables, monkeypatch: pytest.MonkeyPatch, after: int
-    ) -> None:
-        """The old table is there to its last byte, and the next checkout ends what was begun."""
-        before, version = rows(far.read()), far.read().version
-        calls: list[str] = []
-
-        def failing(name: str) -> Callable[..., Any]:
-            real = getattr(BucketTable, name)
-
-            def call(self: BucketTable, *given: Any, **named: Any) -> Any:
-                calls.append(name)
-                if len(calls) > after:
-                    raise StorageError(f"{self.url} cannot be written: the server is gone")
-                return real(self, *given, **named)
-
-            return call
-
-        notes: list[str] = []
-        repo = far.repo.with_settings(Settings(engine="local", note=notes.append))
-        with monkeypatch.context() as patch:
-            for name in ("send", "publish", "remove", "copy_from"):
-                patch.setattr(BucketTable, name, failing(name))
-            repo.switch("dev")
-        assert repo.head_branch == "dev"
-        if far.read().version == version:
-            assert rows(far.read()) == before
-            assert any("cannot be written" in note for note in notes)
-        repo.workspace.check_out()
-        far.assert_show_head()
-
-    @pytest.mark.parametrize("when", ["send 1", "send 2", "publish 1", "remove 1"])
-    def test_a_killed_checkout(self, far: Tables, when: str) -> None:
-        far.repo.config.set("havasu.workspace.keep", 1)
-        before = rows(far.read())
-        name, count = when.split()
-        killed = subprocess.run(
-            [sys.executable, "-c", KILLED, str(far.repo.path), name, count],
-            cwd=Path(__file__).parents[2],
-            check=False,
-        )
-        assert killed.returncode == -9
-        assert rows(far.read()) in (before, {**before, 1: ("dev", 1)})
-        again = Tables(Repo.open(far.repo.path, settings=Settings(engine="local")), far.folder)
-        assert again.repo.head_branch == "dev"
-        again.repo.workspace.check_out()
-        again.assert_show_head()
-        assert again.repo.workspace.edited() == {}
-
-    def test_a_damaged_table(self, far: Tables, endpoint: str) -> None:
-        version = far.read().version
-        with s3(endpoint).open_output_stream(
-            f"{far_url(far).removeprefix('s3://')}/metadata/v{version + 1}.metadata.json"
-        ) as file:
-            file.write(b"{")
-        seen = far.repo.workspace.changes()
-        assert seen is not None and len(seen.problems) == 1
-        with pytest.raises(UncommittedChangesError):
-            far.repo.switch("dev")
-        with pytest.raises(CorruptionError):
-            far.repo.workspace.commit(message="x")
-        far.repo.workspace.check_out(discard=True)
-        far.assert_show_head()
-
-    def test_a_table_that_was_replaced(self, far: Tables, tmp_path: Path, endpoint: str) -> None:
-        system, root = s3(endpoint), far_url(far).removeprefix("s3://")
-        system.delete_dir(root)
-        other = make(tmp_path / "other", {1: ("x", 1)})
-        other.workspace.check_out_to(far_url(far), dataset="points")
-        with pytest.raises(HavasuError):
-            far.repo.workspace.commit(message="x")
-        with pytest.raises(StateError, match="is not points"):
-            far.repo.workspace.check_out(discard=True)
-        assert rows(far.read()) == {1: ("x", 1)}
-
-    def test_a_table_that_was_removed_is_made_anew(self, far: Tables, endpoint: str) -> None:
-        s3(endpoint).delete_dir(far_url(far).removeprefix("s3://"))
-        assert far.repo.workspace.check_out().changed == ("points",)
-        far.assert_show_head()
-
-    def test_a_data_file_that_was_removed_is_sent_again(self, far: Tables, endpoint: str) -> None:
-        (name,) = there(endpoint, f"{far_url(far)}/data")
-        s3(endpoint).delete_file(f"{far_url(far).removeprefix('s3://')}/data/{name}")
-        assert far.repo.workspace.check_out().changed == ("points",)
-        far.assert_show_head()
-
-
-def far_url(tables: Tables) -> str:
-    return f"{tables.repo.workspace.place}/points"

@@ -165,7 +165,7 @@ def test_a_bucket_that_is_not_there(
         else:
             with remote.sending([file]):
                 pass
-    assert "\n" not in caught.value.message and "credentials" in caught.value.hints[0]
+    assert "\n" not in caught.value.message and "make the bucket" in caught.value.hints[0]
 
 
 @pytest.mark.parametrize("what", ["lacking", "download"])

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.errors import NotYetSupportedError, UnsupportedVersionError
-from havasu_vc.spark.buckets import SDKS, bucket_settings, hadoop_version
+from havasu_vc.errors import MissingProgramError, NotYetSupportedError, UnsupportedVersionError
+from havasu_vc.repo import Repo
+from havasu_vc.spark.buckets import JAR_SETTING, bucket_jars, bucket_settings, hadoop_version
+from havasu_vc.spark.jars import JAR_VARIABLE
+from havasu_vc.spark.session import session_settings
 from tests.conftest import lacking
 from tests.remotes.buckets import s3
 from tests.repo.points import make, read, write
@@ -74,21 +77,44 @@ print("MAIN", row["n"], row["last"], repo.workspace.edited())
 
 def test_settings_name_the_server_and_no_secret() -> None:
     environment = {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    found = bucket_settings("s3://maps", "3.4.2", environment)
+    found = bucket_settings("s3://maps", environment)
     assert "secret" not in json.dumps(found) and "somebody" not in json.dumps(found)
     assert found["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9"
     assert found["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
-    assert "hadoop-aws:3.4.2" in found["spark.jars.packages"]
     with pytest.raises(NotYetSupportedError):
-        bucket_settings("gs://maps", "3.4.2", {})
+        bucket_settings("gs://maps", {})
 
 
 def test_hadoop_is_that_of_the_spark_here(tmp_path: Path) -> None:
     import pyspark
 
-    assert hadoop_version(Path(pyspark.__file__).parent / "jars") in SDKS
+    jars = Path(pyspark.__file__).parent / "jars"
+    assert f"hadoop-aws:{hadoop_version(jars)}" in bucket_jars(jars)["spark.jars.packages"]
     with pytest.raises(UnsupportedVersionError):
-        hadoop_version(tmp_path)
+        bucket_jars(tmp_path)
+
+
+def test_jars_that_are_named(tmp_path: Path) -> None:
+    jar = tmp_path / "hadoop-aws.jar"
+    jar.write_bytes(b"")
+    assert bucket_jars(tmp_path, ["none"]) == {}
+    assert bucket_jars(tmp_path, [str(jar), "org:name:1"]) == {
+        "spark.jars.packages": "org:name:1",
+        "spark.jars": jar.as_uri(),
+    }
+    with pytest.raises(MissingProgramError, match="no jar at"):
+        bucket_jars(tmp_path, [str(tmp_path / "none.jar")])
+
+
+def test_jars_come_beside_that_of_iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JAR_VARIABLE, "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
+    repo = make(tmp_path / "ours", {1: ("one", 1)})
+    repo.config.set("havasu.workspace.path", "s3://maps/all")
+    repo.git.git("config", "--add", JAR_SETTING, "org:one:1")
+    repo.git.git("config", "--add", JAR_SETTING, "org:two:2")
+    found = session_settings(Repo.open(repo.path))
+    assert found["spark.jars.packages"].split(",")[1:] == ["org:one:1", "org:two:2"]
+    assert found["spark.sql.catalog.havasu.warehouse"] == "s3://maps/all"
 
 
 @pytest.fixture
