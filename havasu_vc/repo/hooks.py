@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from havasu_vc.repo.git_diff import install_diff
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["PRE_PUSH", "install_hooks"]
+__all__ = ["PRE_PUSH", "has_hook", "install_hooks"]
 
 MARK = "# havasu-vc: data files go before the refs that name them"
 PRE_PUSH = f"""#!/bin/sh
@@ -34,8 +33,10 @@ def install_hooks(repository: GitRepository) -> bool:
     """
     if repository.is_kart:
         return True
+    from havasu_vc.repo.git_diff import install_diff
+
     install_diff(repository)
-    path: Path = repository.common_directory / "hooks" / "pre-push"
+    path = _path(repository)
     if repository.config.get("core.hooksPath") is not None:
         return False
     if path.is_symlink() or (path.exists() and MARK not in path.read_text("utf-8", "replace")):
@@ -44,3 +45,15 @@ def install_hooks(repository: GitRepository) -> bool:
         replace_file(path, PRE_PUSH.encode())
     path.chmod(0o755)
     return True
+
+
+def has_hook(repository: GitRepository) -> bool:
+    """Whether there is any hook, ours or the user's: git's own clones begin without.
+
+    So the first commit of data sets it up there, before a plain `git push` can take it along.
+    """
+    return repository.is_kart or _path(repository).exists()
+
+
+def _path(repository: GitRepository) -> Path:
+    return repository.common_directory / "hooks" / "pre-push"

@@ -136,3 +136,26 @@ def test_an_empty_repository_is_pushed_by_git(tmp_path: Path, on_path: Path) -> 
     run_git("commit", "-qm", "Nothing", "--allow-empty", cwd=repo.path)
 
     assert git_push(repo, str(bare(tmp_path / "server.git")), "empty").returncode == 0
+
+
+def test_a_clone_of_git_has_the_hook_from_its_first_commit_on(
+    ours: Repo, tmp_path: Path, on_path: Path
+) -> None:
+    server = tmp_path / "server.git"
+    run_git("clone", "--quiet", server, tmp_path / "plain", cwd=tmp_path)
+    plain = Repo.open(tmp_path / "plain", settings=ours.settings)
+    assert not (plain.git.common_directory / "hooks" / "pre-push").exists()
+    plain.fetch_data()
+    write(plain, {**read(plain), 9: ("nine", 9)})
+
+    done = git_push(plain)
+
+    assert done.returncode == 0, done.stderr
+    assert_keeps_its_promise(server)
+
+
+def test_a_hook_that_is_there_stays(ours: Repo) -> None:
+    hook = ours.git.common_directory / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    write(ours, {**read(ours), 9: ("nine", 9)})
+    assert hook.read_text() == "#!/bin/sh\nexit 0\n"

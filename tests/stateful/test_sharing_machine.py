@@ -396,7 +396,7 @@ def play(machine: type[SharingMachine], examples: int, steps: int) -> None:
 @pytest.mark.usefixtures("serving_faults")
 @pytest.mark.parametrize("machine", MACHINES)
 def test_clones_agree_with_the_model(machine: type[SharingMachine]) -> None:
-    play(machine, 3, 12)
+    play(machine, 2, 14)
 
 
 @pytest.mark.slow
