@@ -20,7 +20,7 @@ from havasu_vc.errors import PatchError
 from havasu_vc.formats.json_columns import json_column
 from havasu_vc.formats.patch import DatasetPatch, FeatureChange, FeatureForm
 from havasu_vc.model.arrow import arrow_field
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
@@ -126,9 +126,9 @@ def _side(
     for field in schema.fields:
         values = [None if row is None else row.get(field.name) for row in rows]
         columns.append(json_column(values, field, lambda at, name: _place(path, numbers[at], name)))
-    fields = [arrow_field(field) for field in schema.fields]
+    fields = pa.schema([arrow_field(field) for field in schema.fields])
     mask = pa.array([row is None for row in rows])
-    return pa.StructArray.from_arrays(columns, fields=fields, mask=mask), given
+    return struct_of(pa.RecordBatch.from_arrays(columns, schema=fields), mask), given
 
 
 def _place(path: str, number: int, column: str) -> str:

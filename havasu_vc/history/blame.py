@@ -14,7 +14,6 @@ from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import Mask, equal_columns
@@ -23,6 +22,7 @@ from havasu_vc.datasets.pairing import same_key
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.key_sets import ALL, NONE, KeySet
 from havasu_vc.history.row_changes import ChosenRows, all_changes
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.records import dataclass
@@ -168,7 +168,7 @@ class _Comparison:
         found: list[list[Hashes]] = [[] for _ in self._tracks]
         if any(has and not keys.empty for has, keys in zip(known, sets, strict=True)):
             for batch, hashes in self._changes(old, new):
-                there = batch.new.is_valid().to_numpy(zero_copy_only=False)
+                there = pc.is_valid(batch.new).to_numpy(zero_copy_only=False)
                 for track, pieces in zip(self._tracks, found, strict=True):
                     if track is None:
                         pieces.append(hashes[there])
@@ -188,7 +188,7 @@ class _Comparison:
 def changed_cells(batch: ChangeBatch, old: AnyDataset, new: AnyDataset, column: int) -> Mask:
     """Return which changes are of one column, by field id; rows that come or go have changed."""
     before, after = old.schema.by_id.get(column), new.schema.by_id.get(column)
-    both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
+    both = pc.and_(pc.is_valid(batch.old), pc.is_valid(batch.new))
     changed: Mask = pc.invert(both).to_numpy(zero_copy_only=False)
     if before is not None and after is not None:
         first = pc.struct_field(batch.old, before.name)
@@ -198,8 +198,8 @@ def changed_cells(batch: ChangeBatch, old: AnyDataset, new: AnyDataset, column: 
     # A column that one version lacks is null there.
     for side, field_ in ((batch.old, before), (batch.new, after)):
         if field_ is not None:
-            valid: Mask = (
-                pc.struct_field(side, field_.name).is_valid().to_numpy(zero_copy_only=False)
+            valid: Mask = pc.is_valid(pc.struct_field(side, field_.name)).to_numpy(
+                zero_copy_only=False
             )
             changed = changed | valid
     return changed

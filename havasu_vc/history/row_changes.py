@@ -28,6 +28,7 @@ from havasu_vc.datasets.pairing import pair_rows, same_key
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.history.diff import row_changes
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.distinct import among, distinct
@@ -69,15 +70,15 @@ def all_changes(
 def key_hashes(batch: ChangeBatch, old: Schema, new: Schema) -> Hashes:
     """Return the hash of the key of each change."""
     hashes = np.empty(len(batch), np.uint64)
-    comes = batch.new.is_valid().to_numpy(zero_copy_only=False)
+    comes = pc.is_valid(batch.new).to_numpy(zero_copy_only=False)
     hashes[comes] = hash_keys(batch.new_rows(), new)
-    hashes[~comes] = hash_keys(batch.old_rows().filter(_at(batch, comes)), old)
+    hashes[~comes] = hash_keys(pc.filter(batch.old_rows(), _at(batch, comes)), old)
     return hashes
 
 
 def _at(batch: ChangeBatch, comes: Mask) -> pa.BooleanArray:
     """Return which of the old rows have no new one."""
-    there = batch.old.is_valid().to_numpy(zero_copy_only=False)
+    there = pc.is_valid(batch.old).to_numpy(zero_copy_only=False)
     return pa.array(~comes[there])
 
 
@@ -105,7 +106,7 @@ class ChosenRows:
             hashes = key_hashes(batch, old.schema, new.schema)
             wanted = np.isin(hashes, self.hashes)
             if wanted.any():
-                chosen = ChangeBatch(batch.data.filter(pa.array(wanted)))
+                chosen = ChangeBatch(pc.filter(batch.data, pa.array(wanted)))
                 yield chosen, hashes[wanted]
 
     def _batches(self, old: AnyDataset, new: AnyDataset, *, live: bool) -> Iterator[ChangeBatch]:
@@ -135,7 +136,7 @@ class ChosenRows:
             return pa.RecordBatch.from_pylist([], schema=arrow_schema(view.schema))
         rows = rows_with_keys(view, self._keys_of(view))
         wanted = np.isin(hash_keys(rows, view.schema), self.hashes)
-        return rows.filter(pa.array(wanted))
+        return pc.filter(rows, pa.array(wanted))
 
     def _keys_of(self, view: AnyDataset) -> pa.RecordBatch:
         """Return the keys under the names and in the types of a version."""
@@ -149,7 +150,7 @@ class ChosenRows:
         target = arrow_schema(view.schema.select(view.schema.key.names))
         # A key that an older, narrower type cannot hold is of no row there.
         cast = [
-            column.cast(field.type, safe=False)
+            pc.cast(column, field.type, safe=False)
             for column, field in zip(columns, target, strict=True)
         ]
         return pa.RecordBatch.from_arrays(cast, schema=target)

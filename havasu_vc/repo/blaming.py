@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.blame import Blamed, Walked, blame
 from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.blames import Blame
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
@@ -97,7 +97,7 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     for keys in _keys(repo, view) if wanted is None else [wanted]:
         hashes = hash_keys(keys, view.schema)
-        places = [numbers.take(pa.array(blamed.places(hashes))) for blamed, numbers in found]
+        places = [pc.take(numbers, pa.array(blamed.places(hashes))) for blamed, numbers in found]
         second = pa.StructArray.from_arrays(places, list(names)) if names else places[0]
         key = pa.StructArray.from_arrays(keys.columns, list(view.key.names))
         yield pa.RecordBatch.from_arrays([key, second], ["key", "cells" if names else "commit"])
@@ -112,7 +112,7 @@ def _keys(repo: OpenRepo, view: AnyDataset) -> Iterator[pa.RecordBatch]:
         return
     table = pa.Table.from_batches(batches, arrow_schema(view.schema.select(view.key.names)))
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
-    yield from table.take(order).to_batches()
+    yield from pc.take(table, order).to_batches()
 
 
 class DatasetVersions:
