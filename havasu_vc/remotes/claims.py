@@ -14,22 +14,26 @@ alone, since those of people differ.
 
 from __future__ import annotations
 
+import io
 import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from pyarrow import NativeFile
 from pyarrow.fs import FileInfo, FileSelector, FileSystem
 
-from havasu_vc.errors import LockedError
+from havasu_vc.errors import LockedError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile
 
-__all__ = ["Claims", "Sweep", "claimed", "read_claims", "sweeping"]
+__all__ = ["Claims", "Sweep", "claimed", "read_bounded", "read_claims", "sweeping"]
 
 CLAIM_SECONDS = 7 * 24 * 3600.0
 NOTE_SECONDS = 3600.0
+MOST_BYTES = 256 << 20
+"""What a claim of some million files has."""
 PATIENCE = 120.0
 PAUSE = 0.2
 _FILE = re.compile(r"[0-9a-f]{64}")
@@ -138,11 +142,21 @@ def read_claims(system: FileSystem, root: str, now: float) -> Claims:
         if now - _time(info) < CLAIM_SECONDS:
             # A push that has ended meanwhile has moved its refs, and they are read later.
             with suppress(FileNotFoundError), system.open_input_stream(info.path) as stream:
-                words.update(stream.read().decode("ascii", "replace").split())
+                words.update(read_bounded(stream, info.path).decode("ascii", "replace").split())
     return Claims(
         frozenset(word for word in words if _FILE.fullmatch(word)),
         frozenset(word for word in words if _COMMIT.fullmatch(word)),
     )
+
+
+def read_bounded(stream: NativeFile, name: str) -> bytes:
+    """Return all of a document; refuse one that is larger than any of ours can be."""
+    found = io.BytesIO()
+    while block := stream.read(1 << 20):
+        if found.tell() > MOST_BYTES:
+            raise StorageError(f"{name} is larger than {MOST_BYTES:,} bytes")
+        found.write(block)
+    return found.getvalue()
 
 
 def _listed(system: FileSystem, folder: str) -> list[FileInfo]:

@@ -24,7 +24,7 @@ from havasu_vc.errors import (
     DataFileNotFoundError,
     InvalidArgumentError,
 )
-from havasu_vc.remotes.claims import Claims, Sweep, claimed, read_claims, sweeping
+from havasu_vc.remotes.claims import Claims, Sweep, claimed, read_bounded, read_claims, sweeping
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.neighbour import bring_all
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile
@@ -191,7 +191,7 @@ class ObjectStoreRemote:
         with reporting_store_errors(self._name, "read", passing=(FileNotFoundError,)):
             try:
                 with self._system.open_input_stream(f"{self._root}/{name}") as stream:
-                    return bytes(stream.read())
+                    return read_bounded(stream, name)
             except FileNotFoundError:
                 return b""
 

@@ -52,7 +52,8 @@ def has_hook(repository: GitRepository) -> bool:
 
     So the first commit of data sets it up there, before a plain `git push` can take it along.
     """
-    return repository.is_kart or _path(repository).exists()
+    elsewhere = repository.config.get("core.hooksPath") is not None
+    return repository.is_kart or elsewhere or _path(repository).exists()
 
 
 def _path(repository: GitRepository) -> Path:

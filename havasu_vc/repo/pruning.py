@@ -131,11 +131,13 @@ def _marks(data: bytes) -> dict[str, float]:
     """Return the marks of an earlier run; what cannot be read is marked anew."""
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
-    return {name: float(since) for name, since in found.items() if isinstance(since, int | float)}
+    times = {name: since for name, since in found.items() if isinstance(since, int | float)}
+    # Nothing was marked before there were stores, and nobody marks what is to come.
+    return {name: float(since) for name, since in times.items() if 0 <= since < 1 << 40}
 
 
 @contextmanager

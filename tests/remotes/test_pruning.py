@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError
+from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError, StorageError
 from havasu_vc.remotes import claims
 from havasu_vc.remotes.claims import claimed
 from havasu_vc.remotes.object_store import ObjectStoreRemote
@@ -509,3 +509,43 @@ def test_a_hook_of_git_is_run(ours: Repo, gate: Gate, tmp_path: Path) -> None:
     assert push.poll() is None
     gate.open()
     assert push.wait() == 0
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        b"[" * 200_000,
+        b'{"x": 1e999, "%s": NaN}' % (b"ab" * 32),
+        b'{"%s": 1%s}' % (b"ab" * 32, b"0" * 400),
+        b'{"%s": -1e300}' % (b"ab" * 32),
+        b"\xff[]",
+        b"7",
+    ],
+    ids=lambda marks: ascii(marks[:20]),
+)
+def test_marks_that_cannot_be_are_made_anew(
+    ours: Repo, place: Place, server: Path, marks: bytes
+) -> None:
+    place.put("ab" * 32, b"nobody's")
+    with place.system.open_output_stream(f"{place.root}/unreached.json") as stream:
+        stream.write(marks)
+
+    result = ours.prune_remote(grace_days=1, delete=True)
+
+    assert (result.files, result.waiting) == (0, 1)
+    assert prune(ours) == 1
+    place.assert_has_all_of(server)
+
+
+@pytest.mark.parametrize("what", ["unreached.json", "pushes/x"])
+def test_documents_without_end(
+    ours: Repo, place: Place, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "MOST_BYTES", 1 << 20)
+    if place.url.startswith("file"):
+        Path(f"{place.root}/pushes").mkdir(exist_ok=True)
+    with place.system.open_output_stream(f"{place.root}/{what}") as stream:
+        stream.write(bytes(3 << 20))
+    with pytest.raises(StorageError, match="larger than"):
+        ours.prune_remote(grace_days=0, delete=True)
+    assert place.notes("prunings") == []
