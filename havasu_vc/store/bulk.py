@@ -1,12 +1,13 @@
 """Reading very many small git objects: from their packs at once, not one by one.
 
-An object's place is looked up in the pack indexes with one search for a whole batch, or, as
-long as few were asked for, where an id should stand among evenly spread ones; objects are
-read in the order in which they lie in a pack. What is a delta, loose or in an alternate is
-left to libgit2. A reader sees packs that come later when it misses an
-object. It is made of a path, so that tasks in other processes and threads have their
-own; what it keeps per object of a pack, once very many are asked for, are the 8 bytes by
-which ids are searched. Packs that are not sound are left to libgit2 too, which says why.
+An object's place is looked up in the pack indexes with one search for a whole batch, or in
+a large one, as long as few were asked for, where an id should stand among evenly spread
+ones. Small packs, which hold what is new, are asked first; objects are read in the order
+in which they lie in a pack. What is a delta, loose or in an alternate is left to libgit2. A
+reader sees packs that come later when it misses an object. It is made of a path, so that
+tasks in other processes and threads have their own; what it keeps per object of a pack
+that is small, or of which very many were asked for, are the 8 bytes by which ids are
+searched. Packs that are not sound are left to libgit2 too, which says why.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _LARGE = 1 << 31
 _DELTAS = (6, 7)
 _FEW = 1 << 14
-"""Up to so many ids, in all, are looked up one by one, so that the index is not read whole."""
+"""Up to so many ids, in all, are looked up one by one in an index of more than so many."""
 _AROUND = 96
 """Entries of an index that are read on both sides of where an id should stand."""
 _GAP, _BLOCK, _TAIL = 1 << 14, 1 << 22, 1 << 14
@@ -59,10 +60,11 @@ class _Pack:
         self._file = os.open(index.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._file)
         self._fan = np.frombuffer(head, ">u4", 256, 8).astype(np.int64)
-        self._count = int(self._fan[-1])
+        self.count = int(self._fan[-1])
+        """How many objects it holds."""
         self._asked = 0
         self._heads: npt.NDArray[np.uint64] | None = None
-        if os.fstat(self._index_file).st_size < 1032 + self._count * 28 + 40:
+        if os.fstat(self._index_file).st_size < 1032 + self.count * 28 + 40:
             raise ValueError(f"{index} is cut off")
 
     @cached_property
@@ -71,10 +73,10 @@ class _Pack:
 
     def find(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
         """Return the offset of each object, -1 where it is not here."""
-        if not self._count:
+        if not self.count:
             return np.full(len(ids), -1, np.int64)
         self._asked += len(ids)
-        if self._asked < _FEW and self._heads is None:
+        if self._asked < _FEW < self.count and self._heads is None:
             places = (self._place(row.tobytes()) for row in ids)
             return np.array([-1 if at < 0 else self._offset(at) for at in places], np.int64)
         found = self._places(ids)
@@ -105,29 +107,29 @@ class _Pack:
 
     def _offset(self, place: int) -> int:
         """Return the offset of the object at a place of the index."""
-        start = 1032 + self._count * 24
+        start = 1032 + self.count * 24
         offset = int.from_bytes(os.pread(self._index_file, 4, start + 4 * place))
         if not offset & _LARGE:
             return offset
-        at = start + 4 * self._count + 8 * (offset & ~_LARGE)
+        at = start + 4 * self.count + 8 * (offset & ~_LARGE)
         return int.from_bytes(os.pread(self._index_file, 8, at))
 
     def _places(self, ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-        table = np.frombuffer(self._index, np.uint8, self._count * 20, 1032).reshape(-1, 20)
+        table = np.frombuffer(self._index, np.uint8, self.count * 20, 1032).reshape(-1, 20)
         if self._heads is None:
             self._heads = np.ascontiguousarray(table[:, :8]).view(">u8").ravel().astype(np.uint64)
         heads = np.ascontiguousarray(ids[:, :8]).view(">u8").ravel().astype(np.uint64)
-        places = np.minimum(np.searchsorted(self._heads, heads), self._count - 1)
+        places = np.minimum(np.searchsorted(self._heads, heads), self.count - 1)
         same = (table[places] == ids).all(axis=1)
         return np.where(same, places, -1)
 
     def _offsets(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        start = 1032 + self._count * 24
-        short = np.frombuffer(self._index, ">u4", self._count, start)[places].astype(np.int64)
+        start = 1032 + self.count * 24
+        short = np.frombuffer(self._index, ">u4", self.count, start)[places].astype(np.int64)
         large = np.flatnonzero(short & _LARGE)
         if len(large):
-            rest = (len(self._index) - start - self._count * 4 - 40) // 8
-            wide = np.frombuffer(self._index, ">u8", rest, start + self._count * 4)
+            rest = (len(self._index) - start - self.count * 4 - 40) // 8
+            wide = np.frombuffer(self._index, ">u8", rest, start + self.count * 4)
             short[large] = wide[short[large] & ~_LARGE].astype(np.int64)
         return short
 
@@ -220,7 +222,7 @@ class BulkReader:
                     continue  # libgit2 says what is wrong with it, or it has just gone
             # Also libgit2 looks for packs only when it is asked anew.
             self._database = pygit2.Odb(str(self._folder))
-            self._packs = packs
+            self._packs = dict(sorted(packs.items(), key=lambda item: item[1].count))
             return bool(fresh)
 
 

@@ -109,6 +109,16 @@ def test_many_that_are_asked_for_by_and_by_are_looked_up_at_once(
     assert searched == [False] * 3 + [True] * 7
 
 
+def test_small_packs_are_asked_first_and_searched_at_once(repository: GitRepository) -> None:
+    texts = [b"%d" % n for n in range(1500)]
+    ids = written(repository, texts[:900]) + written(repository, texts[900:])
+    found = reader(repository)
+    assert [pack.count for pack in found._packs.values()] == [600, 900]
+    assert found.read(ids[-3:]) == texts[-3:]
+    assert [pack._heads is not None for pack in found._packs.values()] == [True, False]
+    assert found.read(ids[::7]) == texts[::7]
+
+
 @pytest.mark.parametrize("spread", ["even", "close", "ends"])
 def test_a_few_are_found_in_a_large_index(tmp_path: Path, spread: str) -> None:
     random = np.random.default_rng(5)
