@@ -77,13 +77,7 @@ def diff_revisions(
                 found = _with_rows(found, *sides, chosen.keys)
             yield found
 
-    def filtered() -> Iterator[DatasetDiff]:
-        for each in differing():
-            chosen = wanted.apply(each)
-            if chosen is not None:
-                yield chosen
-
-    return filtered()
+    return wanted.chosen(differing())
 
 
 def _with_rows(

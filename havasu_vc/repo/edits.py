@@ -18,7 +18,6 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.store.commits import Signature
 
 __all__ = ["EditMaker", "aligned", "commit_edits", "sorted_changes"]
 
@@ -33,7 +32,6 @@ def commit_edits(
     makers: Sequence[tuple[str, EditMaker]],
     message: str,
     *,
-    author: Signature | None = None,
     dry_run: bool = False,
     allow_empty: bool = False,
     notes: Sequence[str] = (),
@@ -49,7 +47,7 @@ def commit_edits(
         counts = {edit.path: edit.counts for edit in changed}
         commit = None
         if not dry_run and (changed or allow_empty):
-            commit = transaction.commit(changed, message, author=author)
+            commit = transaction.commit(changed, message)
     meta = {edit.path: edit.meta for edit in changed}
     return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
 

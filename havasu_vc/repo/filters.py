@@ -81,6 +81,13 @@ class RepoFilter:
                     hints=("`havasu-vc data ls` lists the datasets",),
                 )
 
+    def chosen(self, diffs: Iterable[DatasetDiff]) -> Iterator[DatasetDiff]:
+        """Yield what is wanted of some diffs."""
+        for diff in diffs:
+            found = self.apply(diff)
+            if found is not None:
+                yield found
+
     def apply(self, diff: DatasetDiff) -> DatasetDiff | None:
         """Return a diff with only what is wanted; None for nothing."""
         wanted = self.of(diff.path)

@@ -95,7 +95,7 @@ def apply_patch(
                 elif _removes(part):
                     removed[part.path] = _removed(part, transaction.dataset(part.path))
                 else:
-                    edits.append(_edited(part, transaction.dataset(part.path), engine))
+                    edits.append(_edited(part, transaction.dataset(part.path)))
         files = _files(patch, repo, transaction.head.commit)
         changed = [edit for edit in edits if edit.blobs]
         counts = {edit.path: edit.counts for edit in edits} | removed
@@ -239,7 +239,7 @@ def _created_kart(
     return new.finish()
 
 
-def _edited(part: DatasetPatch, view: AnyDataset, engine: Engine) -> TreeEdit:
+def _edited(part: DatasetPatch, view: AnyDataset) -> TreeEdit:
     """Return the edit that a patch makes of a dataset."""
     _check_meta(part, view)
     items = {change.name: change.new for change in part.meta}

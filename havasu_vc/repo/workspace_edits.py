@@ -80,7 +80,10 @@ def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
     meta = meta_changes(edits.base.header, edits.frame.header)
     inserts = sum(change.old is None for change in meta)
     deletes = sum(change.new is None for change in meta)
-    counts = ChangeCounts(inserts, len(meta) - inserts - deletes, deletes)
+    updates = len(meta) - inserts - deletes
+    if not meta and "meta/schema.json" in edits.documents:
+        updates = 1  # such as a comment inside of a struct, which no meta item shows
+    counts = ChangeCounts(inserts, updates, deletes)
     if not edits.touches_rows:
         rows = ChangeCounts()
     elif can_count(edits):
@@ -171,13 +174,7 @@ def diff_workspace(
                 continue
             yield _told(repo, known, _diff(repo, path, first, second))
 
-    def filtered() -> Iterator[DatasetDiff]:
-        for each in differing():
-            chosen = wanted.apply(each)
-            if chosen is not None:
-                yield chosen
-
-    return filtered()
+    return wanted.chosen(differing())
 
 
 def _committed(repo: OpenRepo, known: TableState) -> Dataset:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.edit import file_blobs
+from havasu_vc.datasets.havasu.edit import exchange_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
@@ -142,14 +142,9 @@ def _check_same(
 
 
 def _tree_edit(view: HavasuDataset, leaving: set[str], files: Sequence[WrittenFile]) -> TreeEdit:
-    blobs: dict[str, bytes | None] = past_documents(view.folder, view.layout, {})
-    entries = dict(view.entries)
-    for file in leaving:
-        entry = entries.pop(file)
-        blobs[entry.path] = blobs[entry.pointer_path] = None
-    for written in files:
-        entries[written.entry.file] = written.entry
-        blobs.update(file_blobs(written.entry))
+    coming = [written.entry for written in files]
+    entries, exchanged = exchange_files(view.entries, leaving, coming)
+    blobs = past_documents(view.folder, view.layout, {}) | exchanged
     size = sum(entry.size for entry in entries.values())
     snapshot = Snapshot(view.rows, 0, size, view.snapshot.digests)
     if sum(entry.rows for entry in entries.values()) != view.rows:

@@ -19,7 +19,7 @@ from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.edit import file_blobs
+from havasu_vc.datasets.havasu.edit import exchange_files
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
@@ -87,10 +87,6 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
     if not isinstance(folder, TreeFolder):
         raise TypeError("what is checked out is in git")
     view = replace(base, storage=storage)
-    changes: dict[str, Change] = dict(
-        past_documents(folder, edits.layout, foreign_documents(edits))
-    )
-    entries = dict(base.entries)
     staged = stage_added(edits, storage)
     leaving = {entry.file for entry in edits.removed}
     deletes = [
@@ -98,9 +94,6 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
         for entry in base.entries.values()
         if not (leaving | edits.restored.keys()).isdisjoint(entry.targets)
     ]
-    for file in (*leaving, *(entry.file for entry in deletes)):
-        entry = entries.pop(file)
-        changes[entry.path] = changes[entry.pointer_path] = None
     deleted = write_delete_file(
         _deletions(edits, view, staged, leaving, deletes),
         edits.layout,
@@ -112,9 +105,12 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
         with suppress(OSError):
             mark_verified(storage.keys, deleted.entry.file)
         come.append(deleted.entry)
-    for entry in come:
-        entries[entry.file] = entry
-        changes.update(file_blobs(entry))
+    gone = (*leaving, *(entry.file for entry in deletes))
+    entries, exchanged = exchange_files(base.entries, gone, come)
+    changes: dict[str, Change] = {
+        **past_documents(folder, edits.layout, foreign_documents(edits)),
+        **exchanged,
+    }
     draft = Draft(folder.source)
     after = TreeFolder(draft, edit_tree(draft, folder.tree, changes))
     snapshot = format_snapshot(_sums(entries, base), guard_of(after, base.path))

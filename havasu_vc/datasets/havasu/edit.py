@@ -54,7 +54,7 @@ from havasu_vc.model.types import descendants
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Edit", "file_blobs"]
+__all__ = ["Edit", "exchange_files", "file_blobs"]
 
 SMALL_TABLE = 256 * 1024
 """A table below this many bytes is one file, rewritten with each edit."""
@@ -295,16 +295,9 @@ class Edit:
         return carried
 
     def _tree_edit(self, leaving: set[str], files: list[WrittenFile]) -> TreeEdit:
-        blobs: dict[str, bytes | None] = {
-            **past_documents(self.dataset.folder, self.layout, self._documents)
-        }
-        entries = dict(self.dataset.entries)
-        for file in leaving:
-            entry = entries.pop(file)
-            blobs[entry.path] = blobs[entry.pointer_path] = None
-        for written in files:
-            entries[written.entry.file] = written.entry
-            blobs.update(file_blobs(written.entry))
+        coming = [written.entry for written in files]
+        entries, exchanged = exchange_files(self.dataset.entries, leaving, coming)
+        blobs = past_documents(self.dataset.folder, self.layout, self._documents) | exchanged
         live = entries.values()
         snapshot = Snapshot(
             self._rows,
@@ -348,6 +341,20 @@ def _changes_hashes(old: Schema, new: Schema) -> bool:
     columns = {field.id for field in old.fields if field.id in gone}
     inside = {field.id for field in descendants(tuple(old.by_id[n] for n in columns))}
     return bool(gone - inside) or (bool(columns) and not new.key)
+
+
+def exchange_files(
+    entries: Mapping[str, Entry], leaving: Iterable[str], coming: Iterable[Entry]
+) -> tuple[dict[str, Entry], dict[str, bytes | None]]:
+    """Return the entries once files left and others came, and what becomes of documents."""
+    live, blobs = dict(entries), dict[str, bytes | None]()
+    for file in leaving:
+        entry = live.pop(file)
+        blobs[entry.path] = blobs[entry.pointer_path] = None
+    for entry in coming:
+        live[entry.file] = entry
+        blobs.update(file_blobs(entry))
+    return live, blobs
 
 
 def file_blobs(entry: Entry) -> dict[str, bytes]:
