@@ -78,7 +78,10 @@ def mend(repository: GitRepository) -> bool:
             except ValueError:
                 internals, blobs = [], {}  # it died while it wrote this, before the ref moved
             if internals or blobs:
-                _catch_up(repository, internals, blobs)
+                try:
+                    _catch_up(repository, internals, blobs, patience=0)
+                except LockedError:
+                    continue  # another git is at work; a later command mends
                 mended = True
             (folder / name).unlink(missing_ok=True)
     return mended
@@ -135,7 +138,11 @@ def _point_head(
 
 
 def _catch_up(
-    repository: GitRepository, internals: Sequence[str], blobs: Mapping[str, ObjectId | None]
+    repository: GitRepository,
+    internals: Sequence[str],
+    blobs: Mapping[str, ObjectId | None],
+    *,
+    patience: float | None = None,
 ) -> None:
     if not is_prepared(repository):
         prepare(repository)
@@ -151,11 +158,11 @@ def _catch_up(
     if paths:
         listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
         command = ["reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul"]
-        _patiently(lambda: repository.git(*command, stdin=listed))
+        _patiently(lambda: repository.git(*command, stdin=listed), patience)
 
 
-def _patiently(run: Callable[[], object]) -> None:
-    deadline, pause = time.monotonic() + PATIENCE, 0.01
+def _patiently(run: Callable[[], object], patience: float | None = None) -> None:
+    deadline, pause = time.monotonic() + (PATIENCE if patience is None else patience), 0.01
     while True:
         try:
             run()

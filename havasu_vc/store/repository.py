@@ -17,6 +17,7 @@ import pygit2
 from pygit2.enums import RepositoryState
 
 from havasu_vc.errors import (
+    CorruptionError,
     HavasuError,
     RepositoryNotFoundError,
     UnsupportedRepositoryError,
@@ -133,7 +134,13 @@ class GitRepository:
     @property
     def head_branch(self) -> str | None:
         """The name of the branch that HEAD is on, born or not; None when it is on none."""
-        target = self.handle.references["HEAD"].raw_target
+        try:
+            target = self.handle.references["HEAD"].raw_target
+        except (KeyError, pygit2.GitError) as error:
+            raise CorruptionError(
+                f"{self.git_directory} has no HEAD that can be read",
+                hints=("`git symbolic-ref HEAD refs/heads/BRANCH` puts it on a branch again",),
+            ) from error
         if isinstance(target, bytes) and target.startswith(b"refs/heads/"):
             return target.removeprefix(b"refs/heads/").decode("utf-8", "surrogateescape")
         return None

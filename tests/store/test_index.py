@@ -227,6 +227,7 @@ def test_an_index_held_for_long_is_mended_later(
     lock.touch()
     commit = commit_dataset(repository, entries(3))
     assert read_head(repository).commit == commit
+    assert not mend(repository)  # commands that only read go on
     lock.unlink()
 
     assert mend(repository)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.errors import (
+    HavasuError,
     InvalidArgumentError,
     NoUserError,
     RepositoryNotFoundError,
@@ -260,3 +261,12 @@ def test_a_folder_above_is_not_looked_for_below(tmp_path: Path) -> None:
     for place in ("inside/..", "inside/../.", "inside/../../outside"):
         with pytest.raises(RepositoryNotFoundError):
             GitRepository.open(tmp_path / "outside" / place)
+
+
+@pytest.mark.parametrize("content", [b"garbage\n", b"", b"\0" * 41])
+def test_a_damaged_head_is_one_clear_line(content: bytes, tmp_path: Path) -> None:
+    repository = init_repository(tmp_path / "a")
+    (repository.git_directory / "HEAD").write_bytes(content)
+    with pytest.raises(HavasuError) as caught:
+        _ = GitRepository.open(tmp_path / "a").head_branch
+    assert caught.value.hints and "\n" not in caught.value.message
