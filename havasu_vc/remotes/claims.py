@@ -32,6 +32,7 @@ __all__ = ["Claims", "Sweep", "claimed", "read_bounded", "read_claims", "sweepin
 
 CLAIM_SECONDS = 7 * 24 * 3600.0
 NOTE_SECONDS = 3600.0
+SWEEP_SECONDS = NOTE_SECONDS / 2
 MOST_BYTES = 256 << 20
 """What a claim of some million files has."""
 PATIENCE = 120.0
@@ -64,7 +65,7 @@ class Sweep:
         """Raise when it lasts so long that others will take it for dead."""
         # One of the clocks stands still while a machine sleeps, the other may be set.
         elapsed = max(now - then for now, then in zip(_clocks(), self._clocks, strict=True))
-        if elapsed > NOTE_SECONDS / 2:
+        if elapsed > SWEEP_SECONDS:
             raise LockedError(
                 "pruning took too long, and stopped where it was", hints=("prune again",)
             )

@@ -19,13 +19,11 @@ from havasu_vc.remotes.claims import claimed
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo import Repo
-from tests.conftest import lacking
 from tests.remotes.children import finished, started
 from tests.remotes.places import Place, bucket_at, folder_at
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, store
 from tests.repo.points import make, read, write
 from tests.support.git import run_git
-from tests.support.servers import has_moto, moto
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 HOLD = """#!/bin/sh
@@ -39,14 +37,6 @@ while read old new ref; do
 done
 exit 0
 """
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    if not has_moto():
-        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
-    with moto() as url:
-        yield url
 
 
 @pytest.fixture(params=["folder", "s3"])

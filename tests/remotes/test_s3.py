@@ -1,7 +1,6 @@
 """Data in a bucket of a real S3 server on loopback."""
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,11 @@ from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.store import object_systems
 from havasu_vc.store.files import DataFileStore
-from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share
 from tests.repo.points import make, read, write
-from tests.support.servers import S3_ENVIRONMENT, asked_of, has_moto, moto
+from tests.support.servers import S3_ENVIRONMENT, asked_of
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    if not has_moto():
-        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
-    with moto() as url:
-        yield url
 
 
 @pytest.fixture
