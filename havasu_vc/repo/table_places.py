@@ -17,7 +17,7 @@ from pathlib import Path
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, StateError
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.object_urls import in_bucket
+from havasu_vc.store.object_urls import in_bucket, shown_url
 from havasu_vc.store.short_lived import short_lived_folder
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.places import TablePlace
@@ -59,7 +59,7 @@ def workspace_root(repo: OpenRepo) -> Path | str:
 def _checked_url(url: str) -> str:
     if not in_bucket(url):
         raise InvalidArgumentError(
-            f"havasu.workspace.path is {url.partition('?')[0]!r}, which tables cannot be put at",
+            f"havasu.workspace.path is {shown_url(url)!r}, which tables cannot be put at",
             hints=("write a folder, or a URL that begins with s3://, gs:// or abfs://",),
         )
     from havasu_vc.tables.bucket import BucketTable

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
@@ -36,6 +37,7 @@ from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.conditional_writes import create_object
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
+from havasu_vc.store.object_urls import shown_url
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table
 
@@ -67,6 +69,12 @@ class BucketTable:
             raise InvalidArgumentError(
                 f"{url.partition('?')[0]}: a table's URL has no options",
                 hints=("say where the server is in the environment, as AWS_ENDPOINT_URL",),
+            )
+        parts = urlsplit(url)
+        if "@" in parts.netloc and not parts.scheme.startswith("abfs"):
+            raise InvalidArgumentError(
+                f"{shown_url(url)} was given with a secret, which would be written into tables",
+                hints=("credentials are taken from the environment, as other programs take them",),
             )
         self.url = plain_location(url)
         """Its location, as documents spell it."""

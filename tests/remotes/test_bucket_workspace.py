@@ -305,13 +305,20 @@ class TestInABucket:
 
     @pytest.mark.parametrize(
         "place",
-        ["ftp://x/y", "file:///srv/x", "s3://bucket/x?region=y", "https://bucket/x"],
+        [
+            "ftp://x/y",
+            "file:///srv/x",
+            "s3://bucket/x?region=y",
+            "https://key:secret@bucket/x",
+            "s3://key:secret@bucket/x",
+        ],
     )
     def test_places_that_are_none(self, tmp_path: Path, place: str) -> None:
         repo = make(tmp_path / "repo", ROWS)
         repo.config.set("havasu.workspace.path", place)
-        with pytest.raises(InvalidArgumentError):
+        with pytest.raises(InvalidArgumentError) as caught:
             repo.workspace.check_out()
+        assert "secret@" not in caught.value.message
         assert not (repo.git.git_directory / "havasu" / "workspace.json").exists()
 
     def test_copies_may_be_removed(self, far: Tables) -> None:
@@ -328,3 +335,5 @@ class TestInABucket:
         found = BucketTable(f"{url}-sorted").read(tmp_path / "copies")
         assert rows(found) == ROWS
         assert len([each for each in live_files(found) if each.is_data]) == 2
+        with pytest.raises(InvalidArgumentError, match="is in the workspace"):
+            tables.repo.workspace.check_out_to(f"{url}/points", dataset="points")
