@@ -27,8 +27,11 @@ from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, Havasu
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Report, WantedFile
+from havasu_vc.store.commits import read_commit
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import find_entry
 
 __all__ = ["DirectDownloads", "direct_downloads", "endpoint_of"]
 
@@ -41,6 +44,7 @@ LEAST_SPEED = 1024
 _MOST_ANSWER = 4 << 20
 _MOST_REDIRECTS = 4
 _MEDIA = "application/vnd.git-lfs+json"
+_OF_TRANSFERS = re.compile(r"lfs|http|remote\..*\.(lfs.*|proxy)", re.IGNORECASE | re.DOTALL)
 _PLAIN = re.compile(
     r"(?:lfs\.(?:storage|locksverify|fetchinclude|fetchexclude|concurrenttransfers"
     r"|repositoryformatversion|(?:https?://.*)\.locksverify)"
@@ -80,20 +84,16 @@ def _is_special(repository: GitRepository) -> bool:
         n.lower() in _PROXIES or n.startswith(_OF_GIT) for n in os.environ if n != _CERTIFICATES
     ):
         return True
-    found = repository.git(
-        "config",
-        "--name-only",
-        "--get-regexp",
-        r"^(lfs|http|remote\..*\.(lfs.*|proxy))",
-        check=False,
-    )
-    if any(not _PLAIN.fullmatch(name) for name in found.text.split()):
+    if any(_OF_TRANSFERS.match(n) and not _PLAIN.fullmatch(n) for n in repository.config.names()):
         return True
     place = repository.work_tree
     if place is not None and (place / ".lfsconfig").exists():
         return True
-    listed = repository.git("ls-tree", "--name-only", "HEAD", ".lfsconfig", check=False)
-    return bool(listed.text)
+    commit = read_head(repository).commit
+    if commit is None:
+        return False
+    tree = read_commit(repository.objects, commit).tree
+    return find_entry(repository.objects, tree, ".lfsconfig") is not None
 
 
 @dataclass

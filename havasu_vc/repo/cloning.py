@@ -161,6 +161,8 @@ def _cloned(request: CloneRequest, url: str, environment: Mapping[str, str]) -> 
         hidden = "".join(f"!**/{marker}/\n" for marker in (HAVASU_MARKER, TABLE_MARKER))
         (template / "info" / "sparse-checkout").write_text("/*\n" + hidden)
         arguments = ["clone", "--quiet", f"--template={template}", "--origin", ORIGIN]
+        # What `prepare` would set; each setting by itself is another process.
+        arguments += ["-c", "merge.directoryRenames=false"]
         if request.bare:
             arguments.append("--bare")
         else:

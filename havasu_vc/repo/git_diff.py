@@ -59,10 +59,11 @@ def install_diff(repository: GitRepository) -> None:
     if repository.is_kart:
         return
     config = repository.config
-    for name, ours in (("command", DIFF_COMMAND), ("textconv", TEXT_CONVERSION)):
-        known = config.get(f"diff.havasu.{name}")
-        if known != ours and (known is None or known.startswith("havasu() {")):
-            config.set(f"diff.havasu.{name}", ours)
+    ours = {"command": DIFF_COMMAND, "textconv": TEXT_CONVERSION}
+    known = {name: config.get(f"diff.havasu.{name}") for name in ours}
+    for name, text in known.items():
+        if text != ours[name] and (text is None or text.startswith("havasu() {")):
+            config.set(f"diff.havasu.{name}", ours[name])
 
 
 def snapshot_diff(

@@ -66,6 +66,12 @@ def default_remote(repo: OpenRepo) -> str:
 
 def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:
     """Return the URL of a remote that git would use, rewritten as its settings say."""
+    config = repo.git.config
+    if not config.section("url"):
+        named = config.all(f"remote.{remote}.pushurl") if push else ()
+        named = named or config.all(f"remote.{remote}.url")
+        if named:
+            return named[0]
     if push:
         answer = repo.git.git("remote", "get-url", "--push", "--", remote, check=False)
         if answer.code == 0:

@@ -69,6 +69,10 @@ class GitConfig:
             if name.startswith(start)
         }
 
+    def names(self) -> tuple[str, ...]:
+        """Return the name of every setting in force."""
+        return tuple(self._read())
+
     def set(self, name: str, value: str | bool | int, *, worktree: bool = False) -> None:
         """Write a setting into the repository's own configuration."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
