@@ -32,7 +32,9 @@ def tell_commit(
     elif dry_run:
         invocation.say("Would commit:" if result.changes else "Nothing would change")
     elif not result.changes:
-        invocation.say("Nothing changed, nothing is committed")
+        # Branches of tables may have got commits, as notes tell.
+        here = f"Nothing is committed to {result.branch or 'HEAD'}"
+        invocation.say(here if result.notes else "Nothing changed, nothing is committed")
     for line in change_lines(result.changes, result.meta):
         invocation.say(line)
     invocation.notes(result.notes)

@@ -3,7 +3,8 @@
 Diffs, patches and `meta get` print the schema of either kind of dataset as Kart
 does: one object per column with `id`, `name`, `dataType` and what belongs to the
 type. For a Havasu dataset the column id is the field id in decimal. Types that Kart
-lacks (lists, structs, maps, rasters) appear under names of their own.
+lacks (lists, structs, maps, rasters) appear under names of their own, and so does what
+somebody said of a column, its `comment`.
 
 >>> schema = Schema((Field(1, "fid", Primitive.LONG, required=True),), (1,))
 >>> columns_of(schema)
@@ -42,14 +43,17 @@ Column = dict[str, Any]
 _INTEGER_SIZES = {"int8": 8, "int16": 16, "uint8": 16, "uint16": 32, "uint32": 64}
 _KNOWN = frozenset(
     "id name dataType primaryKeyIndex geometryType geometryCRS size length precision scale "
-    "timezone element key value fields required rasterEncoding geometryEncoding".split()
+    "timezone element key value fields required rasterEncoding geometryEncoding comment".split()
 )
 
 
 def columns_of(schema: Schema) -> list[Column]:
     """Return a schema as Kart prints it."""
     positions = {field.id: index for index, field in enumerate(schema.key.fields)}
-    return [_column_of(field, positions.get(field.id)) for field in schema.fields]
+    return [
+        _column_of(field, positions.get(field.id)) | ({"comment": field.doc} if field.doc else {})
+        for field in schema.fields
+    ]
 
 
 def _column_of(field: Field, key_position: int | None) -> Column:
@@ -172,19 +176,23 @@ def _field_of(column: Column, known: dict[int, Field], new_id: Callable[[], int]
         raise SchemaViolationError(f"column {name!r} has no {error}") from error
     except (ValueError, TypeError) as error:
         raise SchemaViolationError(f"column {name!r}: {error}") from error
+    comment = column.get("comment") or None
+    if not isinstance(comment, str | None):
+        raise SchemaViolationError(f"the comment of column {name!r} is not text")
     if old is None:
         raster = "v1" if column["dataType"] == "raster" else None
-        return Field(new_id(), name, type_, geometry=geometry, raster=raster)
+        return Field(new_id(), name, type_, doc=comment, geometry=geometry, raster=raster)
     physical = old.physical_name or (old.name if old.name != name else None)
     same = type_ == old.type
     return replace(
         old,
         name=name,
         type=type_,
+        doc=comment,
         geometry=geometry,
         raster="v1" if column["dataType"] == "raster" else None,
         source_type=old.source_type if same else None,
-        physical_name=None if physical == name else physical,
+        physical_name=None if physical == name != old.name else physical,
     )
 
 
@@ -215,7 +223,7 @@ def _parse_type(
     if old is not None and type_of(old) == {
         key: value
         for key, value in column.items()
-        if key not in ("id", "name", "primaryKeyIndex") and value is not None
+        if key not in ("id", "name", "primaryKeyIndex", "comment") and value is not None
     }:
         return old.type, old.geometry
     kind = column.get("dataType")

@@ -131,7 +131,10 @@ def branch_notes(branches: Mapping[str, BranchEdits]) -> tuple[str, ...]:
 
 
 def _counted(edits: BranchEdits) -> str:
-    return ", ".join(f"{edit.path} {edit.counts.total:,} rows" for edit in edits.edits)
+    return ", ".join(
+        f"{edit.path} {edit.counts.total:,} row{'s' if edit.counts.total != 1 else ''}"
+        for edit in edits.edits
+    )
 
 
 def commit_branches(

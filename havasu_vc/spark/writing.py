@@ -32,6 +32,7 @@ from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.repo import CommitResult, Repo
 from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.following import following, require_no_merge
 from havasu_vc.repo.imports import replacement
 from havasu_vc.repo.writing import MODES, changes_of, whole_rows
 from havasu_vc.spark.deleted import setting
@@ -140,7 +141,9 @@ def _commit(
             collect_changes(edit, _changes(view, files, mode))
             return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
 
-    return commit_edits(opened_repo, [(dataset, make)], message or f"Write to {dataset}")
+    require_no_merge(repo.opened)
+    with following(repo.opened):
+        return commit_edits(opened_repo, [(dataset, make)], message or f"Write to {dataset}")
 
 
 def _tasks(files: Sequence[Path], schema: Schema) -> list[Task]:

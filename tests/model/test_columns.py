@@ -17,6 +17,19 @@ def test_a_schema_comes_back(schema: Schema) -> None:
     assert schema_of(columns_of(schema), schema) == schema
 
 
+def test_comments_are_set_and_taken_away() -> None:
+    before = Schema((Field(1, "id", Primitive.LONG, doc="a number"), Field(2, "b", Primitive.DATE)))
+    columns = columns_of(before)
+    assert [column.get("comment") for column in columns] == ["a number", None]
+
+    after = schema_of([{**columns[1], "comment": "when"}, {**columns[0], "comment": None}], before)
+
+    assert [field.doc for field in after.fields] == ["when", None]
+    assert schema_of([{"name": "c", "dataType": "text", "comment": "x"}]).fields[0].doc == "x"
+    with pytest.raises(SchemaViolationError, match="comment of column 'b' is not text"):
+        schema_of([{**columns[1], "comment": 1}], before)
+
+
 @given(schemas())
 def test_columns_are_json_in_karts_order(schema: Schema) -> None:
     for column, field in zip(columns_of(schema), schema.fields, strict=True):
