@@ -133,7 +133,12 @@ class BucketTable:
         # Always anew: of all files these alone may come to be others under their names.
         self.bring(name, folder / name)
         places = BucketPlaces(self, folder) if places is None else places
-        return replace(read_table(folder / name), location=folder, places=places)
+        try:
+            table = read_table(folder / name)
+        except CorruptionError as error:
+            there = error.message.replace(str(folder), self.url)
+            raise CorruptionError(there, hints=error.hints) from error
+        return replace(table, location=folder, places=places)
 
     def bring(self, name: str, target: Path) -> None:
         """Copy one of its files to this machine."""

@@ -11,7 +11,7 @@ upload that is killed leaves the table as it was.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +42,7 @@ class BucketPlace:
         self._folder = folder
         self._data_url = data_url
         self._places = BucketPlaces(self._table, folder)
+        self._reused: list[HavasuDataset] = []
 
     @property
     def location(self) -> str:
@@ -93,7 +94,12 @@ class BucketPlace:
 
     def put(self, view: HavasuDataset, *, copy: bool = True) -> dict[str, FileIdentity]:
         """Have the data files of a dataset in the bucket, each under the name of its content."""
-        there = self._data_files()
+        if self._send_missing(view, self._data_files()) < len(view.data_entries):
+            self._reused.append(view)
+        return {entry.file: FileIdentity(0, entry.size, 0) for entry in view.data_entries}
+
+    def _send_missing(self, view: HavasuDataset, there: Mapping[str, int]) -> int:
+        """Send the data files that are not there, and return how many those were."""
         wanted = [e for e in view.data_entries if there.get(f"{e.file}.parquet") != e.size]
 
         def copied(entry: Entry) -> bool:
@@ -112,7 +118,7 @@ class BucketPlace:
             view.bring(left)
             for _ in pool.map(sent, left):
                 pass
-        return {entry.file: FileIdentity(0, entry.size, 0) for entry in view.data_entries}
+        return len(wanted)
 
     def publish(self, table: Table | None, metadata: TableMetadata, flavour: Flavour) -> Table:
         """Send what was written, then make metadata the version after `table`."""
@@ -125,7 +131,18 @@ class BucketPlace:
         named = self._folder / METADATA / f"v{version}.metadata.json"
         replace_file(named, document)
         self._forget_copies(named)
+        self._send_again()
         return Table(self._folder, version, metadata, named, self._places)
+
+    def _send_again(self) -> None:
+        """Send files that were there and are not now.
+
+        Another writer's version may have let go of them before this one named them.
+        """
+        there = self._data_files() if self._reused else {}
+        for view in self._reused:
+            self._send_missing(view, there)
+        self._reused.clear()
 
     def _forget_copies(self, newest: Path) -> None:
         """Remove copies that are not looked at again: of data, and of older versions."""

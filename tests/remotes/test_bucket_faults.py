@@ -115,6 +115,25 @@ class TestTwoWriters:
         assert read(far.repo) == {**ROWS, 1: ("dev", 1), 100: ("new", 1)}
         far.assert_show_head()
 
+    def test_a_file_that_another_lets_go_of_is_sent_again(
+        self, far: Tables, endpoint: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its version expired the file, and removes it once we saw that it is there."""
+        root = far_url(far).removeprefix("s3://")
+        (file,) = there(endpoint, f"{root}/data")
+        far.repo.switch("dev")
+        real = BucketTable.publish
+
+        def late(self: BucketTable, *given: Any) -> bytes:
+            s3(endpoint).delete_file(f"{root}/data/{file}")
+            return real(self, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(BucketTable, "publish", late)
+            far.repo.switch("main")
+        assert file in there(endpoint, f"{root}/data")
+        far.assert_show_head()
+
     def test_an_answer_that_was_lost_is_no_other_writer(
         self, far: Tables, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -236,6 +255,7 @@ class TestWhatGoesWrong:
             file.write(b"{")
         seen = far.repo.workspace.changes()
         assert seen is not None and len(seen.problems) == 1
+        assert far_url(far) in seen.problems[0] and "copies" not in seen.problems[0]
         with pytest.raises(UncommittedChangesError):
             far.repo.switch("dev")
         with pytest.raises(CorruptionError):
