@@ -157,6 +157,7 @@ def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
                 "--no-write-fetch-head",
                 "--no-auto-maintenance",
                 "--prune",
+                "--",
                 source,
                 f"+refs/*:{_PLACE}/{number}/*",
                 check=False,

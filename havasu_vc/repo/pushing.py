@@ -94,7 +94,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     """Send data, then move the remote's refs."""
     name = request.remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name, push=True))
-    arguments = [*request.options, name, *request.refspecs]
+    arguments = [*request.options, "--", name, *request.refspecs]
     asked = repo.git.git(
         "push", "--dry-run", "--porcelain", "--verbose", *arguments, check=False, environment=SENT
     )
@@ -195,7 +195,7 @@ def _asked(
     listed = repo.git.git("ls-remote", "--quiet", "--heads", "--", address).text.splitlines()
     heads = "".join(f"{line.split()[1]}\n" for line in listed).encode()
     bring = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
-    repo.git.git(*bring, "--refmap=", "--stdin", address, stdin=heads, check=False)
+    repo.git.git(*bring, "--refmap=", "--stdin", "--", address, stdin=heads, check=False)
     return files_of_commits(repo.git, wanted, [line.split()[0] for line in listed])
 
 
@@ -274,6 +274,7 @@ def _move_refs(
         "--porcelain",
         "--no-follow-tags",
         *options,
+        "--",
         name,
         *refspecs,
         check=False,

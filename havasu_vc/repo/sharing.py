@@ -61,7 +61,7 @@ def fetch(
     """
     name = remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name))
-    answer = repo.git.git("fetch", *options, name, *refspecs, check=False)
+    answer = repo.git.git("fetch", *options, "--", name, *refspecs, check=False)
     if answer.code:
         raise refusal(answer, name, shown)
     files: Sequence[WantedFile] = ()

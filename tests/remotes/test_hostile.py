@@ -210,3 +210,14 @@ def test_a_remote_helper_in_a_url_is_not_run(tmp_path: Path) -> None:
         with pytest.raises(HavasuError):
             clone(url, tmp_path / "theirs")
         assert not ran.exists()
+
+
+@pytest.mark.parametrize("work", ["fetch", "push"])
+def test_a_remote_is_never_an_option(ours: Repo, tmp_path: Path, work: str) -> None:
+    for option in ("--upload-pack", "--receive-pack", "--exec"):
+        with pytest.raises(HavasuError):
+            getattr(ours, work)(f"{option}=touch {tmp_path / 'ran'};")
+    for option in ("--upload-pack", "--receive-pack", "--exec"):
+        with pytest.raises(HavasuError):
+            getattr(ours, work)("origin", [f"{option}=touch {tmp_path / 'ran'};"])
+    assert not (tmp_path / "ran").exists()
