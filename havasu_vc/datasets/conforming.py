@@ -28,16 +28,8 @@ def conform(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
                 f"the dataset has {', '.join(schema.names)}"
             )
         rows = rows.select(list(schema.names))
-    try:
-        rows = pa.RecordBatch.from_arrays(
-            [
-                column if column.type == field.type else pc.cast(column, field.type)
-                for column, field in zip(rows.columns, target, strict=True)
-            ],
-            schema=target,
-        )
-    except pa.ArrowException as error:
-        raise SchemaViolationError(f"a value does not fit its column: {error}") from error
+    columns = [_cast(column, field) for column, field in zip(rows.columns, target, strict=True)]
+    rows = pa.RecordBatch.from_arrays(columns, schema=target)
     keys = set(schema.identifier_ids)
     for field, column in zip(schema.fields, rows.columns, strict=True):
         if field.required and column.null_count:
@@ -93,3 +85,15 @@ def _column(side: pa.StructArray, name: str, type_: pa.DataType) -> pa.Array:
 def describe_key(key: tuple[object, ...]) -> str:
     """Return a key as people write it in a filter."""
     return ",".join(str(value) for value in key)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        return pc.cast(column, field.type)
+    except pa.ArrowException as error:
+        raise SchemaViolationError(
+            f"column {field.name!r} is {field.type}, and a value does not fit: "
+            f"{str(error).splitlines()[0]}"
+        ) from error

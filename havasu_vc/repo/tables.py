@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset, Predicate
-from havasu_vc.errors import MissingProgramError
+from havasu_vc.errors import InvalidArgumentError, MissingProgramError
 from havasu_vc.geo.wkb import to_canonical
-from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import to_source, to_source_table
 
@@ -48,6 +48,36 @@ class Table:
     def __len__(self) -> int:
         return self._dataset.rows
 
+    def _schema(self, columns: Sequence[str] | None) -> Schema:
+        if columns is None:
+            return self.schema
+        if isinstance(columns, str):
+            raise TypeError("columns are a sequence of names")
+        unknown = [name for name in columns if name not in self.schema.by_name]
+        if unknown:
+            raise InvalidArgumentError(
+                f"{self.path} has no column {unknown[0]!r}",
+                hints=(f"it has {', '.join(self.schema.names)}",),
+            )
+        return self.schema.select(tuple(columns))
+
+    def _key(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        fields = self.schema.key.fields
+        if not fields:
+            raise InvalidArgumentError(f"{self.path} has no key")
+        if len(values) != len(fields):
+            raise InvalidArgumentError(
+                f"a key has {len(fields)} values, {values!r} has {len(values)}"
+            )
+        for value, field in zip(values, fields, strict=True):
+            try:
+                pa.scalar(value, arrow_type(field.type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise InvalidArgumentError(
+                    f"{value!r} cannot be a key: {field.name!r} is {field.type}"
+                ) from error
+        return tuple(values)
+
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
@@ -62,9 +92,9 @@ class Table:
         there; rows outside may still come. `source_types` gives columns the types that
         they were imported with.
         """
-        where = Predicate(None if keys is None else tuple(map(tuple, keys)), box)
+        schema = self._schema(columns)
+        where = Predicate(None if keys is None else tuple(map(self._key, keys)), box)
         tasks = self._dataset.scan(columns, where)
-        schema = self.schema if columns is None else self.schema.select(tuple(columns))
         with self._settings.open_engine(self._dataset.size) as engine:
             for batch in engine.run(tasks, description=f"Reading {self.path}"):
                 yield to_source(batch, schema) if source_types else batch
@@ -74,7 +104,7 @@ class Table:
 
         With `source_types` a column with values that do not fit any more stays as it is stored.
         """
-        schema = self.schema if columns is None else self.schema.select(tuple(columns))
+        schema = self._schema(columns)
         in_source_types = options.pop("source_types", False)
         batches = list(self.to_batches(columns, **options))
         table = pa.Table.from_batches(batches, None if batches else arrow_schema(schema))

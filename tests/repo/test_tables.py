@@ -1,0 +1,41 @@
+"""Tables of a repository as the library gives them: what is asked for wrongly is said."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
+from havasu_vc.repo.tables import Table
+from tests.support.sound import CheckedRepo
+
+WRONG: list[tuple[Callable[[Table], object], str]] = [
+    (lambda table: table.to_arrow(["nope"]), "has no column 'nope'"),
+    (lambda table: table.to_pandas(["id", "nope"]), "has no column 'nope'"),
+    (lambda table: table.to_geopandas(["nope"]), "has no column 'nope'"),
+    (lambda table: list(table.to_batches(["nope"])), "has no column 'nope'"),
+    (lambda table: table.to_arrow(keys=[("x",)]), "'x' cannot be a key: 'id' is long"),
+    (lambda table: table.to_arrow(keys=[(1 << 70,)]), "cannot be a key"),
+    (lambda table: table.to_arrow(keys=[(1, 2)]), "a key has 1 values"),
+]
+
+
+@pytest.mark.parametrize(("ask", "said"), WRONG)
+def test_what_is_not_there(filled: CheckedRepo, ask: Callable[[Table], object], said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        ask(filled.table("points"))
+
+
+def test_columns_are_not_one_name(filled: CheckedRepo) -> None:
+    with pytest.raises(TypeError, match="sequence of names"):
+        filled.table("points").to_arrow("id")
+
+
+def test_keys_of_a_table(filled: CheckedRepo) -> None:
+    found = filled.table("points").to_arrow(["id"], keys=[(3,), (1,), (777,)])
+    assert sorted(found["id"].to_pylist()) == [1, 3]
+
+
+def test_a_value_that_does_not_fit_names_its_column(filled: CheckedRepo) -> None:
+    with pytest.raises(SchemaViolationError, match="'number' is int32"):
+        filled.repo.write("points", pa.table({"id": [1], "number": [1 << 40]}))
