@@ -1,10 +1,10 @@
 """Schemas as Arrow: the types rows have in memory and in Parquet files.
 
 Every Iceberg type has one Arrow type, the *stored* type; a raster is the whole struct of
-`model.rasters`. A column that came as
-something Iceberg lacks (unsigned and small integers, float16, dictionaries, times
-of other units) is stored as the next type that holds every value of it, and
-`Field.source_type` remembers the original, which `to_source` gives back.
+`model.rasters`. A column that came as something Iceberg lacks (unsigned and small
+integers, float16, dictionaries, times of other units) is stored as the next type that
+holds every value of it, and `Field.source_type` remembers the original, which
+`model.source_types` gives back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ __all__ = [
     "arrow_schema",
     "arrow_type",
     "schema_from_arrow",
-    "to_source",
     "to_stored",
 ]
 
@@ -269,26 +268,6 @@ def _cast(column: pa.Array, wanted: pa.DataType, field: Field) -> pa.Array:
             f"a value does not fit {field.type}: {str(error).splitlines()[0]}",
             hints=("leave the column out with --columns, or change its type in the source",),
         ) from error
-
-
-def to_source(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Return stored rows in the types that their columns first came as."""
-    arrays, fields = [], []
-    for field, column in zip(schema.fields, batch.columns, strict=True):
-        type_ = source_type(field)
-        arrays.append(column if column.type == type_ else _restore(column, type_))
-        fields.append(pa.field(field.name, type_, nullable=not field.required))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _restore(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(type_):
-        return pc.cast(pc.dictionary_encode(column), type_)
-    if pa.types.is_duration(type_):
-        return pc.cast(pc.cast(column, pa.int64()), type_)
-    if pa.types.is_null(type_):
-        return pa.nulls(len(column))
-    return pc.cast(column, type_)
 
 
 def source_type(field: Field) -> pa.DataType:

@@ -12,10 +12,10 @@ from havasu_vc.model.arrow import (
     bounded,
     schema_from_arrow,
     source_type,
-    to_source,
     to_stored,
 )
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.source_types import to_source
 from havasu_vc.model.types import Decimal, Field, Primitive, descendants
 from tests.model.strategies import ARRAYS, schemas
 

@@ -52,13 +52,7 @@ __all__ = ["KartEdit", "layout_documents"]
 class KartEdit(AbstractContextManager["KartEdit"]):
     """Collects changes, then says what becomes of the tree. Use it as a context manager."""
 
-    def __init__(
-        self,
-        dataset: KartDataset,
-        *,
-        schema: Schema | None = None,
-        documents: Mapping[str, bytes | None] | None = None,
-    ) -> None:
+    def __init__(self, dataset: KartDataset, *, schema: Schema | None = None) -> None:
         """Edit a dataset, perhaps under another schema with the same key."""
         self.dataset = dataset
         self._given = schema or dataset.schema
@@ -68,7 +62,6 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         """What becomes of the dataset's documents."""
         if self.schema != dataset.schema:
             self.documents |= layout_documents(self.schema, dataset.structure)
-        self.add_documents(documents or {})
         data = format_legend(legend_of(self.schema))
         self._legend = legend_name(data)
         if self._legend not in dataset.legends:
