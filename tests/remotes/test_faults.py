@@ -11,6 +11,7 @@ import pytest
 
 from havasu_vc.repo import Repo
 from tests.remotes.children import finished, started
+from tests.remotes.gates import Gate
 from tests.remotes.sharing import (
     assert_keeps_its_promise,
     clone,
@@ -175,4 +176,29 @@ def test_a_server_that_keeps_its_own_data_prunes_itself(ours: Repo, tmp_path: Pa
 
     assert ours.prune_remote(grace_days=0).files == 1
     assert ours.prune_remote(grace_days=0, delete=True).files == 1
+    assert_keeps_its_promise(server)
+
+
+def test_pruning_waits_for_a_push(ours: Repo, theirs: Repo, tmp_path: Path) -> None:
+    """A branch that a push builds on goes meanwhile; its data stays until the refs have moved."""
+    server = tmp_path / "server.git"
+    ours.switch("side", create=True)
+    write(ours, {**read(ours), 13: ("three", 3)})
+    ours.push("origin", ["side"])
+    theirs.fetch()
+    theirs.switch("new", create=True, start="origin/side")
+    write(theirs, {**read(theirs), 14: ("four", 4)})
+    gate = Gate(tmp_path / "gate")
+    gate.guard(server / "hooks", "pre-receive", "refs/heads/new")
+    push = started(theirs.path, "push|origin|new")
+    gate.wait()
+    ours.push("origin", ["side"], options=("--delete",))
+
+    pruning = started(ours.path, "prune")
+    pruning.process.join(1)
+    assert pruning.process.is_alive()
+    gate.open()
+
+    assert push.wait() == 0, push.errors
+    assert pruning.wait() == 0, pruning.errors
     assert_keeps_its_promise(server)

@@ -20,23 +20,13 @@ from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo import Repo
 from tests.remotes.children import finished, started
+from tests.remotes.gates import Gate
 from tests.remotes.places import Place, bucket_at, folder_at
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, store
 from tests.repo.points import make, read, write
 from tests.support.git import run_git
 
 ROWS = {1: ("one", 1), 2: ("two", 2)}
-HOLD = """#!/bin/sh
-hold() {{
-    [ -e {gate}/held ] && return
-    touch {gate}/held
-    for i in $(seq 600); do [ -e {gate}/go ] && return; sleep 0.05; done
-}}
-while read old new ref; do
-    case $ref in {ref}) hold;; esac
-done
-exit 0
-"""
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -64,29 +54,6 @@ def ours(place: Place, server: Path, tmp_path: Path) -> Repo:
 @pytest.fixture
 def theirs(ours: Repo, place: Place, server: Path, tmp_path: Path) -> Repo:
     return clone(server, tmp_path / "theirs", data_url=place.url)
-
-
-class Gate:
-    """Holds whatever comes first, until it is let go."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-
-    def guard(self, hooks: Path, name: str, ref: str) -> None:
-        hooks.mkdir(exist_ok=True)
-        (hooks / name).write_text(HOLD.format(gate=self.folder, ref=ref))
-        (hooks / name).chmod(0o755)
-
-    def wait(self) -> None:
-        for _ in range(600):
-            if (self.folder / "held").exists():
-                return
-            time.sleep(0.05)
-        raise AssertionError("nothing came")
-
-    def open(self) -> None:
-        (self.folder / "go").touch()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -218,13 +218,13 @@ class SharingMachine(RuleBasedStateMachine):
     @rule(who=clones, what=st.sampled_from(CHILDREN), at=st.integers(1, 30), data=st.data())
     def killed(self, who: int, what: str, at: int, data: st.DataObject) -> None:
         self.have_something_for(who, what, data)
-        self.ends(who, what, started(self.places[who], what, killed_at=at))
+        self.ends(who, what, self.start(who, what, killed_at=at))
 
     @rule(who=clones, what=st.sampled_from(CHILDREN), call=st.integers(1, 3), data=st.data())
     def killed_with_a_file(self, who: int, what: str, call: int, data: st.DataObject) -> None:
         self.have_something_for(who, what, data)
         at = ("havasu_vc.store.files:DataFileStore.put", call)
-        self.ends(who, what, started(self.places[who], what, die=at))
+        self.ends(who, what, self.start(who, what, die=at))
 
     def have_something_for(self, who: int, what: str, data: st.DataObject) -> None:
         if what in ("push", "push_data", "send everything"):
@@ -251,7 +251,7 @@ class SharingMachine(RuleBasedStateMachine):
     @rule(who=clones, what=st.sampled_from(CHILDREN), most=st.integers(0, 3000), data=st.data())
     def with_a_full_disk(self, who: int, what: str, most: int, data: st.DataObject) -> None:
         self.have_something_for(who, what, data)
-        self.ends(who, what, started(self.places[who], what, largest=most), full=True)
+        self.ends(who, what, self.start(who, what, largest=most), full=True)
 
     @rule(works=st.tuples(*[st.sampled_from(CHILDREN)] * OWNERS), data=st.data())
     def together(self, works: tuple[str, ...], data: st.DataObject) -> None:
@@ -259,11 +259,16 @@ class SharingMachine(RuleBasedStateMachine):
         chosen = dict(enumerate(works))
         for who, what in chosen.items():
             self.have_something_for(who, what, data)
-        children = {who: started(self.places[who], what) for who, what in chosen.items()}
+        children = {who: self.start(who, what) for who, what in chosen.items()}
         for child in children.values():
             child.wait()
         for who, child in children.items():
             self.ends(who, chosen[who], child)
+
+    def start(self, who: int, what: str, **how: Any) -> Child:
+        """Start a process that does something, or pulls where that cannot be done."""
+        what = what if what != "prune" or self.remote.prunes else "pull"
+        return started(self.places[who], what, **how)
 
     def may_fail(
         self, who: int, work: Callable[[Repo], object], kind: type[Exception] = HavasuError
