@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.store.conditional_writes import create_object
 from havasu_vc.tables.bucket import BucketTable
+from tests.conftest import lacking
 from tests.remotes.buckets import ROWS, Tables, far_url, rows, s3, there
 from tests.repo.points import make, read
 from tests.support.servers import S3_ENVIRONMENT, moto
@@ -43,6 +45,11 @@ Repo.open(path, settings=Settings(engine="local")).switch("dev")
 """
 
 
+def need_obstore() -> None:
+    if find_spec("obstore") is None:
+        lacking("this needs obstore: pip install 'havasu-vc[bucket]'")
+
+
 class TestTwoWriters:
     """Of two who publish the same version at once, one is told."""
 
@@ -51,7 +58,7 @@ class TestTwoWriters:
         self, far: Tables, conditional: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         if conditional:
-            pytest.importorskip("obstore")
+            need_obstore()
         else:
             monkeypatch.setattr("havasu_vc.tables.bucket.create_object", lambda *_: None)
         place = BucketTable(far_url(far))
@@ -63,7 +70,7 @@ class TestTwoWriters:
         assert rows(far.read()) == edited
 
     def test_at_the_same_instant(self, far: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-        pytest.importorskip("obstore")
+        need_obstore()
         table = far.read()
         both, ends = threading.Barrier(2), []
 
@@ -141,7 +148,7 @@ class TestTwoWriters:
             assert create_object(url, data) in (True, None)
             return False
 
-        pytest.importorskip("obstore")
+        need_obstore()
         monkeypatch.setattr("havasu_vc.tables.bucket.create_object", lost)
         far.repo.switch("dev")
         far.assert_show_head()
