@@ -62,12 +62,18 @@ def open_checked_out(place: TablePlace, known: TableState, table_uuid: str) -> T
                 f"{anew}, then write them there again",
             ),
         )
-    if known.snapshot_id not in metadata.snapshots:
-        back = table.version < known.version
-        what = "was rolled back to before its checkout" if back else "has another history"
+    back = table.version < known.version
+    if back or known.snapshot_id not in metadata.snapshots:
+        # Engines go back by another version, never by an older one: that is a folder from a
+        # backup, and what it lacks is no edit of anybody's.
+        what = (
+            f"was rolled back to before its checkout, to v{table.version}"
+            if back
+            else f"has another history: the snapshot that was checked out ({known.snapshot_id}) "
+            "is not in it"
+        )
         raise StateError(
-            f"{known.path}: its table {what}: the snapshot that was checked out "
-            f"({known.snapshot_id}) is not in it",
+            f"{known.path}: its table {what}",
             hints=(
                 f"put its metadata files back, newest v{known.version}.metadata.json; or {anew}, "
                 "without the edits that it held",

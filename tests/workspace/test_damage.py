@@ -269,6 +269,23 @@ def test_a_table_that_was_rolled_back_by_hand(repo: Repo) -> None:
     assert changes is not None and not (changes.tables or changes.problems)
 
 
+def test_a_table_from_a_backup_is_no_edit(repo: Repo, tmp_path: Path) -> None:
+    repo.workspace.commit(message="Edit")
+    shutil.copytree(place(repo), tmp_path / "backup")
+    repo.switch("other", create=True)
+    by_hand.insert(place(repo), [{"id": 900, "geom": None, "name": "late", "number": 1}])
+    repo.workspace.commit(message="Late")
+    shutil.rmtree(place(repo))
+    shutil.copytree(tmp_path / "backup", place(repo))
+
+    with refuses(repo, StateError, match="was rolled back to before its checkout", hint=True):
+        repo.workspace.commit(message="What others did")
+    changes = repo.workspace.changes()
+    assert changes is not None and "was rolled back" in changes.problems[0]
+    repo.workspace.check_out()
+    assert rows_of(repo, "points") == rows(repo, "points")
+
+
 def test_a_copy_of_a_repository_does_not_look_at_the_tables_of_the_first(
     repo: Repo, tmp_path: Path
 ) -> None:
