@@ -16,7 +16,14 @@ from havasu_vc.cli.invocation import Invocation
 if TYPE_CHECKING:
     from havasu_vc.repo import Repo
 
-__all__ = ["complete_branches", "complete_datasets", "complete_revisions", "complete_tags"]
+__all__ = [
+    "complete_branches",
+    "complete_datasets",
+    "complete_datasets_or_files",
+    "complete_files",
+    "complete_revisions",
+    "complete_tags",
+]
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -37,6 +44,21 @@ def _completer(names: Callable[[Repo], Iterable[str]]) -> Completer:
         return [CompletionItem(name) for name in found]
 
     return complete
+
+
+def complete_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Have the shell offer files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_datasets_or_files(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the paths of HEAD's datasets where one begins so, else files."""
+    found = complete_datasets(context, parameter, incomplete)
+    return found or complete_files(context, parameter, incomplete)
 
 
 def _branches(repo: Repo) -> list[str]:

@@ -22,6 +22,7 @@ from havasu_vc.history import diff as history_diff
 def tiny_thresholds(
     *,
     small_table: int = 0,
+    small_file: int = folding.SMALL_FILE,
     most_deltas: int = 2,
     group_rows: int = 3,
     diffs: bool = False,
@@ -30,6 +31,7 @@ def tiny_thresholds(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edit, "SMALL_TABLE", small_table)
         patch.setattr(folding, "MOST_DELTAS", most_deltas)
+        patch.setattr(folding, "SMALL_FILE", small_file)
         for module in (writing, delete_writing):
             patch.setattr(module, "GROUP_ROWS", group_rows)
         patch.setattr(large_values, "LARGE", 8)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from havasu_vc.cli.commands.checkout import tell_tables
+from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
@@ -17,7 +18,7 @@ __all__ = ["command"]
 
 
 @click.command("clone", cls=Command)
-@click.argument("url")
+@click.argument("url", shell_complete=complete_files)
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option("-b", "--branch", metavar="NAME", help="Be on this branch.")
 @click.option("--bare", is_flag=True, help="Make a repository without a work tree.")

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import click
 
 from havasu_vc.cli.arguments import join_message, parse_names, parse_tile
+from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, message_options
@@ -81,7 +82,7 @@ def _delimiter(text: str | None) -> str | None:
 
 
 @click.command("import", cls=Command)
-@click.argument("source")
+@click.argument("source", shell_complete=complete_files)
 @click.argument("destinations", metavar="[DEST | LAYER[:DEST]...]", nargs=-1)
 @click.option(
     "--layer",

@@ -7,7 +7,7 @@ import json
 import click
 
 from havasu_vc.cli.arguments import parse_names
-from havasu_vc.cli.completing import complete_datasets
+from havasu_vc.cli.completing import complete_datasets_or_files
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
@@ -18,7 +18,9 @@ __all__ = ["command"]
 
 
 @click.command("validate", cls=Command)
-@click.argument("targets", metavar="[DATASET|FILE]...", nargs=-1, shell_complete=complete_datasets)
+@click.argument(
+    "targets", metavar="[DATASET|FILE]...", nargs=-1, shell_complete=complete_datasets_or_files
+)
 @click.option(
     "--ref", metavar="REV", default="HEAD", show_default=True, help="The revision of datasets."
 )

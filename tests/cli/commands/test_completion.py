@@ -35,5 +35,14 @@ def test_names_of_the_repository_are_offered(run: Run, repo: Path) -> None:
     assert offered([*here, "diff"], "po") == ["postponed", "points"]
 
 
+def test_the_shell_offers_files_where_a_file_is_meant(repo: Path) -> None:
+    found = ShellComplete(cli, {}, "havasu-vc", "_HAVASU_VC_COMPLETE")
+    here = ["-C", str(repo)]
+    for arguments in (["import"], ["clone"], ["validate"], ["export", "points"], ["apply"]):
+        (item,) = found.get_completions([*here, *arguments], "../da")
+        assert (item.type, item.value) == ("file", "../da")
+    assert offered([*here, "validate"], "po") == ["points"]
+
+
 def test_nothing_is_offered_where_there_is_nothing(tmp_path: Path) -> None:
     assert offered(["-C", str(tmp_path), "switch"], "") == []

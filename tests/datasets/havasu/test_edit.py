@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets import spool
@@ -12,7 +13,7 @@ from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.verify import verify_delete_file
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CorruptDataFileError, PatchError
-from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Primitive
@@ -79,6 +80,39 @@ def test_small_files_fold(datasets: MemoryDatasets) -> None:
     assert same(view, rows)
 
 
+def test_folded_rows_stand_in_key_order(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=3, group_rows=4):
+        view, rows = datasets.new(SCHEMA, ROWS), ROWS
+        for number in range(9):
+            after = [{1: -10 * number, 2: "new", 3: None}, *rows]
+            view, rows = apply(datasets, view, rows, after), after
+        small = apply(datasets, view, rows, rows[:-1])
+        with tiny_thresholds(small_table=1 << 20):
+            merged = apply(datasets, small, rows[:-1], [*rows[:-1], {1: -5, 2: "x", 3: None}])
+
+    assert len(merged.entries) == 1
+    for each in (view, merged):
+        files = [each.file_path(entry) for entry in of(each, Content.DATA)]
+        for keys in (pq.read_table(file, columns=["fid"])["fid"].to_pylist() for file in files):
+            assert keys == sorted(keys)
+
+
+def test_deletes_fold_together_with_small_files(datasets: MemoryDatasets) -> None:
+    with tiny_thresholds(most_deltas=4):
+        view, rows = datasets.new(SCHEMA, ROWS), ROWS
+        folds, before = 0, 0
+        for number in range(12):
+            after = [row | {3: 0.25} if row[1] == number else row for row in rows]
+            view, rows = apply(datasets, view, rows, after), after
+            if len(of(view, Content.DATA)) < before:
+                folds += 1
+                assert len(of(view, Content.DELETES)) == 1
+            before = len(of(view, Content.DATA))
+
+    assert folds >= 2
+    assert same(view, rows)
+
+
 def test_a_small_table_is_one_file(datasets: MemoryDatasets) -> None:
     view = datasets.new(SCHEMA, ROWS)
     after = [*ROWS[:-1], {1: 90, 2: "new", 3: None}]
@@ -98,6 +132,30 @@ def test_a_file_that_is_mostly_deleted_is_rewritten(datasets: MemoryDatasets) ->
 
     assert len(view.entries) == 1
     assert same(view, ROWS[20:])
+
+
+def test_a_large_file_that_is_mostly_deleted_is_rewritten_by_itself(
+    datasets: MemoryDatasets,
+) -> None:
+    more: list[Row] = [{1: 100 + n, 2: "more", 3: None} for n in range(40)]
+    with tiny_thresholds(most_deltas=100, small_file=0):
+        view = datasets.new(SCHEMA, ROWS)
+        (first,) = view.entries
+        view = apply(datasets, view, ROWS, [*ROWS, *more])
+        (second,) = set(view.entries) - {first}
+        few = [*ROWS[2:], *more[2:]]
+        view = apply(datasets, view, [*ROWS, *more], few)
+        (deletes,) = of(view, Content.DELETES)
+        assert set(deletes.targets) == {first, second}
+        rest = [*ROWS[20:], *more[2:]]
+        view = apply(datasets, view, few, rest)
+
+    (deletes,) = of(view, Content.DELETES)
+    assert set(deletes.targets) == {second}
+    assert first not in view.entries and second in view.entries
+    (rewritten,) = [e for e in of(view, Content.DATA) if e.file != second]
+    assert (rewritten.rows, rewritten.origin) == (20, Origin.IMPORT)
+    assert same(view, rest)
 
 
 def test_a_table_may_become_empty_and_full_again(datasets: MemoryDatasets) -> None:
