@@ -71,11 +71,14 @@ def change_objects(batch: ChangeBatch, diff: DatasetDiff, form: ChangeForm) -> p
     start, end = "{" + layout.line(depth + 1), layout.line(depth) + "}"
     between = pc.if_else(pc.and_(show_old, has_new), layout.between(depth + 1), "")
     changes = {} if layout.pixels else _raster_changes(batch, diff, both)
+    old, new = side_of(diff, new=False), side_of(diff, new=True)
+    before = _half(batch.old, old, form, ("-", "--"), shown=show_old, both=both)
+    after = _half(batch.new, new, form, ("+", "++"), shown=has_new, both=both, changes=changes)
     return pc.binary_join_element_wise(
         start,
-        _half(batch.old, side_of(diff, new=False), ("-", "--"), show_old, both, form),
+        before,
         between,
-        _half(batch.new, side_of(diff, new=True), ("+", "++"), has_new, both, form, changes),
+        after,
         end,
         "",
         null_handling="replace",
@@ -106,10 +109,11 @@ def _raster_changes(batch: ChangeBatch, diff: DatasetDiff, both: pa.BooleanArray
 def _half(
     side: pa.StructArray,
     header: DatasetHeader,
+    form: ChangeForm,
     labels: tuple[str, str],
+    *,
     shown: pa.BooleanArray,
     both: pa.BooleanArray,
-    form: ChangeForm,
     changes: RasterChanges = _NONE,
 ) -> pa.StringArray:
     """Return one half of each change, key and all; null where it is not shown."""
