@@ -53,13 +53,9 @@ def _by_boxes(predicate: SpatialPredicate, window: Window, boxes: Floats) -> Boo
 
 def _inside(predicate: SpatialPredicate, window: Window, boxes: Floats) -> Bools:
     """Return which rows a rectangle is sure to hold as a whole."""
-    import shapely
-
     nothing = np.zeros(len(boxes), np.bool_)
-    bounds, shape = window.bounds, window.geometry
-    if bounds is None or predicate is SpatialPredicate.CONTAINS:
-        return nothing
-    if shape.geom_type != "Polygon" or not shape.equals(shapely.envelope(shape)):
+    bounds = window.bounds
+    if bounds is None or predicate is SpatialPredicate.CONTAINS or not window.is_rectangle:
         return nothing
     west, south, east, north = boxes.T
     # Strictly: what lies on the edge alone is not within.

@@ -106,6 +106,14 @@ class Window:
         return shapely.set_srid(self.geometry, int(code) if known else 0)
 
     @property
+    def is_rectangle(self) -> bool:
+        """Whether the window is all that is within its bounds."""
+        import shapely
+
+        shape = self.geometry
+        return shape.geom_type == "Polygon" and bool(shape.equals(shapely.envelope(shape)))
+
+    @property
     def bounds(self) -> Bounds | None:
         """The bounds of the window; None if it is empty or not finite."""
         found = np.asarray(self.geometry.bounds)

@@ -16,9 +16,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as T
+
+from havasu_vc.spark.java_methods import (
+    ABSENT,
+    called,
+    called_static,
+    java_longs,
+    java_object,
+    java_type,
+)
 
 __all__ = ["LABEL", "POSITION", "is_among", "is_set", "labelled_scan"]
 
@@ -26,8 +34,6 @@ POSITION = "_tmp_metadata_row_index"
 """The column that holds a row's position in its file, as Spark's reader calls it."""
 LABEL = "_havasu_label"
 """The column that holds the number of a row's file."""
-
-_ABSENT = (AttributeError, TypeError, Py4JError)
 
 
 def labelled_scan(
@@ -42,7 +48,7 @@ def labelled_scan(
         return None
     try:
         return _labelled(spark, copy.deepcopy(schema).add(POSITION, T.LongType()), labels)
-    except _ABSENT:
+    except ABSENT:
         return None
 
 
@@ -52,8 +58,8 @@ def _labelled(spark: SparkSession, schema: T.StructType, labels: Mapping[str, in
     sources = jvm.org.apache.spark.sql.execution.datasources
     session = spark._jsparkSession
     empty, nothing = jvm.PythonUtils.toScalaMap({}), jvm.scala.Option.apply(None)
-    columns = _java_type(jvm, schema)
-    partition = _java_type(jvm, T.StructType().add(LABEL, T.IntegerType()))
+    columns = java_type(spark, schema)
+    partition = java_type(spark, T.StructType().add(LABEL, T.IntegerType()))
     paths, parts = [], []
     for path, label in labels.items():
         paths.append(jvm.org.apache.hadoop.fs.Path(Path(path).as_uri()))
@@ -75,10 +81,6 @@ def _labelled(spark: SparkSession, schema: T.StructType, labels: Mapping[str, in
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _java_type(jvm: Any, type_: T.DataType) -> Any:
-    return jvm.org.apache.spark.sql.types.DataType.fromJson(type_.json())
-
-
 def is_set(spark: SparkSession, words: npt.NDArray[np.uint64], index: Column) -> Column | None:
     """Return whether the bit at an index is set, in a table that goes with the plan.
 
@@ -92,22 +94,11 @@ def is_set(spark: SparkSession, words: npt.NDArray[np.uint64], index: Column) ->
         bits = jvm.org.apache.spark.util.collection.BitSet(64 * len(words))
         inside = bits.getClass().getDeclaredField("words")
         inside.setAccessible(True)
-        _given(jvm, words).get(inside.get(bits))
+        java_longs(spark, words).get(inside.get(bits))
         if bits.cardinality() != int.from_bytes(words.tobytes(), "little").bit_count():
             return None
-        expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        return _column(
-            jvm,
-            expressions.objects.Invoke(
-                _constant(jvm, bits),
-                "get",
-                _java_type(jvm, T.BooleanType()),
-                _sequence(jvm, _expression(jvm, index)),
-                _sequence(jvm),
-                *_NEVER_NULL,
-            ),
-        )
-    except _ABSENT:
+        return called(spark, java_object(spark, bits), "get", T.BooleanType(), index)
+    except ABSENT:
         return None
 
 
@@ -120,43 +111,8 @@ def is_among(spark: SparkSession, numbers: npt.NDArray[np.int64], wanted: Column
         jvm: Any = spark.sparkContext._jvm
         gateway: Any = spark.sparkContext._gateway
         array = gateway.new_array(jvm.long, len(numbers))
-        _given(jvm, numbers).get(array)
-        found = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
-            jvm.java.lang.Class.forName("java.util.Arrays"),
-            _java_type(jvm, T.IntegerType()),
-            "binarySearch",
-            _sequence(jvm, _constant(jvm, array), _expression(jvm, wanted)),
-            _sequence(jvm),
-            *_NEVER_NULL,
-            jvm.scala.Option.apply(None),
-        )
-        return _column(jvm, found) >= 0
-    except _ABSENT:
+        java_longs(spark, numbers).get(array)
+        looked = ("java.util.Arrays", "binarySearch", T.IntegerType())
+        return called_static(spark, *looked, java_object(spark, array), wanted) >= 0
+    except ABSENT:
         return None
-
-
-_NEVER_NULL = (False, False, True)
-"""How methods are called here: there are no nulls to look for, and answers stay the same."""
-
-
-def _given(jvm: Any, numbers: npt.NDArray[Any]) -> Any:
-    """Return whole numbers of eight bytes as a buffer of Java's, all in one message."""
-    return jvm.java.nio.ByteBuffer.wrap(numbers.astype(">i8").tobytes()).asLongBuffer()
-
-
-def _constant(jvm: Any, thing: Any) -> Any:
-    """Return an expression that is always one and the same object of Java's."""
-    type_ = jvm.org.apache.spark.sql.types.ObjectType(thing.getClass())
-    return jvm.org.apache.spark.sql.catalyst.expressions.Literal(thing, type_)
-
-
-def _sequence(jvm: Any, *expressions: Any) -> Any:
-    return jvm.PythonUtils.toSeq(list(expressions))
-
-
-def _expression(jvm: Any, column: Column) -> Any:
-    return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
-
-
-def _column(jvm: Any, expression: Any) -> Column:
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))

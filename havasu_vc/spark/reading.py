@@ -34,6 +34,7 @@ from havasu_vc.spark.deleted import apart, live_rows
 from havasu_vc.spark.far import far_frame, in_place
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
+from havasu_vc.spark.points import points_inside
 from havasu_vc.spark.rows import shown_rows
 from havasu_vc.spark.spatial import blocks_that_match, exact_filter, spatial_tests
 from havasu_vc.store.object_urls import is_url
@@ -82,6 +83,7 @@ def read_view(
     _check_columns(tuple(ranges), view)
     by_id = {view.schema.by_name[name].id: value for name, value in ranges.items()}
     needed = _needed(view, names, ranges, tests, where)
+    scanned: Sequence[LiveFile] | None = None
     if isinstance(view, HavasuDataset):
         files = live_files(view, ranges=by_id, tests=tests)
         clustered = view.layout.clustered
@@ -97,7 +99,7 @@ def read_view(
             frame = far_frame(spark, far, needed, by_id, blocks)
             frame = frame.union(_union(spark, view, near, needed, blocks)) if near else frame
         else:
-            frame = _union(spark, view, files, needed, blocks)
+            frame, scanned = _union(spark, view, files, needed, blocks), files
     else:
         frame = _scanned(spark, view, needed)
     for name, each in ranges.items():
@@ -105,7 +107,9 @@ def read_view(
     if where is not None and not isinstance(where, Mapping):
         frame = _where(frame, where)
     for test in tests:
-        frame = exact_filter(frame, view.schema.by_id[test.column], test)
+        column = view.schema.by_id[test.column]
+        few = None if scanned is None else points_inside(frame, scanned, column, test)
+        frame = exact_filter(frame, column, test) if few is None else few
     return frame.select(*(quoted(name) for name in names))
 
 

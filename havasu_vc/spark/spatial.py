@@ -1,7 +1,8 @@
 """Spatial conditions of a read: windows in, then a filter that is exact.
 
 Files are left out by their bounds before Spark starts, and whatever is left is compared
-geometry by geometry, in Python workers, a batch at a time.
+geometry by geometry, in Python workers, a batch at a time. Points in rectangles need none
+(`points`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
 
-__all__ = ["matching_groups", "scan_matching"]
+__all__ = ["leaf_columns", "matching_groups", "scan_matching"]
 
 Ranges = Mapping[int, Range]
 """Values that rows must have, by field id."""
@@ -56,7 +56,7 @@ def matching_groups(
     file: pq.ParquetFile, groups: Sequence[int], schema: Schema, ranges: Ranges, boxes: Boxes
 ) -> list[int]:
     """Return those row groups that may hold a row in all ranges whose geometry is in all boxes."""
-    leaves = _leaves(file)
+    leaves = leaf_columns(file)
     metadata = file.metadata
     found = []
     for group in groups:
@@ -70,7 +70,7 @@ def matching_groups(
     return found
 
 
-def _leaves(file: pq.ParquetFile) -> dict[int | str, int]:
+def leaf_columns(file: pq.ParquetFile) -> dict[int | str, int]:
     """Return which of the file's columns a top-level field is, by field id and by name."""
     places: dict[int | str, int] = {}
     names = {file.schema.column(index).path: index for index in range(len(file.schema))}
