@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [
@@ -69,6 +69,7 @@ def commits(operation: _F) -> _F:
 
 def require_no_merge(repo: OpenRepo) -> None:
     """Raise while a merge waits for its conflicts to be resolved, as git does."""
+    require_no_merge_of_kart(repo.git)
     if merge_waits(repo.git):
         from havasu_vc.repo.merging import require_calm
 

@@ -28,7 +28,7 @@ from havasu_vc.formats.havasu.schema import format_schema, parse_schema
 from havasu_vc.history.merging import MergePolicy, Side, conflict_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
-from havasu_vc.repo.waiting import merge_folder
+from havasu_vc.repo.waiting import merge_folder, require_no_merge_of_kart
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
@@ -328,5 +328,6 @@ def require_state(git: GitRepository) -> MergeState:
     """Return the merge that waits; raises when there is none."""
     state = read_state(git)
     if state is None:
+        require_no_merge_of_kart(git)
         raise StateError("there is no merge to go on with", hints=("`havasu-vc merge BRANCH`",))
     return state

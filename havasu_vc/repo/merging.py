@@ -33,7 +33,7 @@ from havasu_vc.repo.merge_state import (
 from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.edits import Change
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
@@ -135,12 +135,7 @@ def require_calm(repo: OpenRepo) -> None:
             "a merge waits for its conflicts to be resolved",
             hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
         )
-    branch = repo.git.kart_merge
-    if branch is not None:
-        raise StateError(
-            f"a merge of Kart's, of {branch}, is half done",
-            hints=("`kart merge --continue` concludes it, `kart merge --abort` drops it",),
-        )
+    require_no_merge_of_kart(repo.git)
     operation = repo.git.operation
     if operation is not Operation.NONE:
         taken = operation not in (Operation.BISECT, Operation.APPLY)

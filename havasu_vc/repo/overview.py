@@ -61,7 +61,7 @@ def status(repo: OpenRepo) -> RepoStatus:
     problems = list(_problems(repo))
     stopped = repo.git.kart_merge
     if stopped is not None:
-        state = "merge"
+        state = "merge of Kart's"
         problems.append(
             f"a merge of Kart's, of {stopped}, is half done; `kart merge --continue` concludes "
             "it, `kart merge --abort` drops it"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.repo.merge_state import drop_state
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.index import in_step, mend
 from havasu_vc.store.refs import move_head, read_head
 
@@ -31,6 +31,7 @@ def reset(repo: OpenRepo, revision: str = "HEAD", *, mode: str = "mixed") -> str
     commit = repo.resolve(revision).commit
     if commit is None:
         raise InvalidArgumentError(f"{revision} is no commit")
+    require_no_merge_of_kart(repo.git)
     if merge_waits(repo.git) and mode in ("soft", "keep"):
         raise StateError(
             "a merge waits for its conflicts to be resolved",

@@ -112,7 +112,7 @@ class RepoStatus:
     behind: int = 0
     """Commits that only upstream has."""
     state: str = "clean"
-    """`clean`, or what git or an operation of ours is in the middle of, such as `merge`."""
+    """`clean`, or what git, Kart (`merge of Kart's`) or we are in the middle of, as `merge`."""
     problems: tuple[str, ...] = ()
     """What stands in the way of other commands, one line each."""
     waiting: WaitingMerge | None = None

@@ -31,7 +31,7 @@ from havasu_vc.repo.merge_state import MergeState, drop_state, read_state, write
 from havasu_vc.repo.merging import MergeResult, base_of, merge_datasets, require_resolved
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.stopped import Stopped, read_stopped, unmerged_files
@@ -47,6 +47,7 @@ INSIDE = tuple(f"/{marker}/" for marker in TABLES)
 
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
     """Conclude the merge that waits, whoever began it."""
+    require_no_merge_of_kart(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None:
         return merging.continue_merge(repo, message=message)
@@ -216,6 +217,7 @@ def _forget_squash(repo: OpenRepo) -> None:
 
 def abort_merge(repo: OpenRepo) -> None:
     """Give up the merge that waits, whoever began it; HEAD is where it was before."""
+    require_no_merge_of_kart(repo.git)
     own = merge_waits(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None or (own and not _takes_over(repo)):

@@ -1,11 +1,13 @@
 """Kart datasets in a repository: everything that is done with rows, columns and history."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from havasu_vc.cli.main import cli, run
 from havasu_vc.datasets.editing import collect_changes, edit_of
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -323,3 +325,64 @@ def test_a_dataset_that_cannot_be_read_is_listed(repo: Repo, tmp_path: Path) -> 
     listed = {info.path: (info.kind, info.rows) for info in repo.list_datasets()}
     assert listed == {"more": ("kart", 3), "points": ("kart", None)}
     assert repo.table("more").to_arrow().num_rows == 3
+
+
+def half_done(repo: Repo) -> None:
+    """Leave what Kart leaves of a merge with conflicts."""
+    repo.git.git("branch", "side")
+    folder = repo.git.git_directory
+    (folder / "MERGED_INDEX").write_bytes(b"")
+    (folder / "MERGE_HEAD").write_text(repo.git.git("rev-parse", "HEAD").text + "\n")
+    (folder / "MERGE_BRANCH").write_text("side\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("merge", "side"),
+        ("merge", "--continue"),
+        ("merge", "--abort"),
+        ("conflicts",),
+        ("resolve", "--all", "--with=ours"),
+        ("switch", "side"),
+        ("reset", "--soft", "HEAD"),
+        ("meta", "set", "points", "title=Points"),
+        ("import", "points.parquet", "--primary-key", "id", "--replace"),
+        ("apply", "patch.json"),
+        ("revert", "HEAD"),
+        ("cherry-pick", "HEAD"),
+        ("restore", "points:feature:3", "--source", "HEAD"),
+        ("convert", "points", "--to", "havasu"),
+    ],
+    ids=" ".join,
+)
+def test_what_would_disturb_a_merge_of_kart_is_refused(
+    repo: Repo,
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    half_done(repo)
+    monkeypatch.chdir(repo.path)
+    (repo.path / "patch.json").write_bytes((tmp_path / "points.parquet").read_bytes())
+    shutil.copy(tmp_path / "points.parquet", repo.path)
+    before = repo.git.git("for-each-ref").text
+    assert run(cli, list(arguments)) == 20
+    said = capsys.readouterr().err
+    assert "a merge of Kart's, of side, is half done" in said
+    assert "`kart merge --continue`" in said
+    assert repo.git.git("for-each-ref").text == before
+    assert repo.head_branch == "main"
+
+
+def test_the_status_tells_of_a_merge_of_kart(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half_done(repo)
+    monkeypatch.chdir(repo.path)
+    assert run(cli, ["status"]) == 0
+    said = capsys.readouterr().out
+    assert "`kart merge --continue` concludes it" in said
+    assert "git status" not in said
+    assert "havasu-vc merge" not in said

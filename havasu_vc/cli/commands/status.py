@@ -40,7 +40,7 @@ def command(invocation: Invocation, output_format: str) -> None:
         click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
         return
     click.echo(format_status(printed, color=invocation.colored(sys.stdout)), nl=False)
-    if status.state != "clean" and status.waiting is None:
+    if status.state not in ("clean", "merge of Kart's") and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")
         if status.state not in ("bisect", "am"):
             click.echo("`havasu-vc merge --continue` merges the rows and concludes it.")
