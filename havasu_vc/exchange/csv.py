@@ -260,7 +260,7 @@ def _translated(form: _Form, error: Exception) -> Exception:
         return InvalidFileError(
             form.path,
             f"its text is not {form.encoding}",
-            hints=("name its encoding with --encoding, such as --encoding latin-1",),
+            hints=("name its encoding with --csv-encoding, such as --csv-encoding latin-1",),
         )
     if "Empty CSV" in text:
         return InvalidFileError(form.path, "the file is empty")

@@ -151,7 +151,7 @@ def test_other_delimiters_and_encodings(tmp_path: Path) -> None:
     assert read_table(latin, csv_encoding="latin-1").to_pylist() == [{"näme": "Åse"}]
     with pytest.raises(InvalidFileError, match="not utf-8") as caught:
         read_table(latin)
-    assert "--encoding" in caught.value.hints[0]
+    assert "--csv-encoding" in caught.value.hints[0]
     late = write(tmp_path / "late.csv", "name\nÅse\n", "latin-1")
     with pytest.raises(InvalidFileError, match="not utf-8"):
         read_table(late)
