@@ -63,6 +63,34 @@ def test_damage_at_every_place_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
             cache.find(keys)
 
 
+def test_a_look_up_is_right_or_notices_the_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged key sends a search the wrong way; where it ends up tells."""
+    monkeypatch.setattr(module, "_BLOCK", 4)
+    path = tmp_path / "cache"
+    keys = np.arange(1, 18, dtype=np.uint64) * np.uint64(1 << 59)
+    needles = np.concatenate([keys, keys - np.uint64(1), [np.uint64(0), keys[-1] + np.uint64(9)]])
+    write_key_cache(path, build_key_cache(keys, keys + np.uint64(7)))
+    good = path.read_bytes()
+    noticed = 0
+    for at in range(16, 16 + 8 * len(keys)):
+        for flip in (0x80, 0x55):
+            bad = bytearray(good)
+            bad[at] ^= flip
+            path.write_bytes(bad)
+            cache = open_key_cache(path)
+            assert cache is not None
+            for needle in needles:
+                try:
+                    found = cache.find(np.array([needle], np.uint64)).positions.tolist()
+                except DamagedKeyCache:
+                    noticed += 1
+                else:
+                    assert found == np.flatnonzero(keys == needle).tolist()
+    assert noticed
+
+
 @pytest.mark.parametrize("length", [0, 7, 15, 16, 100, -1])
 def test_a_cache_of_another_length_is_none(tmp_path: Path, length: int) -> None:
     path = tmp_path / "cache"
