@@ -10,7 +10,7 @@ from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.names import KART_MARKERS
+from havasu_vc.model.names import KART_MARKERS, TABLES
 from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.histories import commit_info
@@ -29,16 +29,26 @@ def diff(
 ) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions, by path."""
     ends = resolve_range(repo.git, revisions)
-    return diff_revisions(repo, ends.old, ends.new, filters, equal_ones=equal_ones)
+    return diff_revisions(
+        repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
+    )
 
 
 def show(
-    repo: OpenRepo, revision: str, filters: Sequence[str], *, equal_ones: bool = False
+    repo: OpenRepo,
+    revision: str,
+    filters: Sequence[str],
+    *,
+    equal_ones: bool = False,
+    tables_only: bool = True,
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
     """Return a commit and what it changed of its first parent."""
     info = commit_info(repo, revision)
     parent = repo.resolve(info.parents[0] if info.parents else "[EMPTY]")
-    return info, diff_revisions(repo, parent, repo.resolve(info.id), filters, equal_ones=equal_ones)
+    end = repo.resolve(info.id)
+    return info, diff_revisions(
+        repo, parent, end, filters, equal_ones=equal_ones, tables_only=tables_only
+    )
 
 
 def diff_revisions(
@@ -49,11 +59,13 @@ def diff_revisions(
     *,
     skipped: Container[str] = (),
     equal_ones: bool = False,
+    tables_only: bool = False,
 ) -> Iterator[DatasetDiff]:
     """Yield how each dataset differs between two revisions; equal trees are passed over.
 
     So are the datasets that are `skipped`. With `equal_ones` Kart datasets that do not
-    differ come too, with nothing that changed.
+    differ come too, with nothing that changed. With `tables_only` datasets that are no tables
+    are noted where they differ, unless they are asked for; else they are an error.
     """
     wanted = parse_filters(filters)
     before, after = repo.folders(old), repo.folders(new)
@@ -70,6 +82,11 @@ def diff_revisions(
                 if equal_ones and second is not None and second.marker in KART_MARKERS:
                     header = repo.view(second, new.name).header
                     yield DatasetDiff(path, header, header, (), iter(()))
+                continue
+            if tables_only and not filters and (marker := _other_kind(first, second)):
+                repo.settings.note(
+                    f"{path} differs and is not shown: it is of another kind ({marker})"
+                )
                 continue
             sides = _view(repo, first, old), _view(repo, second, new)
             found = _dataset_diff(repo, path, *sides)
@@ -96,6 +113,12 @@ def _with_rows(
         return diff
     batches = (batch for task in rows_diff(old, new, wanted) for batch in run_task(task))
     return replace(diff, changes=(ChangeBatch(batch) for batch in batches if batch.num_rows))
+
+
+def _other_kind(*sides: DatasetFolder | None) -> str | None:
+    """Return the marker of a dataset that is no table on one side or the other."""
+    markers = [side.marker for side in sides if side is not None]
+    return next((marker for marker in markers if marker not in TABLES), None)
 
 
 def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:

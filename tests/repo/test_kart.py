@@ -1,5 +1,6 @@
 """Kart datasets in a repository: everything that is done with rows, columns and history."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -386,3 +387,36 @@ def test_the_status_tells_of_a_merge_of_kart(
     assert "`kart merge --continue` concludes it" in said
     assert "git status" not in said
     assert "havasu-vc merge" not in said
+
+
+def test_datasets_of_other_kinds_are_noted_and_left_alone(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with repo.git.writer() as writer:
+        files: dict[str, Change] = {
+            "dem/.raster-dataset.v1/meta/title": b"Heights",
+            "dem/.raster-dataset.v1/tile/ab/a.tif": b"a pointer",
+            "dem/metadata.xml": b"<x/>",
+            "lidar/.point-cloud-dataset.v1/tile/cd/b.laz": b"a pointer",
+        }
+        made = edit_tree(writer, repo.head().tree, files)
+        writer.flush()
+    commit = repo.git.git("commit-tree", made, "-p", "HEAD", "-m", "Tiles").text
+    repo.git.git("update-ref", "HEAD", commit)
+    before = repo.git.git("rev-parse", "HEAD:dem", "HEAD:lidar").text
+    monkeypatch.chdir(repo.path)
+    repo.write("points", pa.table({"id": [3], "name": ["drei"]}))
+    assert repo.git.git("rev-parse", "HEAD:dem", "HEAD:lidar").text == before
+    assert run(cli, ["data", "ls"]) == 0
+    assert capsys.readouterr().out.split() == ["dem", "lidar", "points"]
+    assert run(cli, ["diff", "HEAD^^...HEAD", "-o", "json:compact"]) == 0
+    said = capsys.readouterr()
+    assert list(json.loads(said.out)["kart.diff/v1+hexwkb"]) == ["points", "<files>"]
+    for path in ("dem", "lidar"):
+        assert f"{path} differs and is not shown" in said.err
+    assert run(cli, ["show", "HEAD"]) == 0
+    assert "another kind" not in capsys.readouterr().err
+    for arguments in (["create-patch", "HEAD^"], ["diff", "HEAD^^...HEAD", "dem"]):
+        assert run(cli, arguments) != 0
+        assert "a dataset of another kind (.raster-dataset.v1)" in capsys.readouterr().err
+    assert list(repo.fsck(full=True)) == []

@@ -37,7 +37,7 @@ def command(
     The patch is JSON in Kart's form and names the commit that it is made on.
     """
     repo = invocation.open_repo()
-    commit, diffs = repo.show(revision, filters)
+    commit, diffs = repo.create_patch(revision, filters)
     files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)
     options = WriterOptions(json_style=JsonStyle(json_style), commit=commit, files=files)
     if crs is not None:

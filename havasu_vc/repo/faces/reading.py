@@ -132,7 +132,13 @@ class Reading:
 
         return show(self.opened, revision, filters, equal_ones=equal_ones)
 
-    create_patch = show
+    def create_patch(
+        self, revision: str = "HEAD", filters: Sequence[str] = ()
+    ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+        """Return a commit and all that it changed of its first parent, or an error."""
+        from havasu_vc.repo.differences import show
+
+        return show(self.opened, revision, filters, tables_only=False)
 
     def review(self, revisions: str, filters: Sequence[str] = (), *, samples: int = 40) -> Review:
         """Return what changed between two revisions, summed up for people."""
