@@ -1,6 +1,5 @@
 """Tables in a bucket of a real S3 server: made, found as they are, edited and taken back."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,34 +20,19 @@ from havasu_vc.tables.bucket import BucketTable, plain_location
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.table import read_table
 from havasu_vc.testing.memory import run_all
-from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.buckets import edit, rows, s3, there
 from tests.remotes.sharing import bare, clone, files, reopened, share
 from tests.repo.points import make, read, write
-from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 from tests.workspace.by_hand import data_file, write_snapshot
 
 ROWS = {number: (f"row {number}", number) for number in range(40)}
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    if not has_moto():
-        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
-    with moto() as url:
-        yield url
-
-
 @pytest.fixture
-def bucket(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(url: str) -> str:
     """The name of a new bucket."""
-    for name, value in S3_ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    name = f"tables-{abs(hash(tmp_path.name))}"
-    s3(endpoint).create_dir(name)
-    return name
+    return url.removeprefix("s3://").partition("/")[0]
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from havasu_vc.workspace.state import (
     RefState,
     TableState,
     WorkspaceState,
-    drop_state,
     format_state,
     identify,
     parse_state,
@@ -69,8 +68,7 @@ def test_it_lies_in_the_git_directory_of_the_work_tree(tmp_path: Path) -> None:
     write_state(tmp_path, state)
     assert state_path(tmp_path).is_file()
     assert read_state(tmp_path) == state
-    drop_state(tmp_path)
-    drop_state(tmp_path)
+    state_path(tmp_path).unlink()
     assert read_state(tmp_path) is None
 
 
