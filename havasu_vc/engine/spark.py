@@ -12,7 +12,7 @@ Spark starts at the first run, not before.
 
 import pickle
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -45,7 +45,6 @@ class SparkEngine:
         master: str | None = None,
         scratch: Path | None = None,
         *,
-        settings: Mapping[str, str] | None = None,
         spill_budget: int = SPILL_BUDGET,
         progress: Progress | None = None,
     ) -> None:
@@ -62,7 +61,6 @@ class SparkEngine:
         self._session = session
         self._prepared = False
         self._owned = False
-        self._settings = dict(settings or {})
         self._scratch = Scratch(scratch)
         self._runs: set[WindowedRun] = set()
         self.spill_budget = spill_budget
@@ -94,7 +92,7 @@ class SparkEngine:
         """Return the session, started if need be, whose executors find this package."""
         if self._session is None:
             local = self._scratch.new_folder("spark")
-            self._session, self._owned = start_session(self._master, self._settings, local)
+            self._session, self._owned = start_session(self._master, {}, local)
         if not self._prepared:
             ensure_package(self._session)
             self._prepared = True

@@ -163,7 +163,7 @@ def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
                 check=False,
             )
             if answer.code:
-                raise refusal(answer, source, hidden_secrets(remote_address(repo, source)))
+                raise refusal(answer, hidden_secrets(remote_address(repo, source)))
         yield
     finally:
         refs = repo.git.git("for-each-ref", "--format=delete %(refname)", _PLACE).text

@@ -99,7 +99,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         "push", "--dry-run", "--porcelain", "--verbose", *arguments, check=False, environment=SENT
     )
     if asked.code:
-        raise refusal(asked, name, shown)
+        raise refusal(asked, shown)
     updates = _updates(repo, asked)
     changes = [update for update in updates if update.flag != "="]
     if request.dry_run or not changes:
@@ -113,7 +113,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         answer = _move_refs(repo, request, name, changes)
         claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:
-        raise refusal(answer, name, shown)
+        raise refusal(answer, shown)
     _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
     return PushResult(shown, lines, len(sent), total_size(sent))
@@ -204,11 +204,11 @@ def commits_there(repo: OpenRepo, remote: str) -> list[str]:
     address = remote_address(repo, remote, push=True)
     answer = repo.git.git("ls-remote", "--quiet", "--", address, check=False)
     if answer.code:
-        raise refusal(answer, remote, hidden_secrets(address))
+        raise refusal(answer, hidden_secrets(address))
     return sorted({line.split()[0] for line in answer.text.splitlines() if line.strip()})
 
 
-def refusal(answer: GitResult, remote: str, shown: str) -> StateError:
+def refusal(answer: GitResult, shown: str) -> StateError:
     """Return what it means that git would not fetch or push."""
     text = answer.errors + answer.text
     if any(word in text for word in _REJECTED):

@@ -63,7 +63,7 @@ def fetch(
     shown = hidden_secrets(remote_address(repo, name))
     answer = repo.git.git("fetch", *options, "--", name, *refspecs, check=False)
     if answer.code:
-        raise refusal(answer, name, shown)
+        raise refusal(answer, shown)
     files: Sequence[WantedFile] = ()
     tips = _fetched(repo)
     if data and tips:
