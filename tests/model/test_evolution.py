@@ -131,6 +131,7 @@ def test_another_key_may_be_chosen(schema: Schema) -> None:
         (Schema((KEY, replace(NAME, required=True), SIZE), (1,)), "may hold nulls"),
         (Schema((KEY, NAME, SIZE, Field(9, "new", Primitive.INT, required=True)), (1,)), "added"),
         (Schema((NAME, SIZE)), "key column 'id' cannot be dropped"),
+        (Schema((KEY, NAME, Field(9, "all", Struct((SIZE,)))), (1,)), "'size' cannot move into"),
     ],
 )
 def test_what_may_not_change(schema: Schema, reason: str) -> None:
@@ -193,6 +194,20 @@ def test_columns_match_by_name() -> None:
     assert found.by_name["size"] == replace(SIZE, type=Primitive.LONG)
     assert found.identifier_ids == (1,)
     assert all(field.id >= 100 for field in descendants((found.by_name["note"],)))
+
+
+def test_a_column_out_of_another_one_may_not_become_one_itself() -> None:
+    inner = Field(4, "inner", Primitive.INT)
+    old = Schema((KEY, Field(8, "all", Struct((inner, SIZE)))), (1,))
+    with pytest.raises(SchemaViolationError, match="'inner' cannot move into"):
+        check_evolution(old, Schema((KEY, inner), (1,)))
+
+
+def test_new_columns_of_a_source_may_be_null_in_what_is_there() -> None:
+    incoming = Schema((KEY, NAME, SIZE, Field(9, "new", Primitive.INT, required=True)), (1,))
+    found = match_by_name(TABLE, incoming, field_ids(TABLE.last_id))
+    assert not found.by_name["new"].required
+    check_evolution(TABLE, found)
 
 
 @given(schemas())
