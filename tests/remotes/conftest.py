@@ -12,12 +12,23 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.repo import Repo
+from havasu_vc.store.object_systems import object_system
 from tests.conftest import lacking
 from tests.remotes.buckets import Tables, made, s3
 from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import make
 from tests.support.git import run_git
-from tests.support.servers import S3_ENVIRONMENT, google, has_google, has_moto, moto
+from tests.support.servers import (
+    AZURE_ACCOUNT,
+    AZURE_ENVIRONMENT,
+    S3_ENVIRONMENT,
+    azurite,
+    google,
+    has_azurite,
+    has_google,
+    has_moto,
+    moto,
+)
 from tests.support.sound import LOCAL
 
 
@@ -85,7 +96,26 @@ def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"gs://maps/{secrets.token_hex(6)}"
 
 
-@pytest.fixture(params=["folder", "url", "google_url"])
+@pytest.fixture(scope="module")
+def azure_host() -> Iterator[str]:
+    if not has_azurite():
+        # It is no Python, and not had from where the system has its programs.
+        pytest.skip("this needs a server of Azure's API: npm install --global azurite")
+    with azurite() as url:
+        yield url
+
+
+@pytest.fixture
+def azure_url(azure_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in AZURE_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", azure_host)
+    url = f"abfs://maps{secrets.token_hex(4)}@{AZURE_ACCOUNT}.dfs.core.windows.net"
+    object_system(url)[0].create_dir(url.removeprefix("abfs://").partition("@")[0])
+    return f"{url}/tables"
+
+
+@pytest.fixture(params=["folder", "url", "google_url", "azure_url"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "folder":
         return str(tmp_path / "elsewhere" / "tables")

@@ -1,6 +1,6 @@
 """The workspace in a bucket of a real server: the same as in a folder, and what is its own.
 
-`place` runs a test three times: tables in a folder, in a bucket of S3 and in one of Google's.
+`place` runs a test for tables in a folder, and in buckets of S3, of Google's store and of Azure's.
 """
 
 import shutil
