@@ -18,6 +18,7 @@ from pathlib import Path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     ConcurrentChangeError,
+    CorruptionError,
     HavasuError,
     InvalidArgumentError,
     StateError,
@@ -388,7 +389,13 @@ class _Following:
             clustered,
         )
         try:
-            made = materialise(shown, place, wanted, previous=found, upon=upon)
+            try:
+                made = materialise(shown, place, wanted, previous=found, upon=upon)
+            except CorruptionError:
+                # No edit is lost with a table that has none, or whose edits may go.
+                if not remove_unreadable(place, view.properties.table_uuid):
+                    raise
+                made = materialise(shown, place, wanted)
         except ConcurrentChangeError:
             # Someone wrote to the table this very moment: it has edits now.
             self._stay(path, known, folder, commit)

@@ -20,7 +20,10 @@ from havasu_vc.errors import (
 
 __all__ = ["damaged", "missing", "reading_document", "reading_table_file"]
 
-_HINT = "restore the file, or make the table anew; a checkout is made anew by `havasu-vc checkout`"
+_HINT = (
+    "restore the file, or make the table anew; of a checkout `havasu-vc restore DATASET` does, "
+    "without the edits that it held"
+)
 
 
 def damaged(path: str | Path, reason: str) -> CorruptionError:

@@ -11,12 +11,13 @@ from functools import cached_property
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import StateError
+from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.publishing import publish
+from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
 from havasu_vc.workspace.damage import check_linked
 from havasu_vc.workspace.linking import TEMPORARY, link_file
@@ -145,7 +146,13 @@ class FolderPlace:
         """Whether no file of the table was removed."""
         places = [data_path(self._path, file) for file in known.files]
         made = [Path(path) for batch in known.deletes for path in batch.files]
-        return all(path.is_file() for path in (*places, *made))
+        try:
+            table = read_table(self._path)
+            listed = manifests_of(table, table.metadata.snapshot)
+        except HavasuError:
+            return False
+        documents = [Path(table.places.file(manifest.path)) for manifest in listed]
+        return all(path.is_file() for path in (*places, *made, *documents))
 
     def require_inside(self) -> None:
         """Raise when a link leads out of the root."""

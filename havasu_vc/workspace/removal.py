@@ -16,6 +16,7 @@ from pathlib import Path
 
 from havasu_vc.errors import HavasuError, StateError, StorageError
 from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.workspace.linking import TEMPORARY
 from havasu_vc.workspace.places import TablePlace
 
@@ -37,12 +38,14 @@ def remove_table(root: Path, location: Path) -> None:
 
 
 def remove_unreadable(place: TablePlace, table_uuid: str) -> bool:
-    """Remove a table whose metadata cannot be read; return whether it was so.
+    """Remove a table whose metadata or manifests cannot be read; return whether it was so.
 
     Raises `StateError`, and removes nothing, where it says that it is another table.
     """
     try:
-        place.read()
+        table = place.read()
+        for manifest in manifests_of(table, table.metadata.snapshot):
+            list(read_manifest(table, manifest))  # it reads as it goes
     except StorageError:
         raise  # what cannot be reached may be sound
     except HavasuError:

@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from havasu_vc.errors import CorruptionError, HavasuError, StateError, UnsupportedVersionError
 from havasu_vc.repo import Repo
 from havasu_vc.tables.table import metadata_versions, read_table
+from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, frozen, refuses
 from tests.workspace import by_hand
@@ -267,6 +269,31 @@ def test_a_table_that_was_rolled_back_by_hand(repo: Repo) -> None:
     assert rows_of(repo, "points") == rows(repo, "points")
     changes = repo.workspace.changes()
     assert changes is not None and not (changes.tables or changes.problems)
+
+
+@pytest.mark.parametrize("pattern", ["*-m*.avro", "snap-*.avro"])
+@pytest.mark.parametrize("spoilt", [b"Obj\x01 and no more", None])
+def test_manifests_that_are_lost(repo: Repo, pattern: str, spoilt: bytes | None) -> None:
+    def lose() -> None:
+        for path in (place(repo) / "metadata").glob(pattern):
+            path.unlink()
+            if spoilt is not None:
+                path.write_bytes(spoilt)
+
+    lose()
+    with refuses(repo, CorruptionError, match="", hint=True):
+        repo.workspace.commit(message="Edit")
+    assert repo.workspace.check_out().kept == ("points",), "edits are dropped by nobody"
+    repo.workspace.discard(["points"])
+    assert_shows_head(repo)
+    by_hand.insert(place(repo), [{"id": 901, "geom": None, "name": "more", "number": 1}])
+    repo.workspace.commit(message="More")
+    lose()
+    if spoilt is None:
+        repo.workspace.check_out()
+    else:
+        repo.write("points", pa.table({"id": [1], "name": ["one"]}))
+    assert_shows_head(repo)
 
 
 def test_a_table_from_a_backup_is_no_edit(repo: Repo, tmp_path: Path) -> None:
