@@ -12,6 +12,7 @@ What they do is a method of Repo, with its arguments by `|`. They are forks of a
 has imported everything, so each starts in a moment.
 """
 
+import atexit
 import multiprocessing
 import os
 import resource
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -83,7 +85,7 @@ def started(
     largest: int | None = None,
 ) -> Child:
     """Start a process that does something with the repository at a folder."""
-    number, name = tempfile.mkstemp(prefix="havasu-child-")
+    number, name = tempfile.mkstemp(dir=_folder())
     os.close(number)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
@@ -94,6 +96,13 @@ def started(
     )
     process.start()
     return Child(process, Path(name))
+
+
+@cache
+def _folder() -> str:
+    made = tempfile.TemporaryDirectory(prefix="havasu-children-")
+    atexit.register(made.cleanup)
+    return made.name
 
 
 def finished(folder: Path, what: str, **how: Any) -> int:

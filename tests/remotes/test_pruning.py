@@ -5,7 +5,6 @@ is there and its refs have not moved; a pruning when it has read the refs and de
 """
 
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -456,16 +455,6 @@ def test_what_was_left_half_written_in_a_folder_goes(
     os.utime(left, (time.time() - 90_000,) * 2)
     prune(ours)
     assert left.exists() is place.url.startswith("s3")
-
-
-def test_a_hook_of_git_is_run(ours: Repo, gate: Gate, tmp_path: Path) -> None:
-    """That others are held is what the tests above rely on."""
-    gate.guard(ours.git.common_directory / "hooks", "reference-transaction", "refs/tags/x")
-    push = subprocess.Popen(["git", "tag", "x"], cwd=ours.path)
-    gate.wait()
-    assert push.poll() is None
-    gate.open()
-    assert push.wait() == 0
 
 
 @pytest.mark.parametrize(
