@@ -152,8 +152,13 @@ class GitRepository:
 
     @property
     def committer(self) -> Signature:
-        """Who makes a commit now; raises NoUserError if nobody is configured."""
-        return self._identity("GIT_COMMITTER_IDENT")
+        """Who makes a commit now; raises NoUserError if nobody is configured.
+
+        Reflogs name them from here on, as git's do; libgit2 would look at no variable.
+        """
+        found = self._identity("GIT_COMMITTER_IDENT")
+        self.handle.set_ident(found.name, found.email)
+        return found
 
     def writer(self) -> ObjectWriter:
         """Return a writer for the objects of one commit."""

@@ -197,6 +197,18 @@ def test_who_commits_comes_from_git(
     assert repository.committer.name == "Test User"
 
 
+def test_reflogs_name_who_commits(
+    repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_NAME", "Ana")
+    monkeypatch.setenv("GIT_COMMITTER_EMAIL", "ana@example.org")
+    assert repository.committer.name == "Ana"
+    commit_dataset(repository, entries(1))
+    logged = git("log", "-g", "-1", "--format=%gn <%ge>", cwd=repository.path)
+    assert logged.strip() == "Ana <ana@example.org>"
+
+
+
 def test_nobody_configured_is_said(
     repository: GitRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
