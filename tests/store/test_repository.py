@@ -208,7 +208,6 @@ def test_reflogs_name_who_commits(
     assert logged.strip() == "Ana <ana@example.org>"
 
 
-
 def test_nobody_configured_is_said(
     repository: GitRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
