@@ -49,6 +49,8 @@ class RepositoryStatus:
     """What is not committed; None where there is no working copy."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """Working copies as JSON values, by name."""
+    unread: bool = False
+    """Whether a part of the working copy could not be looked at."""
     merging: MergeContext | None = None
     """The commits of the merge that waits for its conflicts; None when none does."""
     conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
@@ -113,7 +115,11 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
     elif status.changes is None:
         lines.append("Nothing to commit")
     elif not status.changes.has_changes:
-        lines.append("Nothing to commit, working copy clean")
+        lines.append(
+            "Nothing to commit in what could be read"
+            if status.unread
+            else "Nothing to commit, working copy clean"
+        )
     else:
         lines += [
             "Changes in working copy:",

@@ -63,6 +63,7 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
             upstream,
             changes=None if workspace is None else _summary(workspace),
             parts={} if workspace is None else _parts(workspace),
+            unread=workspace is not None and bool(workspace.problems),
         )
     return RepositoryStatus(
         status.commit,

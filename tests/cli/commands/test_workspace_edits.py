@@ -49,6 +49,7 @@ def test_damage_is_a_problem(run: Run, table: Path) -> None:
 
     told = succeed(run("status")).stdout
     assert "\nProblems:\n" in told and "is missing" in told
+    assert "Nothing to commit in what could be read" in told and "clean" not in told
     status = json.loads(succeed(run("status", "-o", "json")).stdout)
     assert len(status["havasu.status/v1"]["problems"]) == 1
     assert status["kart.status/v2"]["workingCopy"]["parts"]["tabular"]["status"] == "damaged"
