@@ -347,6 +347,8 @@ class _Following:
                 hints=("move it away, then `havasu-vc checkout`",),
             )
         if condition is Condition.EDITED and not self._may_drop(path, place):
+            if self.strict:
+                place.read()  # raises for one that cannot be read, which may have edits
             self._stay(path, found, folder, commit)
             return
         if condition in (Condition.MISSING, Condition.FOREIGN):

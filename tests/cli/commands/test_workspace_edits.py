@@ -43,6 +43,20 @@ def test_status_of_clean_tables(run: Run) -> None:
     assert changes(run) == {}
 
 
+def test_checkout_names_a_table_that_cannot_be_read(run: Run, table: Path) -> None:
+    newest = max(
+        (table / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:-14])
+    )
+    newest.chmod(0o644)
+    newest.write_text("{")
+
+    refused = run("checkout")
+    assert refused.exit_code == 11 and "is not valid JSON" in refused.stderr
+    assert "`havasu-vc restore DATASET`" in refused.stderr
+    succeed(run("restore", "points"))
+    assert "Nothing to do" in succeed(run("checkout")).stderr
+
+
 def test_damage_is_a_problem(run: Run, table: Path) -> None:
     (path,) = table.glob("data/00000-*.parquet")
     path.unlink()
