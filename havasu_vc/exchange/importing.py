@@ -27,7 +27,6 @@ from havasu_vc.datasets.havasu.partitioning import (
     with_places,
     write_places,
 )
-from havasu_vc.datasets.havasu.view import Storage
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
 from havasu_vc.datasets.sorting import (
@@ -37,6 +36,7 @@ from havasu_vc.datasets.sorting import (
     cut_ranges,
     sort_run,
 )
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError
 from havasu_vc.formats.havasu.layout import PartitionSpec

@@ -18,9 +18,10 @@ from pathlib import Path
 from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     CorruptionError,

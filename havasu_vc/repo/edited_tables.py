@@ -16,7 +16,8 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.folder import edited
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import DatasetNotFoundError, StateError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.checkouts import open_state

@@ -28,7 +28,7 @@ from havasu_vc.store.drafts import Draft
 from havasu_vc.store.revisions import EMPTY
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import Storage
+    from havasu_vc.datasets.storage import Storage
 
 __all__ = ["base_tree", "merge_bases"]
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import DatasetNotFoundError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
 from havasu_vc.repo.settings import Settings
@@ -22,7 +23,6 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
-    from havasu_vc.datasets.havasu.view import Storage
     from havasu_vc.datasets.storage import Fetcher
 
 __all__ = ["OpenRepo"]
@@ -57,8 +57,6 @@ class OpenRepo:
     @cached_property
     def storage(self) -> Storage:
         """Where data files are."""
-        from havasu_vc.datasets.havasu.view import Storage
-
         folder = self.git.data_folder
         files = DataFileStore(folder)
         fetcher = None

@@ -17,10 +17,11 @@ from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import write_data_files
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.havasu.snapshot import Digest

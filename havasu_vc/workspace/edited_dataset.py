@@ -22,8 +22,9 @@ from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.edit import exchange_files
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.datasets.havasu.verify import mark_verified
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (

@@ -18,8 +18,8 @@ from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.folding import SMALL_FILE
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
-from havasu_vc.datasets.havasu.view import Storage
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.history.diff import row_changes

@@ -184,6 +184,17 @@ def test_ctrl_c_is_one_line(repo: Path) -> None:
     assert "Traceback" not in errors
 
 
+def test_a_clone_reads_no_tables_and_loads_nothing_that_does(repo: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from havasu_vc.cli.main import cli, run; "
+        "code = run(cli, sys.argv[1:]); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", code, "clone", "-n", str(repo), str(tmp_path / "clone")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert {"numpy", "pyarrow"} & set(done.stderr.split()) == set()
+
+
 def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
     """Loading is what small diffs spend their time with."""
     code = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.repo import Repo
-from havasu_vc.repo.git_diff import DIFF_COMMAND, TEXT_CONVERSION
+from havasu_vc.repo.hooks import DIFF_COMMAND, TEXT_CONVERSION
 from tests.repo import points
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.repo.git_diff import SNAPSHOT, snapshot_diff
+from havasu_vc.repo.git_diff import snapshot_diff
+from havasu_vc.repo.hooks import SNAPSHOT
 from havasu_vc.writers import WriterOptions, writer_named
 from havasu_vc.writers.terminal import printable
 

@@ -17,7 +17,8 @@ from havasu_vc.datasets.folder import MemoryFolder, guard_of
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
-from havasu_vc.datasets.havasu.view import HavasuDataset, Storage
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.storage import Storage
 from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.formats.lfs import parse_pointer
 from havasu_vc.model.schema import Schema
