@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from tests.bench.cases import Figure, case, counted
 from tests.bench.process import Run, repeated
 from tests.bench.scratch import Scratch, Variant
@@ -46,6 +43,9 @@ def review(scratch: Scratch) -> Iterator[Figure]:
 
 def _remade(scratch: Scratch, variant: Variant) -> Path:
     """Return a repository whose last commit updates every row of the table."""
+    import pyarrow.compute as pc  # here, as what is measured begins at this process's memory
+    import pyarrow.parquet as pq
+
     table = pq.read_table(scratch.table(variant))
     height = pc.add(table["height"], 1.5)
     table = table.set_column(table.schema.get_field_index("height"), "height", height)

@@ -1,4 +1,8 @@
-"""Cases: cloning and pushing, by a folder and by servers on loopback."""
+"""Cases: cloning and pushing, by a folder and by servers on loopback.
+
+Servers are imported where they are started: peak memory of what is measured begins at
+this process's own.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from pathlib import Path
 from tests.bench.cases import Figure, case, counted
 from tests.bench.process import CommandFailed, Run, alternated, repeated, run
 from tests.bench.scratch import Scratch, Variant
-from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
-from tests.support.web import has_git_lfs, serving
 
 COPY_HTTP = """
 import pathlib, shutil, sys, urllib.request
@@ -65,6 +67,9 @@ def push(scratch: Scratch) -> Iterator[Figure]:
 @case("clone-servers")
 def clone_servers(scratch: Scratch) -> Iterator[Figure]:
     """Clones by Git LFS and S3 against copying the same files from the same server."""
+    from tests.support.servers import has_moto
+    from tests.support.web import has_git_lfs
+
     variant = Variant("points", scratch.sizes.largest)
     for what, there in (("Git LFS", has_git_lfs()), ("S3", has_moto())):
         name = f"clone by {what} against a plain copy, {counted(variant.rows)} points"
@@ -89,6 +94,8 @@ def _by_lfs(
     scratch: Scratch, variant: Variant, stack: ExitStack
 ) -> tuple[tuple[Run, Run], tuple[Run, Run]]:
     """Return a clone and, first, its files by HTTP alone; then git's clone with its client."""
+    from tests.support.web import serving
+
     repository = scratch.copy(scratch.repository(variant))
     root = _folder(scratch, "web")
     server = stack.enter_context(serving(root))
@@ -109,6 +116,8 @@ def _by_lfs(
 
 
 def _by_s3(scratch: Scratch, variant: Variant, stack: ExitStack) -> tuple[Run, Run]:
+    from tests.support.servers import S3_ENVIRONMENT, moto
+
     endpoint = stack.enter_context(moto())
     scratch.environment.update({**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint})
     host = endpoint.removeprefix("http://")

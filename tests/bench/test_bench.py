@@ -89,6 +89,13 @@ def test_two_things_are_measured_in_turn_and_the_first_round_is_left_out() -> No
     assert (one.wall, other.wall) == (2, 2)
 
 
+def test_what_measures_loads_no_library() -> None:
+    """The peak memory of a child begins at its parent's."""
+    program = "import sys; import tests.bench.__main__; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert {"numpy", "pyarrow", "pytest"} & set(loaded.stdout.split()) == set(), loaded.stderr
+
+
 @pytest.mark.parametrize(
     ("value", "asked", "verdict"),
     [(1.0, 1.0, "ok"), (1.1, 1.0, "MISS"), (1.0, None, "-"), (None, 1.0, "skip")],
