@@ -8,7 +8,7 @@ them literals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -94,7 +94,7 @@ def read_file_schema(path: Path, known: Mapping[int, Field], schema: Schema) -> 
         )
     # Engines keep the ids of rows, which are no columns of the table, beside them.
     own = [(_id_of(field) or 0) <= LARGEST_FIELD_ID for field in arrow]
-    fields = tuple(
+    fields = _told_apart(
         _field(field, known, path) for field, mine in zip(arrow, own, strict=True) if mine
     )
     ids = {field.id for field in fields}
@@ -133,6 +133,17 @@ def _field(arrow: pa.Field, known: Mapping[int, Field], path: Path) -> Field:
     )
 
 
+def _told_apart(found: Iterable[Field]) -> tuple[Field, ...]:
+    """Return fields by their names now, or in the file where a dropped one gave its name away."""
+    fields = tuple(found)
+    if len({field.name for field in fields}) == len(fields):
+        return fields
+    return tuple(
+        replace(field, name=field.physical_name or field.name, physical_name=None)
+        for field in fields
+    )
+
+
 def _type(type_: Type, arrow: pa.DataType, known: Mapping[int, Field], path: Path) -> Type:
     """Return the type that a file holds of a column."""
     match type_:
@@ -144,7 +155,7 @@ def _type(type_: Type, arrow: pa.DataType, known: Mapping[int, Field], path: Pat
             return Decimal(min(arrow.precision, precision), scale)
         case Struct() if pa.types.is_struct(arrow):
             parts = [arrow.field(index) for index in range(arrow.num_fields)]
-            return Struct(tuple(_field(part, known, path) for part in parts))
+            return Struct(_told_apart(_field(part, known, path) for part in parts))
         case List(element) if pa.types.is_list(arrow):
             return List(_part(element, arrow.value_field, known, path))
         case Map(key, value) if pa.types.is_map(arrow):
