@@ -32,7 +32,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import kept_part
 from havasu_vc.repo.ref_tables import other_refs
 from havasu_vc.repo.results import CheckoutResult
-from havasu_vc.repo.table_places import table_place, tidy_root, workspace_root
+from havasu_vc.repo.table_places import in_the_way, table_place, tidy_root, workspace_root
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.preparation import ignore
 from havasu_vc.store.revisions import Revision
@@ -342,10 +342,7 @@ class _Following:
         condition, found = condition_of(place, known)
         commit = head.commit or ""
         if condition is Condition.FOREIGN:
-            raise StateError(
-                f"something else is at {place.location}",
-                hints=("move it away, then `havasu-vc checkout`",),
-            )
+            raise in_the_way(place)
         if condition is Condition.EDITED and not self._may_drop(path, place):
             if self.strict:
                 place.read()  # raises for one that cannot be read, which may have edits

@@ -45,7 +45,7 @@ from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.table_places import table_place
+from havasu_vc.repo.table_places import in_the_way, table_place
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.workspace_branches import (
     branch_edits,
@@ -339,6 +339,8 @@ def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:
         condition, _ = condition_of(place, known)
         if condition is Condition.CLEAN:
             continue
+        if condition is Condition.FOREIGN:
+            raise in_the_way(place)
         found.append(path)
         newest = place.newest()
         if newest is not None:

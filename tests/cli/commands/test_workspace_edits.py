@@ -1,6 +1,7 @@
 """`status`, `diff`, `commit`, `restore` and `stash` where tables are checked out."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,17 @@ def test_checkout_names_a_table_that_cannot_be_read(run: Run, table: Path) -> No
     assert "`havasu-vc restore DATASET`" in refused.stderr
     succeed(run("restore", "points"))
     assert "Nothing to do" in succeed(run("checkout")).stderr
+
+
+def test_what_is_no_table_of_ours_is_not_called_dropped(run: Run, table: Path) -> None:
+    shutil.rmtree(table)
+    table.mkdir()
+    (table / "notes.txt").write_text("mine")
+
+    refused = run("restore", "points")
+    assert refused.exit_code != 0 and "something else is at" in refused.stderr
+    assert "Dropped" not in refused.stdout + refused.stderr
+    assert (table / "notes.txt").read_text() == "mine"
 
 
 def test_damage_is_a_problem(run: Run, table: Path) -> None:
