@@ -179,7 +179,11 @@ def test_a_table_that_cannot_be_read_is_made_anew_when_told(repo: Repo, damage: 
     damage(place(repo))
     with pytest.raises(HavasuError):
         repo.workspace.commit(message="Edit")
-    assert repo.workspace.check_out().kept == ("points",)
+    before = {path: path.read_bytes() for path in place(repo).rglob("*") if path.is_file()}
+    with pytest.raises(HavasuError) as caught:
+        repo.workspace.check_out()
+    assert caught.value.hints
+    assert {path: path.read_bytes() for path in before} == before
 
     repo.workspace.check_out(discard=True)
 
