@@ -32,7 +32,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import kept_part
 from havasu_vc.repo.ref_tables import other_refs
 from havasu_vc.repo.results import CheckoutResult
-from havasu_vc.repo.table_places import in_the_way, table_place, tidy_root, workspace_root
+from havasu_vc.repo.table_places import table_place, tidy_root, workspace_root
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.preparation import ignore
 from havasu_vc.store.revisions import Revision
@@ -41,7 +41,7 @@ from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
-from havasu_vc.workspace.places import TablePlace, is_newest
+from havasu_vc.workspace.places import TablePlace, in_the_way, is_newest
 from havasu_vc.workspace.removal import remove_unreadable
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import (

@@ -10,13 +10,11 @@ and `gc` takes what no checked-out table is of.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 
 from havasu_vc.datasets.folder import Folder, TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -28,6 +26,7 @@ from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.kept_objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.store.locks import shared_lock
+from havasu_vc.store.short_lived import short_lived_folder
 
 __all__ = ["SUFFIX", "forget_versions", "keep_version", "making_version", "read_version"]
 
@@ -39,12 +38,8 @@ SUFFIX = ".table"
 def making_version(repo: OpenRepo) -> Iterator[Storage]:
     """Yield where files of a version in the making wait; gc is kept away meanwhile."""
     folder = repo.git.data_folder
-    staging = folder / "staging" / token_hex(8)
-    with shared_lock(folder / "lock"):
-        try:
-            yield replace(repo.storage, staging=DataFileStore(staging))
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+    with shared_lock(folder / "lock"), short_lived_folder(folder / "staging") as staging:
+        yield replace(repo.storage, staging=DataFileStore(staging))
 
 
 def keep_version(

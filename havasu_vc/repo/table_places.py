@@ -23,7 +23,7 @@ from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.removal import remove_leftovers
 
-__all__ = ["in_the_way", "place_elsewhere", "table_place", "tidy_root", "workspace_root"]
+__all__ = ["place_elsewhere", "table_place", "tidy_root", "workspace_root"]
 
 DEFAULT_ROOT = "tables"
 
@@ -75,14 +75,6 @@ def table_place(repo: OpenRepo, root: Path | str, path: str) -> TablePlace:
     work_tree = repo.git.work_tree
     base = root if work_tree is None else Path(os.path.realpath(work_tree))
     return FolderPlace(root / path, root, base if base in root.parents else root)
-
-
-def in_the_way(place: TablePlace) -> StateError:
-    """Return what is wrong where something that no checkout made is in a table's place."""
-    return StateError(
-        f"something else is at {place.location}",
-        hints=("move it away, then `havasu-vc checkout`",),
-    )
 
 
 @contextmanager

@@ -45,7 +45,7 @@ from havasu_vc.repo.merging import require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.table_places import in_the_way, table_place
+from havasu_vc.repo.table_places import table_place
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.workspace_branches import (
     branch_edits,
@@ -63,6 +63,7 @@ from havasu_vc.store.revisions import Revision
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.counting import can_count, count_edits
 from havasu_vc.workspace.incoming import edit_of
+from havasu_vc.workspace.places import in_the_way
 from havasu_vc.workspace.state import TableState
 
 __all__ = [

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Protocol
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.state import FileIdentity, TableState
 
-__all__ = ["Holds", "TablePlace", "is_newest"]
+__all__ = ["Holds", "TablePlace", "in_the_way", "is_newest"]
 
 
 class Holds(StrEnum):
@@ -97,6 +98,14 @@ class TablePlace(Protocol):
 
     def remove(self) -> None:
         """Remove the table; nobody sees half of it."""
+
+
+def in_the_way(place: TablePlace) -> StateError:
+    """Return what is wrong where something that no checkout made is in a table's place."""
+    return StateError(
+        f"something else is at {place.location}",
+        hints=("move it away, then `havasu-vc checkout`",),
+    )
 
 
 def is_newest(place: TablePlace, version: int) -> bool:

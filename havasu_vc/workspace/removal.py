@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from havasu_vc.errors import HavasuError, StateError, StorageError
+from havasu_vc.errors import HavasuError, StorageError
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.workspace.linking import TEMPORARY
-from havasu_vc.workspace.places import TablePlace
+from havasu_vc.workspace.places import TablePlace, in_the_way
 
 __all__ = ["remove_leftovers", "remove_table", "remove_unreadable"]
 
@@ -51,10 +51,7 @@ def remove_unreadable(place: TablePlace, table_uuid: str) -> bool:
     except HavasuError:
         told = set(_told_uuids(place))
         if told and table_uuid not in told:
-            raise StateError(
-                f"something else is at {place.location}",
-                hints=("move it away, then `havasu-vc checkout`",),
-            ) from None
+            raise in_the_way(place) from None
         place.remove()
         return True
     return False
