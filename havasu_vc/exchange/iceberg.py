@@ -1,8 +1,10 @@
 """Iceberg tables as sources: what PyIceberg, Spark and others wrote, by folder or metadata file.
 
-Rows are those of one snapshot, deletes applied. Columns keep their ids, and geometries are
-known by what Havasu's field properties or the types of Iceberg 3 say of them, and rasters
-by the former; any other binary column stays one. The key is the table's identifier fields.
+Rows are those of one snapshot, deletes applied. Columns are those that the table has now,
+which may have changed since its last snapshot; a snapshot that is named has those of then.
+They keep their ids, and geometries are known by what Havasu's field properties or the types
+of Iceberg 3 say of them, and rasters by the former; any other binary column stays one. The
+key is the table's identifier fields.
 """
 
 from __future__ import annotations
@@ -32,7 +34,13 @@ from havasu_vc.tables.scanning import scan_tasks, schema_of
 from havasu_vc.tables.snapshots import live_files, snapshot_of
 from havasu_vc.tables.table import Table, read_table
 
-__all__ = ["IcebergSource", "open_iceberg", "snapshot_history", "table_references"]
+__all__ = [
+    "IcebergSource",
+    "open_iceberg",
+    "snapshot_history",
+    "table_references",
+    "time_of_newer_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
     """Open the table in a folder, or of a metadata file."""
     table = read_table(place, allowed=map(Path, options.allowed))
     snapshot = snapshot_of(table, options.snapshot)
-    known = schema_of(table, None if snapshot is None else snapshot.snapshot_id)
+    known = schema_of(table, None if options.columns_of_now else options.snapshot)
     files = () if snapshot is None else live_files(table, snapshot.snapshot_id)
     names = tuple(kept_names(known.names, options))
     key = options.primary_key
@@ -185,6 +193,13 @@ def snapshot_history(place: str, snapshot_id: int | None = None) -> tuple[Snapsh
         found.append(one)
         number = one.parent_id
     return tuple(reversed(found))
+
+
+def time_of_newer_columns(place: str, snapshot_id: int) -> int | None:
+    """Return when a table was last changed, in ms, if its columns are not those of a snapshot."""
+    table = read_table(place)
+    same = schema_of(table, snapshot_id) == table.metadata.schema
+    return None if same else table.metadata.last_updated_ms
 
 
 def table_references(place: str) -> dict[str, Reference]:

@@ -117,6 +117,8 @@ class SourceOptions:
     """Columns to leave out."""
     snapshot: int | None = None
     """The snapshot of an Iceberg table, or version of a Delta table; None for the newest."""
+    columns_of_now: bool = False
+    """Whether a snapshot that is named is read in the columns that its table has now."""
     bbox: Box | None = None
     """Where rows are taken, in the coordinates of the source; None for everywhere."""
     csv_wkt: str | None = None

@@ -142,24 +142,24 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
     """Return the schema of incoming rows in terms of a dataset's columns.
 
     A column of the same name is the same column; it takes the wider of both types.
-    The dataset's columns stay in their order, new ones follow, missing ones are dropped.
+    The dataset's columns stay in their order, new ones follow, missing ones are dropped,
+    and so it is with the parts of structs.
     """
     fields = []
     for field in old.fields:
         came = incoming.by_name.get(field.name)
         if came is None:
             continue
-        came_type = with_ids(came.type, new_id, field.type)
-        if widens(came_type, field.type):
-            fields.append(replace(field, source_type=agreed_source_type(field, came)))
-        elif widens(field.type, came_type):
-            agreed_source_type(field, came)
-            fields.append(replace(field, type=came_type, source_type=came.source_type))
-        else:
+        matched = _matched(field.type, with_ids(came.type, new_id, field.type))
+        if matched is None:
             raise SchemaViolationError(
                 f"column {field.name!r} is {field.type} in the dataset, {came.type} in the source",
                 hints=("import it as another dataset, or change the type in the source",),
             )
+        source_type = agreed_source_type(field, came)
+        if matched != field.type:
+            source_type = came.source_type
+        fields.append(replace(field, type=matched, source_type=source_type))
     known = {field.name for field in old.fields}
     for field in incoming.fields:
         if field.name not in known:
@@ -177,6 +177,31 @@ def match_by_name(old: Schema, incoming: Schema, new_id: Callable[[], int]) -> S
             ),
         )
     return with_stored_names(Schema(tuple(fields), old.identifier_ids))
+
+
+def _matched(type_: Type, came: Type) -> Type | None:
+    """Return the type of a column's own that holds what came, None where there is none."""
+    match type_, came:
+        case Struct(parts), Struct(came_parts):
+            theirs = {part.id: part for part in came_parts}
+            known = {part.id for part in parts}
+            kept = [_matched_part(part, theirs[part.id]) for part in parts if part.id in theirs]
+            fresh = [replace(part, required=False) for part in came_parts if part.id not in known]
+            found = tuple(part for part in (*kept, *fresh) if part is not None)
+            return Struct(found) if len(found) == len(kept) + len(fresh) else None
+        case List(element), List(other):
+            part = _matched_part(element, other)
+            return None if part is None else List(part)
+        case Map(key, value), Map(other_key, other):
+            part = _matched_part(value, other)
+            return None if part is None or key.type != other_key.type else Map(key, part)
+        case _:
+            return type_ if widens(came, type_) else came if widens(type_, came) else None
+
+
+def _matched_part(part: Field, came: Field) -> Field | None:
+    type_ = _matched(part.type, came.type)
+    return None if type_ is None else replace(part, type=type_)
 
 
 def with_ids(type_: Type, new_id: Callable[[], int], like: Type | None) -> Type:

@@ -1,8 +1,9 @@
 """Tables taken in with their history: each version that is still there becomes a commit.
 
 A version is compared with the one before it, so one that changed no row, such as a
-compaction, is no commit. With `refs`, an Iceberg table's branches and tags become git's: a
-branch leaves the line of the one that is checked out where its snapshots do.
+compaction, is no commit. Columns that changed after the last snapshot are a version too.
+With `refs`, an Iceberg table's branches and tags become git's: a branch leaves the line of
+the one that is checked out where its snapshots do.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import parse_table_location
 from havasu_vc.formats.iceberg.values import Reference, Snapshot
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
 from havasu_vc.repo.imports import ImportRequest, import_layers
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
@@ -23,8 +25,22 @@ from havasu_vc.store.refs import check_ref_name, create_branch, create_tag, read
 
 __all__ = ["import_history"]
 
-Version = tuple[int, str]
-"""The number of a version, and the message of its commit."""
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A version of a table."""
+
+    number: int
+    """Its number, or that of the snapshot with its rows."""
+    message: str
+    """The message of its commit."""
+    columns_of_now: bool = False
+    """Whether it has the rows of its snapshot in the columns that the table has now."""
+
+    @property
+    def key(self) -> tuple[int, bool]:
+        """What tells it from others."""
+        return self.number, self.columns_of_now
 
 
 def import_history(
@@ -63,20 +79,23 @@ class _History:
         self._notes: dict[str, None] = {}
         self._commit: str | None = None
         self._begun = False
-        self._commits: dict[int, str] = {}
+        self._commits: dict[tuple[int, bool], str] = {}
 
-    def add(self, versions: Sequence[Version], *, branch: str | None = None) -> None:
+    def add(self, versions: Sequence[_Version], *, branch: str | None = None) -> None:
         """Take versions in, one after the other, on HEAD or on a branch."""
         options = self._request.options or SourceOptions()
-        for number, text in versions:
+        for version in versions:
             one = replace(
                 self._request,
-                options=replace(options, snapshot=number),
+                options=replace(
+                    options, snapshot=version.number, columns_of_now=version.columns_of_now
+                ),
                 replace=self._request.replace or self._begun,
                 branch=branch,
                 same_columns=self._has_ids and self._begun and not self._request.replace,
             )
-            result = import_layers(self._repo, one, dry_run=False, message=self._message or text)
+            text = self._message or version.message
+            result = import_layers(self._repo, one, dry_run=False, message=text)
             self._begun = True
             if branch is None:
                 self._commit = result.commit or self._commit
@@ -86,7 +105,7 @@ class _History:
             ref = "HEAD" if branch is None else f"refs/heads/{branch}"
             at = self._repo.resolve(ref).commit
             if at is not None:
-                self._commits[number] = at
+                self._commits[version.key] = at
 
     def add_references(self, place: str) -> None:
         """Make the branches and tags of a table git's; those that git has stay what they are."""
@@ -106,15 +125,17 @@ class _History:
             self._add_reference(place, name, reference)
 
     def _add_reference(self, place: str, name: str, reference: Reference) -> None:
-        line = _versions("iceberg", place, reference.snapshot_id)
-        known = [index for index, (number, _) in enumerate(line) if number in self._commits]
+        # As in Iceberg, a tag has the columns of its snapshot, a branch those of the table.
+        is_tag = reference.kind == "tag"
+        line = _snapshots(place, reference.snapshot_id, columns_of_now=not is_tag)
+        known = [index for index, version in enumerate(line) if version.key in self._commits]
         if not known:
             self._notes[
                 f"{name} of the table has nothing in common with its main branch, and is left out"
             ] = None
             return
-        base, rest = self._commits[line[known[-1]][0]], line[known[-1] + 1 :]
-        if reference.kind == "tag":
+        base, rest = self._commits[line[known[-1]].key], line[known[-1] + 1 :]
+        if is_tag:
             if rest:
                 self._notes[f"the tag {name} is not on a line that came in, and is left out"] = None
             else:
@@ -128,22 +149,36 @@ class _History:
         return ImportResult(self._commit, self._repo.head_branch, self._total, tuple(self._notes))
 
 
-def _versions(format_: str, place: str, snapshot_id: int | None = None) -> list[Version]:
-    """Return the versions of a table by number, oldest first, each with a message."""
+def _versions(format_: str, place: str) -> list[_Version]:
+    """Return the versions of a table, oldest first."""
     if format_ == "iceberg":
-        from havasu_vc.exchange.iceberg import snapshot_history
-
-        found = snapshot_history(place, snapshot_id)
-        return [(each.snapshot_id, _snapshot_message(each)) for each in found]
+        return _snapshots(place)
     from havasu_vc.exchange.delta import delta_versions
 
     return [
-        (
+        _Version(
             each.version,
             f"{each.operation} of {_moment(each.timestamp_ms)}\n\nDelta-Version: {each.version}",
         )
         for each in delta_versions(place)
     ]
+
+
+def _snapshots(
+    place: str, snapshot_id: int | None = None, *, columns_of_now: bool = True
+) -> list[_Version]:
+    """Return a snapshot and those before it, then the columns where they changed since."""
+    from havasu_vc.exchange.iceberg import snapshot_history, time_of_newer_columns
+
+    found = snapshot_history(place, snapshot_id)
+    versions = [_Version(each.snapshot_id, _snapshot_message(each)) for each in found]
+    if found and columns_of_now:
+        last = found[-1].snapshot_id
+        moment = time_of_newer_columns(place, last)
+        if moment is not None:
+            text = f"Columns of {_moment(moment)}\n\nIceberg-Snapshot: {last}"
+            versions.append(_Version(last, text, columns_of_now=True))
+    return versions
 
 
 def _moment(milliseconds: int) -> str:
