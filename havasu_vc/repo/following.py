@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.repository import GitRepository
 
@@ -82,6 +83,7 @@ def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
 
     `discard` drops edits in tables that the new commit has otherwise.
     """
+    set_up(repo)
     if not has_workspace(repo.git):
         yield
         return

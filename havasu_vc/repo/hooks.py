@@ -12,6 +12,7 @@ this program once for a dataset and not once for a file. `diff.havasu.textconv`,
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from havasu_vc.model.names import HAVASU_MARKER
@@ -20,11 +21,12 @@ from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "DIFF_COMMAND",
+    "HOOK_IS_ELSEWHERE",
     "PRE_PUSH",
     "SNAPSHOT",
     "TEXT_CONVERSION",
-    "has_hook",
     "install_hooks",
+    "is_installed",
 ]
 
 SNAPSHOT = f"/{HAVASU_MARKER}/snapshot.json"
@@ -41,6 +43,12 @@ echo "havasu-vc is not on the PATH, and this push may name data files: run 'hava
 echo "or 'git push --no-verify' if the data is there already" >&2
 exit 1
 """
+HOOK_IS_ELSEWHERE = (
+    "there is another pre-push hook, which sends no data: let it run "
+    '`havasu-vc data push --hook "$1"` with its input, or run `havasu-vc data push` before '
+    "each `git push`"
+)
+"""What to tell a user whose hook stays."""
 DIFF_COMMAND = (
     'havasu() { case "$1" in '
     f"*{SNAPSHOT}) "
@@ -66,31 +74,51 @@ TEXT_CONVERSION = (
 
 
 def install_hooks(repository: GitRepository) -> bool:
-    """Set both up; return whether the hook is there, false where the user has another.
+    """Set both up; return whether data goes with `git push`, false where the user's hook decides.
 
     A repository that Kart made stays Kart's, and has no data files to carry.
     """
     if repository.is_kart:
         return True
     _install_diff(repository)
+    if repository.config.get("core.hooksPath") is None:
+        path = _path(repository)
+        if _is_ours(path):
+            if path.read_text("utf-8") != PRE_PUSH:
+                replace_file(path, PRE_PUSH.encode())
+        elif not os.path.lexists(path):
+            replace_file(path, PRE_PUSH.encode())
+        if _is_ours(path):
+            path.chmod(0o755)
+    return _sends_data(repository)
+
+
+def is_installed(repository: GitRepository) -> bool:
+    """Whether both were set up, as far as the user's own hook and diff let that be."""
+    if repository.config.get("diff.havasu.command") is None:
+        return False
+    elsewhere = repository.config.get("core.hooksPath") is not None
+    return elsewhere or os.path.lexists(_path(repository))
+
+
+def _sends_data(repository: GitRepository) -> bool:
+    """Whether the hook that git runs is ours, or one of the user's that runs what ours does."""
     path = _path(repository)
     if repository.config.get("core.hooksPath") is not None:
-        return False
-    if path.is_symlink() or (path.exists() and MARK not in path.read_text("utf-8", "replace")):
-        return False
-    if not path.exists() or path.read_text("utf-8") != PRE_PUSH:
-        replace_file(path, PRE_PUSH.encode())
-    path.chmod(0o755)
-    return True
+        place = repository.git("rev-parse", "--git-path", "hooks/pre-push").text
+        path = (repository.work_tree or repository.git_directory) / place
+    return _is_ours(path) or "havasu-vc data push" in _text(path)
 
 
-def has_hook(repository: GitRepository) -> bool:
-    """Whether there is any hook, ours or the user's: git's own clones begin without.
+def _is_ours(path: Path) -> bool:
+    return not path.is_symlink() and MARK in _text(path)
 
-    So the first commit of data sets it up there, before a plain `git push` can take it along.
-    """
-    elsewhere = repository.config.get("core.hooksPath") is not None
-    return repository.is_kart or elsewhere or _path(repository).exists()
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _path(repository: GitRepository) -> Path:

@@ -26,6 +26,7 @@ from havasu_vc.repo.remote_data import (
     remote_data,
     send_data,
 )
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.command import GitResult
 
 __all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
@@ -92,6 +93,7 @@ class _Update:
 
 def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     """Send data, then move the remote's refs."""
+    set_up(repo)
     name = request.remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name, push=True))
     arguments = [*request.options, "--", name, *request.refspecs]
@@ -124,6 +126,7 @@ def push_data(repo: OpenRepo, remote: str | None, lines: Sequence[str] | None) -
 
     With no lines, every file is looked for, also those that the remote should have.
     """
+    set_up(repo)
     name = remote or default_remote(repo)
     if lines is None:
         named = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()

@@ -26,7 +26,7 @@ from havasu_vc.repo.following import (
     following,
     require_no_merge,
 )
-from havasu_vc.repo.hooks import install_hooks
+from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store import refs
@@ -87,9 +87,7 @@ class Repo(Reading, Changing, Sharing):
 
         repo = cls(init_repository(path, bare=bare, branch=branch, kart=kart), settings)
         if not install_hooks(repo.git):
-            repo.settings.note(
-                "there is another pre-push hook: before `git push`, run `havasu-vc data push`"
-            )
+            repo.settings.note(HOOK_IS_ELSEWHERE)
         return repo
 
     @classmethod

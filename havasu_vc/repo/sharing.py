@@ -25,6 +25,7 @@ from havasu_vc.repo.remote_data import (
     remote_address,
     remote_data,
 )
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.command import GitResult
 
 __all__ = ["FetchResult", "fetch", "fetch_data", "remotes", "upstream_of"]
@@ -59,6 +60,7 @@ def fetch(
     In a clone of a part, what the part has of the branch that is followed comes; the rest
     does when something reads it.
     """
+    set_up(repo)
     name = remote or default_remote(repo)
     shown = hidden_secrets(remote_address(repo, name))
     answer = repo.git.git("fetch", *options, "--", name, *refspecs, check=False)
@@ -72,6 +74,7 @@ def fetch(
         elif (part := kept_part(repo)) is not None:
             wanted = files_of_part(repo, part, _followed(repo))
             files = download(repo, remote_data(repo, name), wanted)
+        set_up(repo)  # the first datasets of a repository without commits came
     return FetchResult(shown, _moved(answer), len(files), total_size(files))
 
 
@@ -79,6 +82,7 @@ def fetch_data(
     repo: OpenRepo, remote: str | None = None, part: Part | None = None, revision: str = "HEAD"
 ) -> FetchResult:
     """Bring every data file that commits here name, or what a part of one revision has."""
+    set_up(repo)
     name = remote or default_remote(repo)
     place = remote_data(repo, name)
     files: Sequence[WantedFile]
@@ -87,6 +91,7 @@ def fetch_data(
         files = bring_data(repo, place, sorted(set(tips)))
     else:
         files = download(repo, place, files_of_part(repo, part, revision))
+    set_up(repo)
     return FetchResult(place.name, (), len(files), total_size(files))
 
 

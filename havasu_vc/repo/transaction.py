@@ -29,8 +29,8 @@ from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
-from havasu_vc.repo.hooks import has_hook, install_hooks
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
@@ -298,8 +298,7 @@ class Transaction:
                 ),
             )
             writer.flush()
-        if not has_hook(self._git):
-            install_hooks(self._git)
+        set_up(self._repo, surely=True)
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         subject = plan.message.split("\n", 1)[0]
         with (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from havasu_vc.errors import StateError, StorageError, UncommittedChangesError
 from havasu_vc.repo.following import following, has_workspace
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.object_urls import in_bucket
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Workspace:
         """
         from havasu_vc.repo.checkouts import Wish, check_out
 
+        set_up(self._repo)
         return check_out(self._repo, wish or Wish(), discard=discard)
 
     def relocate(self) -> CheckoutResult:

@@ -86,6 +86,10 @@ class GitConfig:
             raise InvalidArgumentError(f"git config: {result.message}")
         self._values = None
 
+    def forget(self) -> None:
+        """Read the settings again when one is asked for, as another process may have set some."""
+        self._values = None
+
     def _read(self) -> dict[str, list[str | None]]:
         if self._values is None:
             self._values = {}

@@ -92,14 +92,18 @@ def _hide_internals(repository: GitRepository) -> None:
     wanted = [line for line in wanted if line not in _HIDDEN] + list(_HIDDEN)
     data = "".join(f"{line}\n" for line in wanted).encode("utf-8", "surrogateescape")
     replace_file(repository.git_directory / "info" / "sparse-checkout", data)
+    if (repository.git_directory / "index").exists():
+        # Before the settings, so that a repository whose index is locked is not taken for
+        # prepared while git still misses no file of its datasets.
+        settings = ("core.sparseCheckout=true", "core.sparseCheckoutCone=false")
+        given = [word for setting in settings for word in ("-c", setting)]
+        repository.git(*given, "sparse-checkout", "reapply")
     # `git sparse-checkout` keeps its settings per work tree, where they win.
     own = config.boolean("extensions.worktreeConfig")
     config.set("core.sparseCheckout", True, worktree=own)
     config.set("core.sparseCheckoutCone", False, worktree=own)
     if config.boolean("index.sparse"):
         config.set("index.sparse", False, worktree=own)
-    if (repository.git_directory / "index").exists():
-        repository.git("sparse-checkout", "reapply")
 
 
 def _read(repository: GitRepository, name: str) -> str:

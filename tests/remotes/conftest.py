@@ -4,8 +4,10 @@ They are made once and copied for each test, with the place of the remote writte
 tables of a workspace in a folder, or in buckets of servers on loopback.
 """
 
+import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 
 from havasu_vc.repo import Repo
 from havasu_vc.store.object_systems import object_system
-from tests.conftest import lacking
+from tests.conftest import ROOT, lacking
 from tests.remotes.buckets import Tables, made, s3
 from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import make
@@ -48,6 +50,21 @@ def copied(shared: Path, folder: Path, name: str) -> Repo:
     # Copies have other times, at which git looks; this is no part of any test.
     run_git("update-index", "--refresh", "-q", cwd=folder / name)
     return Repo.open(folder / name, settings=LOCAL)
+
+
+@pytest.fixture
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the program on the PATH, and git's programs alone beside it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "havasu-vc"
+    program.write_text(
+        f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "
+        "'import sys; from havasu_vc.cli.main import main; sys.exit(main())' \"$@\"\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    return program
 
 
 @pytest.fixture

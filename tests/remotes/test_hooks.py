@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,23 +11,6 @@ from havasu_vc.repo.hooks import PRE_PUSH
 from tests.remotes.sharing import assert_keeps_its_promise, bare, files
 from tests.repo.points import make, read, write
 from tests.support.git import run_git
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put the program on the PATH, and git's programs alone beside it."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    program = folder / "havasu-vc"
-    program.write_text(
-        f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -c "
-        "'import sys; from havasu_vc.cli.main import main; sys.exit(main())' \"$@\"\n"
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    return program
 
 
 def git_push(repo: Repo, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -222,7 +222,9 @@ class Changing:
         feature or Kart's JSON as bytes) or `renumber` (`ours` or `theirs`).
         """
         from havasu_vc.repo.conflicts import Resolution, resolve
+        from havasu_vc.repo.setting_up import set_up
 
+        set_up(self.opened)
         return resolve(self.opened, filters, Resolution(**resolution))
 
     # Undoing and bringing again

@@ -1,0 +1,230 @@
+"""A clone made by plain git is set up by the first command of ours that changes it or fetches."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from havasu_vc.repo import Repo
+from havasu_vc.repo.hooks import PRE_PUSH
+from havasu_vc.store.preparation import is_prepared
+from havasu_vc.store.repository import GitRepository
+from tests.cli.conftest import invoke, succeed
+from tests.remotes.sharing import assert_keeps_its_promise, reopened
+from tests.repo.points import Rows, assert_clean, read, write
+from tests.support.git import run_git
+from tests.support.sound import LOCAL
+
+pytestmark = pytest.mark.usefixtures("on_path")
+
+OURS: Rows = {number: (f"row {number}", number) for number in range(6)} | {1: ("ours", 1)}
+THEIRS: Rows = {number: (f"row {number}", number) for number in range(6)} | {2: ("theirs", 2)}
+
+
+def internals(path: Path) -> list[Path]:
+    return sorted(path.glob("**/.havasu-dataset"))
+
+
+def plain_clone(tmp_path: Path, *options: str, name: str = "plain") -> Path:
+    url = (tmp_path / "server.git").as_uri()
+    run_git("clone", "--quiet", *options, url, name, cwd=tmp_path)
+    return tmp_path / name
+
+
+def assert_set_up(path: Path) -> None:
+    git = GitRepository.open(path)
+    assert is_prepared(git)
+    assert (git.common_directory / "hooks" / "pre-push").read_text() == PRE_PUSH
+    assert git.config.get("diff.havasu.command") is not None
+    if not git.is_bare:
+        assert internals(path) == []
+        assert run_git("status", "--porcelain", cwd=path) == ""
+
+
+def test_a_merge_of_git_in_a_plain_clone_loses_nothing(
+    ours: Repo, theirs: Repo, tmp_path: Path
+) -> None:
+    write(theirs, THEIRS)
+    theirs.push("origin", ["main:side"])
+    write(ours, OURS)
+    ours.push()
+    plain = plain_clone(tmp_path)
+    stopped = subprocess.run(["git", "merge", "origin/side"], cwd=plain, capture_output=True)
+    assert stopped.returncode and internals(plain)
+
+    succeed(invoke(["-C", plain, "data", "fetch"]))
+    succeed(invoke(["-C", plain, "merge", "--continue"]))
+
+    assert_set_up(plain)
+    (plain / "README").write_text("Read me\n")
+    run_git("add", "README", cwd=plain)
+    run_git("commit", "-qam", "x", cwd=plain)
+    names = run_git("diff", "--name-only", "HEAD^", "HEAD", cwd=plain)
+    assert names == "README"
+    run_git("push", "--quiet", cwd=plain)
+    assert_keeps_its_promise(tmp_path / "server.git")
+    succeed(invoke(["-C", ours.path, "pull"]))
+    assert read(reopened(ours)) == {**OURS, 2: ("theirs", 2)}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("data", "fetch"),
+        ("fetch",),
+        ("pull",),
+        ("switch", "-c", "other"),
+        ("checkout",),
+        ("meta", "set", "points", "title=Points"),
+        ("merge", "HEAD"),
+        ("push",),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_what_changes_a_plain_clone_sets_it_up(
+    ours: Repo, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    plain = plain_clone(tmp_path)
+    assert len(internals(plain)) == 1
+    if command[0] in ("meta", "checkout"):
+        shutil.copytree(ours.git.data_folder / "objects", plain / ".git/havasu/objects")
+
+    succeed(invoke(["-C", plain, *command]))
+
+    assert_set_up(plain)
+
+
+@pytest.mark.parametrize("command", [("status",), ("log",), ("data", "ls"), ("data", "status")])
+def test_what_reads_a_plain_clone_leaves_it(
+    ours: Repo, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    plain = plain_clone(tmp_path)
+    before = (plain / ".git" / "config").read_text()
+
+    succeed(invoke(["-C", plain, *command]))
+
+    assert len(internals(plain)) == 1
+    assert (plain / ".git" / "config").read_text() == before
+
+
+@pytest.mark.parametrize("options", [("--no-checkout",), ("--depth", "1"), ("--bare",)])
+def test_other_clones(ours: Repo, tmp_path: Path, options: tuple[str, ...]) -> None:
+    write(ours, OURS)
+    ours.push()
+    plain = plain_clone(tmp_path, *options)
+
+    succeed(invoke(["-C", plain, "data", "fetch", "origin"]))
+    if options == ("--no-checkout",):
+        run_git("checkout", "--quiet", "main", cwd=plain)
+
+    assert_set_up(plain)
+    repo = Repo.open(plain, settings=LOCAL)
+    assert read(repo) == OURS
+    write(repo, {**OURS, 2: ("two", 2)})
+    run_git("push", "--quiet", "origin", "main", cwd=plain)
+    assert_keeps_its_promise(tmp_path / "server.git")
+
+
+def test_a_repository_without_commits_is_set_up_when_datasets_came(
+    ours: Repo, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    run_git("init", "--quiet", plain, cwd=tmp_path)
+    run_git("remote", "add", "origin", tmp_path / "server.git", cwd=plain)
+
+    succeed(invoke(["-C", plain, "fetch"]))
+    run_git("checkout", "--quiet", "main", cwd=plain)
+
+    assert_set_up(plain)
+
+
+def test_a_repository_without_datasets_is_left_alone(ours: Repo, tmp_path: Path) -> None:
+    run_git("init", "--quiet", "code", cwd=tmp_path)
+    run_git("commit", "-q", "--allow-empty", "-m", "Code", cwd=tmp_path / "code")
+
+    succeed(invoke(["-C", tmp_path / "code", "switch", "-c", "other"]))
+
+    assert not (tmp_path / "code" / ".git" / "hooks" / "pre-push").exists()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_linked_work_tree(ours: Repo, tmp_path: Path, when: str) -> None:
+    plain, linked = plain_clone(tmp_path), tmp_path / "linked"
+    if when == "after":
+        succeed(invoke(["-C", plain, "data", "fetch"]))
+    run_git("worktree", "add", "-q", "-b", "side", linked, cwd=plain)
+    if when == "before":
+        succeed(invoke(["-C", plain, "data", "fetch"]))
+        assert run_git("status", "--porcelain", cwd=linked) == ""
+
+    succeed(invoke(["-C", linked, "meta", "set", "points", "title=Side"]))
+
+    assert_set_up(linked)
+    assert_set_up(plain)
+    run_git("push", "--quiet", "origin", "side", cwd=linked)
+    assert_keeps_its_promise(tmp_path / "server.git")
+
+
+def test_a_submodule(ours: Repo, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    run_git("init", "--quiet", whole, cwd=tmp_path)
+    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
+    run_git(*add, tmp_path / "server.git", "maps", cwd=whole)
+
+    succeed(invoke(["-C", whole / "maps", "data", "fetch"]))
+    succeed(invoke(["-C", whole / "maps", "meta", "set", "points", "title=Side"]))
+
+    assert (whole / "maps" / ".git").is_file()
+    assert_set_up(whole / "maps")
+    assert not (whole / ".git" / "hooks" / "pre-push").exists()
+    run_git("push", "--quiet", "origin", "HEAD:side", cwd=whole / "maps")
+    assert_keeps_its_promise(tmp_path / "server.git")
+
+
+@pytest.mark.parametrize("place", [".git/hooks", ".githooks"])
+def test_a_hook_of_the_users_stays_and_is_told_once(ours: Repo, tmp_path: Path, place: str) -> None:
+    plain = plain_clone(tmp_path)
+    hook = plain / place / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    if place == ".githooks":
+        run_git("config", "core.hooksPath", place, cwd=plain)
+
+    first = succeed(invoke(["-C", plain, "data", "fetch"]))
+    again = succeed(invoke(["-C", plain, "data", "fetch"]))
+
+    assert 'havasu-vc data push --hook "$1"' in first.stderr
+    assert "hook" not in again.stderr
+    assert hook.read_text() == "#!/bin/sh\nexit 0\n"
+    assert internals(plain) == []
+
+
+def test_a_hook_of_the_users_that_sends_data_is_all_right(ours: Repo, tmp_path: Path) -> None:
+    plain = plain_clone(tmp_path)
+    hook = plain / ".githooks" / "pre-push"
+    hook.parent.mkdir()
+    hook.write_text('#!/bin/sh\nexec havasu-vc data push --hook "$1"\n')
+    hook.chmod(0o755)
+    run_git("config", "core.hooksPath", ".githooks", cwd=plain)
+
+    done = succeed(invoke(["-C", plain, "data", "fetch"]))
+    succeed(invoke(["-C", plain, "meta", "set", "points", "title=Points"]))
+    run_git("push", "--quiet", cwd=plain)
+
+    assert "hook" not in done.stderr
+    assert_keeps_its_promise(tmp_path / "server.git")
+
+
+def test_an_edit_that_git_half_merged_is_kept_from_the_work_tree(
+    ours: Repo, tmp_path: Path
+) -> None:
+    """What an earlier version left: the index hides some files, and misses the others."""
+    plain = plain_clone(tmp_path)
+    shutil.rmtree(plain / "points")
+    assert run_git("status", "--porcelain", cwd=plain) != ""
+
+    succeed(invoke(["-C", plain, "fetch"]))
+
+    assert_clean(Repo.open(plain, settings=LOCAL))
+    assert_set_up(plain)
