@@ -23,8 +23,9 @@ from havasu_vc.errors import (
     UnsupportedTypeError,
 )
 from havasu_vc.exchange.delta import is_delta_table, new_table_id, now_ms, publish_commit, read_log
+from havasu_vc.exchange.delta_values import NullCounts, add_nulls, delta_type, delta_values
 from havasu_vc.exchange.export import Written
-from havasu_vc.exchange.export_columns import Notes, uuid_text
+from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.export_geometry import (
     OutgoingGeometry,
     outgoing_geometry,
@@ -45,7 +46,7 @@ from havasu_vc.formats.delta import (
     format_commit,
 )
 from havasu_vc.geo.wkb import to_canonical
-from havasu_vc.model.arrow import arrow_type
+from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
@@ -193,13 +194,9 @@ class _Table:
         return pa.schema([self._arrow_field(each) for each in self.header.schema.fields])
 
     def _arrow_field(self, column: Field) -> pa.Field:
-        type_ = arrow_type(column.type)
+        type_ = delta_type(column.type, arrow_type(column.type))
         if column.name in self.geometries:
             type_ = pa.binary() if self.plain else logical_type(self.geometries[column.name])
-        elif column.type is Primitive.UUID:
-            type_ = pa.string()
-        elif isinstance(column.type, Fixed):
-            type_ = pa.binary()
         return pa.field(column.name, type_, nullable=not column.required)
 
 
@@ -210,7 +207,10 @@ class _Seen:
         self.table = table
         self.arrow = arrow
         self.rows = 0
-        self.nulls = {each.name: 0 for each in table.header.schema.fields}
+        self.nulls: NullCounts = {}
+        nothing = arrow_schema(table.header.schema).empty_table()
+        for column in table.header.schema.fields:
+            add_nulls(self.nulls, column, nothing[column.name].combine_chunks())
         self.ranges: dict[str, tuple[Any, Any]] = {}
         self.boxes = Boxes()
 
@@ -220,12 +220,12 @@ class _Seen:
         columns = []
         for column, wanted in zip(self.table.header.schema.fields, self.arrow, strict=True):
             values = batch.column(column.name)
-            self.nulls[column.name] += values.null_count
+            add_nulls(self.nulls, column, values)
             if column.name in self.table.geometries:
                 values = self._geometry(column.name, values)
-            elif column.type is Primitive.UUID:
-                values = uuid_text(values)
-            elif column.type in _COUNTED:
+            else:
+                values = delta_values(values, column.type)
+            if column.type in _COUNTED:
                 self._range(column.name, values)
             if isinstance(wanted.type, pa.BaseExtensionType):
                 values = pa.ExtensionArray.from_storage(wanted.type, values)

@@ -142,11 +142,11 @@ def _number(value: float) -> str:
 
 def file_statistics(
     rows: int,
-    nulls: Mapping[str, int],
+    nulls: Mapping[str, Any],
     ranges: Mapping[str, tuple[Any, Any]],
     boxes: Mapping[str, Bounds | None],
 ) -> dict[str, Any]:
-    """Return what a file's `add` says of its columns."""
+    """Return what a file's `add` says of its columns; of a struct's nulls, by part."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     for name, (least, greatest) in ranges.items():

@@ -1,5 +1,7 @@
 """Delta tables out and in again; the deltalake package is the oracle."""
 
+import datetime
+import decimal
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -309,8 +311,6 @@ def test_deltalake_reads_plain_tables(make: Any, tmp_path: Path) -> None:
 
 
 def test_times_of_day_have_no_place(tmp_path: Path) -> None:
-    import datetime
-
     with pytest.raises(UnsupportedTypeError, match="'at'"):
         export(tmp_path / "t", pa.table({"at": [datetime.time(1, 2)]}))
 
@@ -396,3 +396,89 @@ def test_a_file_outside_of_the_table(tmp_path: Path) -> None:
 
     with pytest.raises(HavasuError, match="outside of"):
         open_one(f"delta:{tmp_path / 't'}")
+
+
+def nested_table() -> pa.Table:
+    """Return columns of every type inside of each kind of other column."""
+    uuids = pa.array([bytes(range(16)), None, bytes(range(16, 32))], pa.uuid())
+    inner = pa.struct(
+        [
+            ("number", pa.int32()),
+            ("price", pa.decimal128(20, 4)),
+            ("moment", pa.timestamp("us")),
+            ("zoned", pa.timestamp("us", tz="UTC")),
+            ("day", pa.date32()),
+            ("token", pa.binary(3)),
+        ]
+    )
+    whole = {
+        "number": 7,
+        "price": decimal.Decimal("1234567890123456.7891"),
+        "moment": datetime.datetime(2024, 2, 29, 23, 59, 59, 123456),
+        "zoned": datetime.datetime(1969, 12, 31, 23, 59, 59, 1, datetime.UTC),
+        "day": datetime.date(1960, 1, 2),
+        "token": b"\x00\xffa",
+    }
+    half = dict.fromkeys(whole) | {"number": -7}
+    return pa.table(
+        {
+            "id": pa.array([1, 2, 3], pa.int64()),
+            "plain": pa.array([whole, None, half], inner),
+            "deep": pa.array(
+                [{"in": {"in": whole, "n": 1}}, {"in": None}, None],
+                pa.struct([("in", pa.struct([("in", inner), ("n", pa.int64())]))]),
+            ),
+            "many": pa.array([[whole, None, half], [], None], pa.list_(inner)),
+            "lists": pa.array([[[1, None], None, []], None, [[2]]], pa.list_(pa.list_(pa.int64()))),
+            "named": pa.array([[("a", whole), ("b", None)], [], None], pa.map_(pa.string(), inner)),
+            "counted": pa.array(
+                [[(1, [1.5])], None, []], pa.map_(pa.int64(), pa.list_(pa.float64()))
+            ),
+            "token": pa.array([b"abc", None, b"xyz"], pa.binary(3)),
+            "uuids": pa.ListArray.from_arrays(pa.array([0, None, 3, 3], pa.int32()), uuids),
+            "uuid": pa.StructArray.from_arrays([uuids], names=["u"]),
+        }
+    )
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_deltalake_reads_columns_inside_of_others(step: int, tmp_path: Path) -> None:
+    table = nested_table()
+    header, rows = stored(table)
+
+    write_delta(tmp_path / "t", header, batches_of(rows, step), plain=True)
+
+    found = deltalake.DeltaTable(str(tmp_path / "t"))
+    read = pa.table(found.to_pyarrow_table()).sort_by("id")
+    texts = [
+        None if u is None else str(u) for u in table["uuid"].combine_chunks().field(0).to_pylist()
+    ]
+    wanted = table.drop_columns(["uuid", "uuids"]).to_pylist()
+    assert read.drop_columns(["uuid", "uuids"]).to_pylist() == wanted
+    assert [row["u"] for row in read["uuid"].to_pylist()] == texts
+    assert read["uuids"].to_pylist() == [texts, None, []]
+    # Adding to it makes deltalake read and write what the log says of files.
+    deltalake.write_deltalake(str(tmp_path / "t"), found.to_pyarrow_table(), mode="append")
+    assert deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_table().num_rows == 6
+    assert read_all(open_one(f"delta:{tmp_path / 't'}")).num_rows == 6
+
+
+def test_nulls_are_counted_part_by_part(tmp_path: Path) -> None:
+    export(tmp_path / "t", nested_table(), plain=True)
+
+    counts = json.loads(actions(tmp_path / "t")["add"]["stats"])["nullCount"]
+
+    assert counts["plain"] == dict.fromkeys(counts["plain"], 2) | {"number": 1}
+    assert counts["deep"]["in"]["n"] == 2 and counts["deep"]["in"]["in"]["day"] == 2
+    assert (counts["many"], counts["named"], counts["lists"], counts["uuid"]) == (1, 1, 1, {"u": 1})
+    found = pa.table(deltalake.DeltaTable(str(tmp_path / "t")).get_add_actions(flatten=True))
+    assert found["null_count.plain.number"].to_pylist() == [1]
+
+
+def test_deltalake_makes_a_checkpoint_of_columns_inside_of_others(tmp_path: Path) -> None:
+    export(tmp_path / "t", nested_table(), plain=True)
+
+    deltalake.DeltaTable(str(tmp_path / "t")).create_checkpoint()
+
+    assert deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_table().num_rows == 3
+    assert read_all(open_one(f"delta:{tmp_path / 't'}")).num_rows == 3
