@@ -60,8 +60,8 @@ def find_goal(repo: Repo, text: str, *, revisions: bool = False) -> Goal:
 def _before(repo: Repo, text: str) -> str:
     """Return the branch, or the commit, that HEAD was on before."""
     names = repo.git.git("rev-parse", "--symbolic-full-name", text, check=False)
-    if names.code == 0 and names.text.strip():
-        return names.text.strip().removeprefix("refs/heads/")
+    if names.code == 0 and names.text:
+        return names.text.removeprefix("refs/heads/")
     commits = repo.git.git("rev-parse", "--verify", "--quiet", f"{text}^{{commit}}", check=False)
     if commits.code or not commits.text.strip():
         raise InvalidArgumentError("HEAD was on no other branch before")

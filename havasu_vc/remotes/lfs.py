@@ -192,7 +192,7 @@ class LfsRemote:
 
 def _failure(answer: GitResult, name: str) -> DataFileNotFoundError | StorageError:
     """Return what it means that the client failed."""
-    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    lines = answer.error_lines
     for line in lines:
         absent = re.search(r"\b([0-9a-f]{64})\b", line)
         if absent and _ABSENT.search(line):

@@ -44,7 +44,7 @@ def files_of_commits(
         environment=_NO_REPLACEMENTS,
     )
     found: dict[str, WantedFile] = {}
-    for line in answer.output.splitlines():
+    for line in answer.output.split(b"\n"):
         match = _NAMED.fullmatch(line)
         if match and (name := match[2].decode()) not in found:
             file = pointed_file(repository, match[1].decode(), name, sure=_INSIDE in line)
@@ -71,7 +71,7 @@ def where_new_begins(
         stdin=lines.encode(),
         environment=_NO_REPLACEMENTS,
     )
-    walked = answer.text.split()
+    walked = answer.lines
     ends = {line[1:] for line in walked if line.startswith("-")}
     # What is among the known is no end of a walk, and may be all that is wanted.
     return sorted(ends | (commits_here(repository, wanted) - set(walked)))
@@ -81,7 +81,7 @@ def commits_here(repository: GitRepository, names: Iterable[str]) -> set[str]:
     """Return the commits that some ids name and that are here."""
     asked = "".join(f"{name}^{{commit}}\n" for name in names)
     answer = repository.git("cat-file", "--batch-check", stdin=asked.encode())
-    lines = (line.split() for line in answer.text.splitlines())
+    lines = (line.split() for line in answer.lines)
     return {words[0] for words in lines if words[1:2] == ["commit"]}
 
 

@@ -125,7 +125,7 @@ def _first_data(
         if not started:
             return ()
         return download(repo, remote_data(repo, ORIGIN, environment=environment), wanted)
-    tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split()))
+    tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").lines))
     if repo.on_demand or not tips:
         return ()
     return bring_data(repo, remote_data(repo, ORIGIN, environment=environment), tips)

@@ -78,7 +78,7 @@ def _changing(repo: OpenRepo, path: str, tips: Sequence[str]) -> list[list[str]]
         "rev-list", "--topo-order", "--reverse", "--parents", "--simplify-merges", "--full-history",
         *dict.fromkeys(tips), "--", path,
     )  # fmt: skip
-    return [line.split() for line in said.text.splitlines()]
+    return [line.split() for line in said.lines]
 
 
 def _last(repo: OpenRepo, path: str, commit: str) -> str:
@@ -90,7 +90,7 @@ def _named(repo: OpenRepo, kind: str) -> dict[str, str]:
     """Return the commits of all branches and tags by the names of their namesakes."""
     found = {f"refs/heads/{kind}/{b.name}": b.commit for b in list_branches(repo.git)}
     found |= {f"refs/tags/{kind}/{tag.name}": tag.commit for tag in list_tags(repo.git)}
-    there = repo.git.git("for-each-ref", "--format=%(refname)").text.split()
+    there = repo.git.git("for-each-ref", "--format=%(refname)").lines
     for ref in found:
         if ref in there:
             raise StateError(

@@ -146,6 +146,6 @@ def _head(repo: OpenRepo) -> list[WantedFile]:
 
 def _named(repo: OpenRepo) -> list[WantedFile]:
     """Return the files that any ref, or HEAD, reaches."""
-    refs = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
+    refs = repo.git.git("for-each-ref", "--format=%(objectname)").lines
     head = repo.head().commit
     return files_of_commits(repo.git, sorted({*refs, *([] if head is None else [head])}))

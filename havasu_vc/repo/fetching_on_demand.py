@@ -46,7 +46,7 @@ class RemoteFetcher:
         )
 
     def _remotes(self) -> list[str]:
-        names = self._repo.git.git("remote").text.split()
+        names = self._repo.git.git("remote").lines
         try:
             first = default_remote(self._repo)
         except NotFoundError:

@@ -65,8 +65,8 @@ def _commits_with(repo: OpenRepo, dataset: str, blob: str) -> list[str]:
     """Return the last commit that brought or took a blob, and its parents."""
     if not set(blob) - {"0"}:
         return []
-    options = ["-1", "-m", "--all", "HEAD", f"--find-object={blob}", "--format=%H %P"]
+    options = ["-1", "-m", "--no-show-signature", "--all", "HEAD", f"--find-object={blob}"]
     found = repo.git.git(
-        "log", *options, "--no-patch", "--", f"{dataset}{SNAPSHOT}", check=False
+        "log", *options, "--format=%H %P", "--no-patch", "--", f"{dataset}{SNAPSHOT}", check=False
     ).text
     return found.split()

@@ -55,7 +55,7 @@ def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
     result = repo.git.git(
         "fsck", "--strict", "--no-dangling", "--no-progress", check=False, environment=_index(repo)
     )
-    for line in (*result.text.splitlines(), *result.errors.splitlines()):
+    for line in (*result.lines, *result.error_lines):
         if line.strip() and not line.startswith(("notice:", "Checking")):
             yield Problem("git", line.strip(), "`git fsck` tells more")
     checked: set[str] = set()

@@ -118,7 +118,7 @@ def _sorted(
             "a push relies on commits of the remote that are not here any more",
             hints=("try again when it has ended; one that died is forgotten after a week",),
         )
-    refs = set(repo.git.git("for-each-ref", "--format=%(objectname)").text.split())
+    refs = set(repo.git.git("for-each-ref", "--format=%(objectname)").lines)
     found = files_of_commits(repo.git, sorted(refs | claims.commits))
     reached = {file.sha256 for file in found} | claims.files
     known = _marks(place.read_note(NOTE))
@@ -145,7 +145,7 @@ def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
     """Have every ref of the remotes that keep data at a URL here for a while."""
     sources = [
         source
-        for name in repo.git.git("remote").text.split()
+        for name in repo.git.git("remote").lines
         if _place(data_url(repo, name)) == _place(url)
         for source in _sources(repo, name)
     ]
@@ -166,8 +166,9 @@ def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
                 raise refusal(answer, hidden_secrets(remote_address(repo, source)))
         yield
     finally:
-        refs = repo.git.git("for-each-ref", "--format=delete %(refname)", _PLACE).text
-        repo.git.git("update-ref", "--stdin", stdin=f"{refs}\n".encode() if refs else b"")
+        listed = repo.git.git("for-each-ref", "--format=delete %(refname)", _PLACE).lines
+        refs = "".join(f"{line}\n" for line in listed)
+        repo.git.git("update-ref", "--stdin", stdin=refs.encode("utf-8", "surrogateescape"))
 
 
 def _sources(repo: OpenRepo, name: str) -> list[str]:

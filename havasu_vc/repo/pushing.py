@@ -31,6 +31,7 @@ from havasu_vc.store.command import GitResult
 
 __all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
 
+TAB = "\t"
 SENT = {"HAVASU_VC_DATA_SENT": "1"}
 """Set for the hook of a push whose data was sent by us."""
 _REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "remote ref updated")
@@ -129,9 +130,10 @@ def push_data(repo: OpenRepo, remote: str | None, lines: Sequence[str] | None) -
     set_up(repo)
     name = remote or default_remote(repo)
     if lines is None:
-        named = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
+        named = repo.git.git("for-each-ref", "--format=%(objectname)").lines
     else:
-        named = [words[1] for line in lines if len(words := line.split()) == 4]
+        # What was pushed may be written with spaces in it, as `HEAD@{1 day ago}`.
+        named = [words[1] for line in lines if len(words := line.rsplit(" ", 3)) == 4]
     wanted = sorted({commit for commit in named if set(commit) != {"0"}})
     shown = hidden_secrets(remote_address(repo, name, push=True))
     with _sent(repo, name, wanted, everything=lines is None) as (sent, claim):
@@ -153,7 +155,7 @@ def _sent(
         yield (), Claim()
         return
     refs = f"refs/remotes/{name}/"
-    seen = repo.git.git("for-each-ref", "--format=%(objectname)", refs).text.split()
+    seen = repo.git.git("for-each-ref", "--format=%(objectname)", refs).lines
     begins = where_new_begins(repo.git, wanted, seen)
     files: Sequence[WantedFile] = files_of_commits(repo.git, wanted, begins)
     place = remote_data(repo, name, push=True)
@@ -195,11 +197,12 @@ def _asked(
     if everything:
         return [file for file in files if is_here(repo.storage.files, file)]
     address = remote_address(repo, name, push=True)
-    listed = repo.git.git("ls-remote", "--quiet", "--heads", "--", address).text.splitlines()
-    heads = "".join(f"{line.split()[1]}\n" for line in listed).encode()
+    listed = repo.git.git("ls-remote", "--quiet", "--heads", "--", address).lines
+    heads = "".join(f"{line.partition(TAB)[2]}\n" for line in listed)
     bring = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
-    repo.git.git(*bring, "--refmap=", "--stdin", "--", address, stdin=heads, check=False)
-    return files_of_commits(repo.git, wanted, [line.split()[0] for line in listed])
+    told = heads.encode("utf-8", "surrogateescape")
+    repo.git.git(*bring, "--refmap=", "--stdin", "--", address, stdin=told, check=False)
+    return files_of_commits(repo.git, wanted, [line.partition(TAB)[0] for line in listed])
 
 
 def commits_there(repo: OpenRepo, remote: str) -> list[str]:
@@ -208,7 +211,7 @@ def commits_there(repo: OpenRepo, remote: str) -> list[str]:
     answer = repo.git.git("ls-remote", "--quiet", "--", address, check=False)
     if answer.code:
         raise refusal(answer, hidden_secrets(address))
-    return sorted({line.split()[0] for line in answer.text.splitlines() if line.strip()})
+    return sorted({line.partition(TAB)[0] for line in answer.lines})
 
 
 def refusal(answer: GitResult, shown: str) -> StateError:
@@ -220,12 +223,12 @@ def refusal(answer: GitResult, shown: str) -> StateError:
             hints=("`havasu-vc pull` merges them row by row, then push again",),
         )
     message = answer.message
-    for line in answer.text.splitlines():
+    for line in answer.lines:
         # `! <tab> from:to <tab> [remote rejected] (reason)`
-        if line.startswith("!") and line.count("\t") == 2:
-            _, refs, reason = line.split("\t")
+        if line.startswith("!") and line.count(TAB) == 2:
+            _, refs, reason = line.split(TAB)
             message = f"{refs.rpartition(':')[2]}: {reason}"
-    for line in answer.errors.splitlines():
+    for line in answer.error_lines:
         # The reason stands before git's own last words.
         if line.startswith(("ssh: ", "fatal: ")):
             message = line.removeprefix("fatal: ")
@@ -237,28 +240,28 @@ def refusal(answer: GitResult, shown: str) -> StateError:
 
 def _is_refused(answer: GitResult, changes: Sequence[_Update]) -> bool:
     """Whether the remote has said of every ref that it does not move."""
-    lines = [line for line in answer.text.splitlines() if line.count("\t") == 2]
-    refused = {line.split("\t")[1].rpartition(":")[2] for line in lines if line.startswith("!")}
+    lines = [line for line in answer.lines if line.count(TAB) == 2]
+    refused = {line.split(TAB)[1].rpartition(":")[2] for line in lines if line.startswith("!")}
     return {update.target for update in changes} <= refused
 
 
 def _updates(repo: OpenRepo, asked: GitResult) -> list[_Update]:
     """Return what `git push --porcelain` says: `flag <tab> from:to <tab> summary`."""
-    lines = [line for line in asked.text.splitlines() if line.count("\t") == 2]
-    pairs = [line.split("\t")[1].partition(":") for line in lines]
+    lines = [line for line in asked.lines if line.count(TAB) == 2]
+    pairs = [line.split(TAB)[1].rpartition(":") for line in lines]
     # In one go: there may be thousands of tags.
     ids = _ids(repo, sorted({source for source, _, _ in pairs if source}))
     return [
-        _Update(line.split("\t")[0].strip(), source, target, ids.get(source, ""), line)
+        _Update(line.split(TAB)[0].strip(), source, target, ids.get(source, ""), line)
         for line, (source, _, target) in zip(lines, pairs, strict=True)
     ]
 
 
 def _ids(repo: OpenRepo, names: Sequence[str]) -> dict[str, str]:
     """Return what refs, or whatever else git takes for a source, are at."""
-    asked = "".join(f"{name}\n" for name in names).encode()
+    asked = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
     answer = repo.git.git("cat-file", "--batch-check=%(objectname)", stdin=asked)
-    return dict(zip(names, answer.text.splitlines(), strict=True))
+    return dict(zip(names, answer.lines, strict=True))
 
 
 def _move_refs(

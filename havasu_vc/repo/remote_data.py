@@ -55,7 +55,7 @@ def default_remote(repo: OpenRepo) -> str:
     followed = None if branch is None else config.get(f"branch.{branch}.remote")
     if followed not in (None, "."):
         return str(followed)
-    names = repo.git.git("remote").text.split()
+    names = repo.git.git("remote").lines
     if "origin" in names or len(names) == 1:
         return "origin" if "origin" in names else names[0]
     raise NotFoundError(
@@ -75,7 +75,7 @@ def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:
     if push:
         answer = repo.git.git("remote", "get-url", "--push", "--", remote, check=False)
         if answer.code == 0:
-            return answer.text.splitlines()[0]
+            return answer.lines[0]
     return repo.git.git("ls-remote", "--get-url", "--", remote).text or remote
 
 

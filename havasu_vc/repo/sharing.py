@@ -87,7 +87,7 @@ def fetch_data(
     place = remote_data(repo, name)
     files: Sequence[WantedFile]
     if part is None:
-        tips = repo.git.git("for-each-ref", "--format=%(objectname)").text.split()
+        tips = repo.git.git("for-each-ref", "--format=%(objectname)").lines
         files = bring_data(repo, place, sorted(set(tips)))
     else:
         files = download(repo, place, files_of_part(repo, part, revision))
@@ -100,7 +100,7 @@ def remotes(repo: OpenRepo) -> tuple[tuple[str, str, str | None], ...]:
     config = repo.git.config
     return tuple(
         (name, config.get(f"remote.{name}.url") or "", data_url(repo, name))
-        for name in repo.git.git("remote").text.split()
+        for name in repo.git.git("remote").lines
     )
 
 
@@ -141,5 +141,5 @@ def _fetched(repo: OpenRepo) -> list[str]:
 
 
 def _moved(answer: GitResult) -> tuple[str, ...]:
-    lines = (without_passwords(line.strip()) for line in answer.errors.splitlines())
+    lines = (without_passwords(line.strip()) for line in answer.error_lines)
     return tuple(line for line in lines if "->" in line)

@@ -148,7 +148,7 @@ def _state(repo: OpenRepo, stopped: Stopped) -> MergeState:
 def _message(repo: OpenRepo) -> str:
     with suppress(FileNotFoundError):
         text = (repo.git.git_directory / "MERGE_MSG").read_text("utf-8", "replace")
-        return "\n".join(line for line in text.splitlines() if not line.startswith("#")).strip()
+        return "\n".join(line for line in text.split("\n") if not line.startswith("#")).strip()
     return ""
 
 
@@ -157,7 +157,10 @@ def _set_message(repo: OpenRepo, message: str) -> None:
         path = repo.git.git_directory / name
         if path.exists():
             # git puts the two of a squash together.
-            replace_file(path, b"" if name == "SQUASH_MSG" else message.encode() + b"\n")
+            replace_file(
+                path,
+                b"" if name == "SQUASH_MSG" else message.encode("utf-8", "surrogateescape") + b"\n",
+            )
 
 
 def _fill_index(repo: OpenRepo, wanted: dict[str, dict[str, str]]) -> None:

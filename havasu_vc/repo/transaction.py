@@ -226,7 +226,7 @@ class Transaction:
             writer.flush()
         ref, old = move
         kind = "stash" if old is None else "commit"
-        move_ref(self._git, ref, old=old, new=commit, message=f"{kind}: {message.splitlines()[0]}")
+        move_ref(self._git, ref, old=old, new=commit, message=f"{kind}: {_first_line(message)}")
         return commit
 
     def _internals(self, path: str) -> str:
@@ -300,13 +300,12 @@ class Transaction:
             writer.flush()
         set_up(self._repo, surely=True)
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
-        subject = plan.message.split("\n", 1)[0]
         with (
             in_step(self._git, plan.places, files=self._files(base, tree))
             if self._branch is None
             else nullcontext()
         ):
-            move_head(self._git, head, commit, f"{kind}: {subject}")
+            move_head(self._git, head, commit, f"{kind}: {_first_line(plan.message)}")
         return commit
 
     def _add_files(self, base: str | None, plan: _Plan, changes: dict[str, Change]) -> None:
@@ -346,6 +345,10 @@ def _moved() -> ConcurrentChangeError:
     return ConcurrentChangeError(
         "other processes moved the branch meanwhile; nothing is changed", hints=("try again",)
     )
+
+
+def _first_line(message: str) -> str:
+    return message.split("\n", 1)[0]
 
 
 def _check_message(message: str) -> None:

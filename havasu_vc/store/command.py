@@ -70,9 +70,22 @@ class GitResult:
         return self.output.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     @property
+    def lines(self) -> list[str]:
+        """Return the lines of the output that hold anything.
+
+        Names hold what Python takes for the end of a line, or for a space between two words.
+        """
+        return [line for line in self.text.split("\n") if line]
+
+    @property
+    def error_lines(self) -> list[str]:
+        """Return the lines of the errors that hold anything, progress among them."""
+        return [line for part in re.split("[\r\n]", self.errors) if (line := part.strip())]
+
+    @property
     def message(self) -> str:
         """Return the one line of the errors that says what went wrong."""
-        lines = [line.strip() for line in self.errors.splitlines() if line.strip()]
+        lines = self.error_lines
         for prefix in ("fatal: ", "error: "):
             for line in lines:
                 if line.startswith(prefix):
@@ -168,5 +181,5 @@ def _translated(result: GitResult, arguments: Sequence[str], place: str) -> Hava
 
 
 def _listed(text: str) -> str:
-    names = [line.strip() for line in text.splitlines() if line.startswith("\t")]
+    names = [line.strip() for line in text.split("\n") if line.startswith("\t")]
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

@@ -112,4 +112,5 @@ def _read(repository: GitRepository, name: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    return [line for line in lines if line and not line.startswith("#")]

@@ -18,7 +18,7 @@ __all__ = ["fetch_promised", "spatial_filter"]
 def fetch_promised(git_directory: Path, ids: Sequence[bytes]) -> None:
     """Fetch objects from the remote that promised them; raises if there is none."""
     promisors = run_git(
-        ["config", "--get-regexp", r"^remote\..*\.promisor$", "true"],
+        ["config", "--null", "--name-only", "--get-regexp", r"^remote\..*\.promisor$", "true"],
         git_directory=git_directory,
         check=False,
     )
@@ -27,7 +27,7 @@ def fetch_promised(git_directory: Path, ids: Sequence[bytes]) -> None:
             f"git object {ids[0].hex()} is missing, and there is no remote that would have it",
             hints=("`git fsck` tells what else is missing",),
         )
-    name = promisors.text.splitlines()[0].split()[0]
+    name = promisors.text.split("\0")[0]
     remote = name.removeprefix("remote.").removesuffix(".promisor")
     options = "--quiet --no-tags --no-write-fetch-head --recurse-submodules=no --filter=blob:none"
     run_git(

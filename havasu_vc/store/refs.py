@@ -7,12 +7,15 @@ two went wrong. Names follow git's rules.
 """
 
 import random
+import re
 import time
+from contextlib import suppress
 
 import pygit2
 
 from havasu_vc.errors import (
     ConcurrentChangeError,
+    CorruptDatasetError,
     InvalidArgumentError,
     InvalidNameError,
     LockedError,
@@ -21,7 +24,7 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.store.objects import ObjectId
+from havasu_vc.store.objects import ObjectId, ObjectSource
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [
@@ -44,7 +47,9 @@ __all__ = [
 ]
 
 _BRANCHES, _REMOTES, _TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
-_SEPARATOR = "\x01"
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_TAGGED = re.compile(rb"object ([0-9a-f]{40})\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +244,34 @@ def _check_branch(repository: GitRepository, name: str) -> None:
 
 
 def list_tags(repository: GitRepository) -> list[Tag]:
-    """Return the tags of commits, by name."""
-    fields = ("refname", "objectname", "objecttype", "*objectname", "*objecttype", "contents")
+    """Return the tags of commits, by name; one whose objects are damaged is left to `fsck`."""
     found = []
-    for name, target, kind, peeled, peeled_kind, text in _each_ref(repository, _TAGS, fields):
-        if "commit" in (kind, peeled_kind):
-            message = text.removesuffix("\n") if kind == "tag" else None
-            found.append(Tag(name.removeprefix(_TAGS), peeled or target, message))
+    for name, target in list_refs(repository, _TAGS).items():
+        with suppress(CorruptDatasetError):
+            commit, message = _peeled(repository.objects, target)
+            if commit is not None:
+                found.append(Tag(name.removeprefix(_TAGS), commit, message))
     return found
+
+
+def _peeled(source: ObjectSource, target: ObjectId) -> tuple[ObjectId | None, str | None]:
+    """Return the commit that a tag ends at, None if it ends elsewhere, and its own message.
+
+    Messages may hold any bytes, so none comes in a line of git's.
+    """
+    message = None
+    while True:
+        kind, data = source.read(target)
+        if kind != "tag":
+            return target if kind == "commit" else None, message
+        head, _, body = data.partition(b"\n\n")
+        named = _TAGGED.match(head)
+        if named is None:
+            raise CorruptDatasetError(f"git object {target}", "as a tag, it names no object")
+        if message is None:
+            text = body.lstrip(b"\n").removesuffix(b"\n")
+            message = text.decode("utf-8", "surrogateescape")
+        target = named[1].decode()
 
 
 def create_tag(
@@ -274,10 +299,12 @@ def delete_tag(repository: GitRepository, name: str) -> None:
 
 
 def _each_ref(repository: GitRepository, prefix: str, fields: tuple[str, ...]) -> list[list[str]]:
-    # git's formats have no NUL before 2.36; a ref name or a subject has no control characters.
-    form = "%01".join(f"%({field})" for field in fields) + "%02"
-    text = repository.git("for-each-ref", f"--format={form}", prefix).text
-    return [line.lstrip("\n").split(_SEPARATOR) for line in text.split("\x02") if line.strip("\n")]
+    # Folders of work trees may hold any character, and git's formats have no NUL before 2.36;
+    # it quotes for Perl what is read here.
+    form = " ".join(f"%({field})" for field in fields)
+    text = repository.git("for-each-ref", "--perl", f"--format={form}", prefix).text
+    words = [_ESCAPED.sub(r"\1", word) for word in _QUOTED.findall(text)]
+    return [words[start : start + len(fields)] for start in range(0, len(words), len(fields))]
 
 
 def _short(ref: str) -> str:

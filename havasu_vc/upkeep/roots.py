@@ -52,7 +52,7 @@ def collect_roots(repository: GitRepository) -> Roots:
         stdin="".join(f"{number}\n" for number in noted).encode(),
         environment={"GIT_NO_REPLACE_OBJECTS": "1"},
     )
-    trees = {line for line in answer.text.splitlines() if not line.startswith("commit ")}
+    trees = {line for line in answer.lines if not line.startswith("commit ")}
     trees.update(_lone_trees(repository, noted))
     return Roots(frozenset(trees), frozenset(_indexed_files(repository)))
 
@@ -84,7 +84,7 @@ def _noted_ids(repository: GitRepository) -> Iterator[ObjectId]:
 def _lone_trees(repository: GitRepository, noted: Iterable[ObjectId]) -> Iterator[ObjectId]:
     """Yield trees that a ref or a note names directly, without a commit."""
     form = "%(objecttype) %(objectname) %(*objecttype) %(*objectname)"
-    for line in repository.git("for-each-ref", f"--format={form}").text.splitlines():
+    for line in repository.git("for-each-ref", f"--format={form}").lines:
         words = line.split()
         for kind, identity in zip(words[::2], words[1::2], strict=True):
             if kind == "tree":

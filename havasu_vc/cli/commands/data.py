@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 
@@ -119,10 +120,16 @@ def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
     `git push` does this first, by the hook that `init` and `clone` put in place.
     """
     repo = invocation.open_repo(rows=False)
-    lines = sys.stdin.read().splitlines() if hook else None
+    lines = _told() if hook else None
     sent = repo.push_data(remote, lines)
     if sent.files:
         invocation.say(f"Sent {counted(sent.files, 'data file')}, {format_size(sent.size)}")
+
+
+def _told() -> list[str]:
+    """Return the lines that git tells its hook, in whatever bytes refs are named."""
+    told = sys.stdin.buffer.read()
+    return [line for line in os.fsdecode(told).split("\n") if line]
 
 
 @command.command(
