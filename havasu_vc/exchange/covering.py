@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.exchange.geoparquet import COVERING, COVERING_AXES
-from havasu_vc.geo.bounds import row_bounds
+from havasu_vc.geo.globe_bounds import reach_of_rows
 from havasu_vc.model.types import Field
 
 __all__ = ["BOX", "boxes_of", "covering_columns"]
@@ -42,9 +42,12 @@ def covering_columns(
     return found
 
 
-def boxes_of(wkb: pa.Array) -> pa.Array:
-    """Return the box of each geometry."""
-    bounds = row_bounds(wkb, "wkb")
+def boxes_of(wkb: pa.Array, edges: str | None = None) -> pa.Array:
+    """Return the box of each geometry, all around the globe for one across the antimeridian.
+
+    Readers compare the sides of boxes as numbers.
+    """
+    bounds = reach_of_rows(wkb, "wkb", edges)
     missing = np.isnan(bounds).any(axis=1)
     with np.errstate(over="ignore"):
         low = bounds[:, :2].astype(np.float32)

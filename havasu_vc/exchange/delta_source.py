@@ -32,6 +32,7 @@ from havasu_vc.formats.delta_deletes import DeletionVector, parse_deleted
 from havasu_vc.formats.delta_schema import DeltaColumn, delta_columns, partition_value
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.tables.locations import Places, local_path
 
@@ -45,6 +46,8 @@ class _Window:
     column: str
     """The geometry column, as files call it."""
     box: Box
+    globe: bool
+    """Whether its edges run on the globe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ class DeltaSource:
         places = Places([self.folder])
         window = None
         if self.bbox is not None and self.schema.geometries:
-            window = _Window(by_name[self.schema.geometries[0].name].physical, self.bbox)
+            field = self.schema.geometries[0]
+            window = _Window(by_name[field.name].physical, self.bbox, field.edges is not None)
         return [
             task_of(read_delta_file, self._reading(file, layout, wanted, places, window))
             for file in self.files
@@ -157,7 +161,7 @@ def delta_source(folder: Path, log: DeltaLog, options: SourceOptions) -> DeltaSo
     layout = _commented(lay_out(arrow, geometries, options), columns)
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     if options.bbox is not None and layout.schema.geometries:
-        files = _within(files, columns, layout.schema.geometries[0].name, options.bbox)
+        files = _within(files, columns, layout.schema.geometries[0], options.bbox)
     return DeltaSource(
         name=folder.name,
         schema=layout.schema,
@@ -223,16 +227,17 @@ def _crs_text(said: str, configuration: Mapping[str, str], where: str) -> str | 
 
 
 def _within(
-    files: tuple[DeltaFile, ...], columns: Sequence[DeltaColumn], name: str, box: Box
+    files: tuple[DeltaFile, ...], columns: Sequence[DeltaColumn], field: Field, box: Box
 ) -> tuple[DeltaFile, ...]:
     """Return the files that may have rows in a box, as the corners in the log say.
 
     Corners are those of geometries only where the type of the column says so.
     """
-    (column,) = (each for each in columns if each.name == name)
+    (column,) = (each for each in columns if each.name == field.name)
     if column.geometry is None:
         return files
-    return tuple(file for file in files if may_meet(box, _box(file, column.physical)))
+    globe = field.edges is not None
+    return tuple(each for each in files if may_meet(box, _box(each, column.physical), globe=globe))
 
 
 def _box(file: DeltaFile, name: str) -> Box | None:
@@ -265,7 +270,9 @@ def _read(reading: _Reading) -> Iterator[pa.RecordBatch]:
             if reading.window is not None:
                 boxes = group_boxes(metadata, reading.window.column, None)
             for number, (start, box) in enumerate(zip(starts, boxes, strict=False)):
-                if reading.window is None or may_meet(reading.window.box, box):
+                if reading.window is None or may_meet(
+                    reading.window.box, box, globe=reading.window.globe
+                ):
                     yield from _read_group(file, number, start, reading, deleted)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(reading.path, error) from error

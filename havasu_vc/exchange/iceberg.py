@@ -24,6 +24,8 @@ from havasu_vc.exchange.source import Box, SourceOptions
 from havasu_vc.formats.iceberg.entries import point_of
 from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference, Snapshot
 from havasu_vc.formats.iceberg.version_3 import parse_corner
+from havasu_vc.geo.globe_bounds import globe_box
+from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.rasters import with_blocks
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
@@ -131,11 +133,12 @@ def _within(
 ) -> tuple[LiveFile, ...]:
     """Return the files but data files that manifests say to lie outside of a window."""
     native = table.metadata.format_version > 2
-    globe = native and "edges" in dict(column.extra)
+    globe = column.edges is not None
     return tuple(
         each
         for each in files
-        if not each.is_data or may_meet(window, _box_of(each.file, column.id, native, globe))
+        if not each.is_data
+        or may_meet(window, _box_of(each.file, column.id, native, globe), globe=globe)
     )
 
 
@@ -146,9 +149,13 @@ def _box_of(file: DataFile, number: int, native: bool, globe: bool) -> Box | Non
     upper = file.upper_bounds if native else file.geometry_upper
     least = parse((lower or {}).get(number, b""))
     most = parse((upper or {}).get(number, b""))
-    if least is None or most is None or (least[0] > most[0] and not globe):
+    if least is None or most is None or (least[0] > most[0] and not (globe and native)):
         return None
-    return sound_box(*least, *most)
+    box = sound_box(*least, *most)
+    if box is None or native or not globe:
+        return box
+    reach = globe_box(Bounds(*box))  # Havasu's are of vertices alone
+    return reach.xmin, reach.ymin, reach.xmax, reach.ymax
 
 
 def _field(field: Field, options: SourceOptions, crs: CrsNames, table: Table) -> Field:

@@ -385,7 +385,7 @@ def _known_types(old: Table | None) -> dict[int, str]:
     for schema in () if old is None else old.metadata.schemas.values():
         for column in schema.geometries:
             crs = (column.geometry.crs if column.geometry else None) or DEFAULT_CRS
-            native = NativeGeometry(crs, dict(column.extra).get("edges"))
+            native = NativeGeometry(crs, column.edges)
             types[column.id] = native_type_text(native)
     return types
 

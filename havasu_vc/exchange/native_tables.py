@@ -56,7 +56,7 @@ def table_stands(folder: Path, is_table: Callable[[Path], bool], *, overwrite: b
 
 def edges_of(geometry: OutgoingGeometry) -> str | None:
     """Return how the edges of a column run on the globe; None for straight ones."""
-    return dict(geometry.field.extra).get("edges")
+    return geometry.field.edges
 
 
 def native_geometry(

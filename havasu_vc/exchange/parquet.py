@@ -153,7 +153,8 @@ def open_parquet(
     kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
     if options.bbox is not None and layout.schema.geometries:
         column = layout.schema.geometries[0].name
-        files = [_within(file, column, options.bbox) for file in files]
+        globe = layout.schema.geometries[0].edges is not None
+        files = [_within(file, column, options.bbox, globe=globe) for file in files]
     return ParquetSource(
         name=name,
         schema=layout.schema,
@@ -170,11 +171,11 @@ def open_parquet(
     )
 
 
-def _within(file: _File, column: str, box: Box) -> _File:
+def _within(file: _File, column: str, box: Box, *, globe: bool) -> _File:
     """Return a file without the row groups that cannot have rows in a box."""
     boxes = file.boxes.get(column, (None,) * len(file.groups))
     groups = tuple(
-        (rows if may_meet(box, there) else 0, size)
+        (rows if may_meet(box, there, globe=globe) else 0, size)
         for (rows, size), there in zip(file.groups, boxes, strict=True)
     )
     return replace(file, groups=groups)
@@ -232,7 +233,7 @@ def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
                 for index in range(metadata.num_row_groups)
             )
             places = {
-                name: tuple(group_boxes(metadata, name, dict(each.properties).get(COVERING)))
+                name: tuple(group_boxes(metadata, name, _covering(each)))
                 for name, each in found.items()
                 if boxes
             }
@@ -241,6 +242,15 @@ def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
     except (pa.ArrowException, OSError) as error:
         raise unreadable(str(path), error) from error
     return _File(str(path), arrow, found, covering, groups, _partition_of(path, root), places)
+
+
+def _covering(found: FoundGeometry) -> str | None:
+    """Return the column of boxes that tells where rows lie.
+
+    On the globe boxes may be those of vertices alone, and the least of those that cross the
+    antimeridian says nothing.
+    """
+    return dict(found.properties).get(COVERING) if found.edges is None else None
 
 
 def unreadable(path: str, error: Exception) -> InvalidFileError | StorageError:

@@ -29,6 +29,7 @@ from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.crs import projection
 from havasu_vc.geo.extent import extents
+from havasu_vc.geo.globe_bounds import globe_row_bounds, united_globe_bounds
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.arrow import source_type
@@ -93,7 +94,7 @@ class _Seen:
         self.covering = covering
         self.native = native
         self.codes: set[int] = set()
-        self.bounds: Bounds | None = None
+        self.area: tuple[float, float, float, float] | None = None
         self.heights: tuple[float, float] | None = None
 
     def look(self, wkb: pa.Array) -> None:
@@ -101,9 +102,16 @@ class _Seen:
         self.codes |= codes
         if any(code // 1000 in (1, 3) for code in codes):
             self._look_at_heights(wkb)
+        edges = self.geometry.field.edges
+        if edges is not None:
+            known = [] if self.area is None else [self.area]
+            rows = globe_row_bounds(wkb, "wkb", edges)
+            self.area = united_globe_bounds(np.vstack([*known, rows]))
+            return
         found = bounds_of(wkb, "wkb")
         if found is not None:
-            self.bounds = found if self.bounds is None else self.bounds.union(found)
+            box = found if self.area is None else Bounds(*self.area).union(found)
+            self.area = (box.xmin, box.ymin, box.xmax, box.ymax)
 
     def _look_at_heights(self, wkb: pa.Array) -> None:
         z = extents(scan(byte_column(wkb))).envelopes[:, 4:]
@@ -113,17 +121,11 @@ class _Seen:
             self.heights = min(low, float(z[:, 0].min())), max(high, float(z[:, 1].max()))
 
     def _box(self) -> tuple[float, ...] | None:
-        if self.bounds is None:
+        if self.area is None:
             return None
         low, high = self.heights or (None, None)
-        corners = (
-            self.bounds.xmin,
-            self.bounds.ymin,
-            low,
-            self.bounds.xmax,
-            self.bounds.ymax,
-            high,
-        )
+        west, south, east, north = self.area
+        corners = (west, south, low, east, north, high)
         box = tuple(each for each in corners if each is not None)
         return box if all(map(math.isfinite, box)) else None
 
@@ -213,7 +215,7 @@ def _converted(
             column = seen[wanted.name].geometry.canonical(batch.column(wanted.name))
             seen[wanted.name].look(column)
             if seen[wanted.name].covering is not None:
-                boxes.append(boxes_of(column))
+                boxes.append(boxes_of(column, seen[wanted.name].geometry.field.edges))
             if (native := seen[wanted.name].native) is not None:
                 column = native.values(column)
         if isinstance(wanted.type, pa.BaseExtensionType):
@@ -283,11 +285,11 @@ def logical_type(geometry: OutgoingGeometry) -> pa.DataType:
 
 def _edges(geometry: OutgoingGeometry) -> str | None:
     # Neither Arrow nor GeoParquet has words for the ways of edges on an ellipsoid.
-    return "spherical" if dict(geometry.field.extra).get("edges") else None
+    return "spherical" if geometry.field.edges else None
 
 
 def _note_edges(name: str, geometry: OutgoingGeometry, notes: Notes) -> None:
-    edges = dict(geometry.field.extra).get("edges")
+    edges = geometry.field.edges
     if edges not in (None, "spherical"):
         notes.say(
             f"the edges of column {name!r} run by {edges!r}, which cannot be written; "

@@ -12,24 +12,29 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from havasu_vc.exchange.geoparquet import COVERING_AXES
 from havasu_vc.exchange.source import Box
+from havasu_vc.geo.globe_bounds import meets_on_globe
 
 __all__ = ["group_boxes", "may_meet", "sound_box"]
 
 
-def may_meet(window: Box, box: Box | None) -> bool:
+def may_meet(window: Box, box: Box | None, *, globe: bool = False) -> bool:
     """Return whether rows of a box may be in a window; True where no box is known.
 
     Either may have its west east of its east, which says that it crosses the anti-meridian.
+    On the `globe` that line is like any other, and meridians meet at the poles.
 
     >>> may_meet((0, 0, 1, 1), (160.5, 0, -159.0, 1)), may_meet((-170, 0, -165, 1), None)
     (False, True)
     """
     if box is None:
         return True
+    if globe:
+        return bool(meets_on_globe(window, np.array([box]))[0])
     if box[1] > window[3] or box[3] < window[1]:
         return False
     return any(

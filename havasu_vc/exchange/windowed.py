@@ -1,9 +1,10 @@
 """A source of which only the rows in a box are taken.
 
 The box is in the coordinates of the source, and a row is in it when the box of its
-geometry's vertices meets it. Rows without a geometry are in none. West may be east
-of east: then the box crosses the anti-meridian. Formats that know where their rows
-lie leave out what cannot be in the box before this looks at each row.
+geometry's vertices meets it, or where edges run on the globe what all of it lies in.
+Rows without a geometry are in none. West may be east of east: then the box crosses the
+anti-meridian. Formats that know where their rows lie leave out what cannot be in the
+box before this looks at each row.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.source import Box, Source
 from havasu_vc.geo.bounds import row_bounds
+from havasu_vc.geo.globe_bounds import globe_row_bounds, meets_on_globe
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding
@@ -100,17 +102,25 @@ class WindowedSource:
         if field.geometry is None:
             raise ValueError(f"{self.column!r} is no geometry column")
         kept = None if columns is None else self.schema.select(tuple(columns)).names
-        how = (self.column, field.geometry.encoding, self.box, kept)
+        how = (self.column, field.geometry.encoding, self.box, kept, field.edges)
         return [task_of(rows_in_box, task, *how) for task in self.whole.tasks(read)]
 
 
 @kernel
 def rows_in_box(
-    task: Task, column: str, encoding: Encoding, box: Box, kept: tuple[str, ...] | None
+    task: Task,
+    column: str,
+    encoding: Encoding,
+    box: Box,
+    kept: tuple[str, ...] | None,
+    edges: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task that are in a box, with the columns that are kept."""
     for batch in run_task(task):
-        inside = meets(box, row_bounds(batch.column(column), encoding))
+        if edges is None:
+            inside = meets(box, row_bounds(batch.column(column), encoding))
+        else:
+            inside = meets_on_globe(box, globe_row_bounds(batch.column(column), encoding, edges))
         if not inside.any():
             continue
         rows = batch if inside.all() else batch.filter(pa.array(inside))

@@ -151,6 +151,11 @@ class Field:
         """Its name in our Parquet files."""
         return self.physical_name or self.name
 
+    @property
+    def edges(self) -> str | None:
+        """How the edges of its geometries run on the globe; None for straight ones."""
+        return dict(self.extra).get("edges")
+
 
 @dataclass(frozen=True, slots=True)
 class Struct:

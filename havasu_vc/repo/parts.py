@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Box", "Part", "files_of_part", "keep_part", "kept_part", "parse_box"]
 
 Box = tuple[float, float, float, float]
-"""West, south, east, north."""
+"""West, south, east, north; with west east of east it crosses the antimeridian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Part:
         return not self.datasets or path in {each.strip("/") for each in self.datasets}
 
 
-def parse_box(text: str, *, around: bool = False) -> Box:
-    """Return a box as people write it; with `around` it may cross the anti-meridian.
+def parse_box(text: str) -> Box:
+    """Return a box as people write it; one whose west is east of its east crosses 180 degrees.
 
     >>> parse_box("174, -42, 175, -41")
     (174.0, -42.0, 175.0, -41.0)
@@ -60,7 +60,7 @@ def parse_box(text: str, *, around: bool = False) -> Box:
             f"{text!r} is not a box", hints=("write WEST,SOUTH,EAST,NORTH",)
         ) from error
     # Also false for NaN.
-    if not (south <= north and (west <= east or (around and west > east))):
+    if not (south <= north and (west <= east or west > east)):
         raise InvalidArgumentError(f"{text!r} is a box that holds nothing")
     return west, south, east, north
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.distances import Measure
+from havasu_vc.geo.globe_bounds import reach_of_rows
 from havasu_vc.geo.sketching import invalid_rows
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
@@ -75,7 +75,9 @@ class GeometryTally:
             self._bounds(side, field, changed)
             for side, field in ((batch.old, self._old), (batch.new, self._new))
         )
-        for corners in (old, new):
+        for side, field, corners in ((batch.old, self._old, old), (batch.new, self._new, new)):
+            if field is not None and field.edges is not None:
+                corners = self._bounds(side, field, changed, edges=field.edges)
             there = corners[~np.isnan(corners[:, 0])]
             if len(there):
                 self._least = np.minimum(self._least, there[:, :2].min(axis=0))
@@ -103,8 +105,14 @@ class GeometryTally:
             distances,
         )
 
-    def _bounds(self, side: pa.StructArray, field: Field | None, wanted: _Bools) -> _Floats:
-        """Return the bounds of each row, NaN for those not wanted."""
+    def _bounds(
+        self,
+        side: pa.StructArray,
+        field: Field | None,
+        wanted: _Bools,
+        edges: str | None = None,
+    ) -> _Floats:
+        """Return the bounds of each row, NaN for those not wanted; of vertices without `edges`."""
         found = np.full((len(side), 4), np.nan)
         if field is None or field.geometry is None or side.null_count == len(side):
             return found
@@ -114,7 +122,9 @@ class GeometryTally:
             column = column.take(pa.array(rows))
         encoding = field.geometry.encoding
         # A row that cannot be read keeps NaN, and `_invalid` says so.
-        for some, corners in readable_rows(column, lambda part: row_bounds(part, encoding)):
+        for some, corners in readable_rows(
+            column, lambda part: reach_of_rows(part, encoding, edges)
+        ):
             if corners is not None:
                 found[rows[some]] = corners
         return found

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.exchange.duckdb import RowExpressions
-from havasu_vc.geo.bounds import row_bounds
+from havasu_vc.geo.globe_bounds import reach_of_rows
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.schema import Schema
@@ -123,7 +123,7 @@ class DatasetCheck:
                 continue
             encoding = field.geometry.encoding
             column = rows.column(field.name)
-            read = partial(row_bounds, encoding=encoding)
+            read = partial(reach_of_rows, encoding=encoding, edges=field.edges)
             for some, found in readable_rows(column, read):
                 if found is None:
                     outside[some] = True

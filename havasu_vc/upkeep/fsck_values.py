@@ -143,7 +143,7 @@ class ValueCheck:
         if field.id in self._with_srid:
             yield f"column {field.name!r} has values with an SRID, which {encoding} cannot have"
         box = self._bounds.get(field.id)
-        on_globe = dict(field.extra).get("edges") is not None
+        on_globe = field.edges is not None
         if on_globe and box is not None and not _GLOBE.covers(box):
             yield f"column {field.name!r} has geometries that are not on the globe"
 

@@ -104,7 +104,7 @@ def _of_geometries(
     if found is not None:
         yield from _of_srids(field, encoding, found, srid)
     yield from _of_types(field, wkb)
-    if dict(field.extra).get("edges") is not None:
+    if field.edges is not None:
         bounds = row_bounds(wkb, "wkb")
         most = np.array([180.0, 90.0, 180.0, 90.0])
         for row in _rows(np.asarray((np.abs(bounds) > most).any(axis=1))):

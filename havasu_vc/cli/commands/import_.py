@@ -58,7 +58,7 @@ class _Reading:
             crs=self.crs,
             geometry_encoding=Encoding(self.geometry_encoding),
             snapshot=self.snapshot,
-            bbox=None if self.bbox is None else parse_box(self.bbox, around=True),
+            bbox=None if self.bbox is None else parse_box(self.bbox),
             columns=parse_names(self.columns) or None,
             leave_out=parse_names(self.leave_out),
             csv_wkt=self.csv_wkt,

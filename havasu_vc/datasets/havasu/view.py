@@ -309,6 +309,12 @@ def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schem
             parts = None if area is None else area.parts
         else:
             bounds = entry.bounds.get(column.id)
+            if bounds is not None and column.edges is not None:
+                from havasu_vc.geo.globe_bounds import may_reach
+
+                if may_reach(bounds, box):
+                    return False
+                continue
             parts = None if bounds is None else (bounds,)
         if parts is None or not all(_apart(part, box) for part in parts):
             return False
@@ -316,5 +322,6 @@ def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schem
 
 
 def _apart(bounds: Bounds, box: tuple[float, float, float, float]) -> bool:
-    beside = bounds.xmax < box[0] or bounds.xmin > box[2]
+    after, before = bounds.xmax < box[0], bounds.xmin > box[2]
+    beside = (after or before) if box[0] <= box[2] else (after and before)
     return beside or bounds.ymax < box[1] or bounds.ymin > box[3]
