@@ -10,7 +10,7 @@ import click
 
 from havasu_vc.cli.arguments import split_revisions
 from havasu_vc.cli.options import after_dashes
-from havasu_vc.errors import HavasuError, InvalidArgumentError
+from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
 
 if TYPE_CHECKING:
     from havasu_vc.repo import Repo
@@ -46,11 +46,23 @@ def revisions_and_filters(
             raise InvalidArgumentError(
                 f"{first!r} is neither a revision nor a dataset",
                 hints=(
+                    *_why(repo, first),
                     "`havasu-vc log` lists the commits, `havasu-vc data ls` the datasets",
                     f"`-- {first}` means a dataset that is not at HEAD",
                 ),
             )
     return revisions, filters
+
+
+def _why(repo: Repo, text: str) -> tuple[str, ...]:
+    """Return what is known of a name that would be a revision's, as that a clone is shallow."""
+    try:
+        repo.commit_info(text)
+    except RevisionNotFoundError as error:
+        return error.hints if repo.git.handle.is_shallow and ("^" in text or "~" in text) else ()
+    except HavasuError:
+        pass
+    return ()
 
 
 def _matches(repo: Repo, pattern: str) -> bool:

@@ -44,7 +44,7 @@ def show(
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
     """Return a commit and what it changed of its first parent."""
     info = commit_info(repo, revision)
-    parent = repo.resolve(info.parents[0] if info.parents else "[EMPTY]")
+    parent = repo.resolve(f"{revision}^?")
     end = repo.resolve(info.id)
     return info, diff_revisions(
         repo, parent, end, filters, equal_ones=equal_ones, tables_only=tables_only

@@ -161,8 +161,15 @@ class Repo(Reading, Changing, Sharing):
         start: str | None = None,
         discard: bool = False,
     ) -> None:
-        """Put HEAD on a branch, or on a commit; refused while a merge waits."""
+        """Put HEAD on a branch, or on a commit; refused while a merge waits.
+
+        `HEAD` itself is where HEAD is, on its branch. Commits that nothing names any more
+        are noted.
+        """
         require_no_merge(self.opened)
+        before = refs.read_head(self.git)
+        if target in ("HEAD", "@") and not create:
+            target = before.branch or target
         known = create or any(branch.name == target for branch in self.branches())
         begin = None if start is None else self._commit(start)
         self.workspace.require_no_loss(begin or ("HEAD" if create else target), discard=discard)
@@ -174,6 +181,11 @@ class Repo(Reading, Changing, Sharing):
                 start=begin,
                 discard=discard,
             )
+        if before.branch is None:
+            from havasu_vc.repo.leaving import left_behind
+
+            if note := left_behind(self.opened, before):
+                self.settings.note(note)
 
     def tags(self) -> tuple[Tag, ...]:
         """Return the tags."""

@@ -57,7 +57,7 @@ def restore(
     repo: OpenRepo,
     filters: Sequence[str] = (),
     *,
-    source: str = "HEAD^",
+    source: str,
     message: str | None = None,
     dry_run: bool = False,
 ) -> CommitResult:

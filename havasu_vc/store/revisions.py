@@ -93,6 +93,8 @@ def resolve(repository: GitRepository, name: str) -> Revision:
         parents = read_commit(repository.objects, commit).parents if commit else ()
         if not parents:
             return Revision(name, None, EMPTY_TREE)
+        if not repository.objects.has(parents[0]) and repository.handle.is_shallow:
+            raise RevisionNotFoundError(name, hints=_shallow(repository))
         return Revision(name, parents[0], commit_tree(repository, parents[0]))
     commit = _commit_id(repository, name)
     return Revision(name, commit, commit_tree(repository, commit))
@@ -168,11 +170,21 @@ def _commit_id(repository: GitRepository, name: str) -> ObjectId:
             name, hints=("it is the beginning of several ids: give more digits",)
         ) from error
     except (KeyError, ValueError, pygit2.GitError, OSError) as error:
-        raise RevisionNotFoundError(name) from error
+        raise RevisionNotFoundError(name, hints=_shallow(repository)) from error
     try:
         return str(found.peel(pygit2.Commit).id)
     except (ValueError, pygit2.GitError) as error:
         raise RevisionNotFoundError(name, hints=("it is not a commit",)) from error
+
+
+def _shallow(repository: GitRepository) -> tuple[str, ...]:
+    """Return what to know of a name that may mean a commit before those that are here."""
+    if not repository.handle.is_shallow:
+        return ()
+    return (
+        "this clone has only the newest commits, and this may be an older one: "
+        "`git fetch --unshallow` brings them all",
+    )
 
 
 def _commit_at(repository: GitRepository, name: str, match: re.Match[str]) -> ObjectId:

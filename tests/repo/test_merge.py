@@ -527,7 +527,7 @@ MOVES: dict[str, Callable[[Repo], object]] = {
     "merge": lambda repo: repo.merge("dev"),
     "revert": lambda repo: repo.revert("HEAD"),
     "cherry-pick": lambda repo: repo.cherry_pick("dev"),
-    "restore": lambda repo: repo.restore(),
+    "restore": lambda repo: repo.restore(source="HEAD^"),
     "soft reset": lambda repo: repo.reset("HEAD^", mode="soft"),
 }
 

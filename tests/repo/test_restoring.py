@@ -77,7 +77,7 @@ def test_counts_and_message(repo: Repo) -> None:
 def test_trying_changes_nothing(repo: Repo) -> None:
     head = write(repo, {**FIRST, 3: ("three", 3)})
 
-    result = restore(repo.opened, ["points:feature:3"], dry_run=True)
+    result = restore(repo.opened, ["points:feature:3"], source="HEAD^", dry_run=True)
 
     assert result.commit is None
     assert result.changes["points"].updates == 1
@@ -91,7 +91,7 @@ def test_a_dataset_that_was_deleted_comes_back_and_goes(repo: Repo, tmp_path: Pa
     restore(repo.opened, ["more/lines"], source=str(before))
     assert repo.datasets() == ("points",)
     assert_clean(repo)
-    restore(repo.opened, ["more/lines"])
+    restore(repo.opened, ["more/lines"], source="HEAD^")
 
     assert read(repo, dataset="more/lines") == {1: ("one", 1)}
     assert_clean(repo)
@@ -148,7 +148,7 @@ def test_what_cannot_be_restored_is_refused(repo: Repo, tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError):
             restore(repo.opened, filters, source="HEAD~2")
     with pytest.raises(InvalidArgumentError, match="as a whole"):
-        restore(repo.opened, ["lines:feature:1"])
+        restore(repo.opened, ["lines:feature:1"], source="HEAD^")
     with pytest.raises(RowNotFoundError):
         restore(repo.opened, ["points:feature:99"], source="HEAD~2")
     with pytest.raises(HavasuError):

@@ -14,6 +14,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 from havasu_vc.cli.passthrough import run_git_here
 from havasu_vc.repo import Repo
+from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.terminal import styled
 
 __all__ = ["command"]
@@ -81,8 +82,9 @@ def _delete(invocation: Invocation, repo: Repo, names: Sequence[str], *, force: 
     if not names:
         raise click.UsageError("name the branches to delete")
     for name in names:
+        was = next((each.commit for each in repo.branches() if each.name == name), "")
         repo.delete_branch(name, force=force)
-        invocation.say(f"Deleted branch '{name}'")
+        invocation.say(f"Deleted branch '{name}' (was {was[:ABBREVIATED]})")
 
 
 def _list(repo: Repo, *, color: bool) -> None:

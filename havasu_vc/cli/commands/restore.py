@@ -11,7 +11,7 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, message_options
 from havasu_vc.cli.results import tell_commit
-from havasu_vc.errors import InvalidArgumentError, NoChangesError
+from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
 from havasu_vc.repo import Repo
 
 __all__ = ["command"]
@@ -24,7 +24,7 @@ __all__ = ["command"]
     "--source",
     metavar="REV",
     shell_complete=complete_revisions,
-    help="Commit things as they are there.  [default without a workspace: HEAD^]",
+    help="Commit things as they are there.",
 )
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would change, and stop.")
@@ -48,12 +48,11 @@ def command(
     """
     repo = invocation.open_repo()
     message = join_message(messages, message_file.read() if message_file else None)
-    if source is None and repo.workspace.exists:
+    if source is None:
         if message is not None:
             raise click.UsageError("-m goes with --source; dropping edits makes no commit")
         _drop_edits(invocation, repo, filters, dry_run=dry_run)
         return
-    source = source or "HEAD^"
     result = repo.restore(filters, source=source, message=message, dry_run=dry_run)
     if result.commit is None and not dry_run:
         raise NoChangesError(f"there is nothing to restore: it is as it is at {source}")
@@ -69,9 +68,16 @@ def _drop_edits(
                 f"edits of the workspace are dropped by dataset, not by {each!r}",
                 hints=("with --source, a commit brings rows and meta items back",),
             )
-    dropped = repo.workspace.discard(filters, dry_run=dry_run)
+    known = repo.datasets()
+    for each in filters:
+        if not repo.workspace.exists and each.strip("/") not in known:
+            raise DatasetNotFoundError(each)
+    # Without tables there are no edits to drop.
+    dropped = repo.workspace.discard(filters, dry_run=dry_run) if repo.workspace.exists else ()
     what = "Would drop" if dry_run else "Dropped"
     if not dropped:
-        invocation.say("Nothing was edited")
+        invocation.say(
+            "Nothing to restore: nothing is edited; `--source REV` commits things as they are there"
+        )
     for path in dropped:
         invocation.say(f"{what} the edits of {path}")

@@ -13,6 +13,7 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
 
@@ -57,8 +58,10 @@ def command(
         if not arguments:
             raise click.UsageError("name the tags to delete")
         for name in arguments:
+            was = next((each.commit for each in repo.tags() if each.name == name), None)
             repo.delete_tag(name)
-            invocation.say(f"Deleted tag '{name}'")
+            of = "" if was is None else f" (was {was[:ABBREVIATED]})"
+            invocation.say(f"Deleted tag '{name}'{of}")
     elif arguments:
         if len(arguments) > 2:
             raise click.UsageError("a new tag has one name and one revision")

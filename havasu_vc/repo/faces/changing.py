@@ -245,7 +245,7 @@ class Changing:
 
     @moves_head
     def restore(self, filters: Sequence[str] = (), **options: Any) -> results.CommitResult:
-        """Commit datasets, rows or meta items as they were; options: source, message, dry_run."""
+        """Commit datasets, rows or meta items as at `source`; options: message, dry_run too."""
         from havasu_vc.repo.restoring import restore
 
         return restore(self.opened, filters, **options)

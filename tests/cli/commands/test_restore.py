@@ -9,7 +9,7 @@ from tests.support.git import run_git
 
 
 def test_a_row_comes_back(run: Run, repo: Path) -> None:
-    result = succeed(run("restore", "points:feature:3"))
+    result = succeed(run("restore", "points:feature:3", "-s", "HEAD^"))
 
     assert "points: 1 insert" in result.output
     assert run_git("log", "-1", "--format=%s", cwd=repo) == ("Restore points:feature:3 from HEAD^")
@@ -17,7 +17,7 @@ def test_a_row_comes_back(run: Run, repo: Path) -> None:
 
 
 def test_everything_comes_back(run: Run, repo: Path) -> None:
-    assert "1 insert, 1 update, 1 delete" in succeed(run("restore", "-n")).output
+    assert "1 insert, 1 update, 1 delete" in succeed(run("restore", "-n", "-s", "HEAD^")).output
     succeed(run("restore", "-s", "HEAD^", "-m", "As it was"))
 
     assert run_git("diff", "HEAD", "HEAD~2", cwd=repo) == ""
@@ -26,9 +26,23 @@ def test_everything_comes_back(run: Run, repo: Path) -> None:
 
 
 def test_what_is_not_there_is_refused(run: Run) -> None:
-    assert run("restore", "nothing").exit_code == 2
-    assert run("restore", "points:feature:99").exit_code == 40
+    assert run("restore", "nothing").exit_code == 49
+    assert run("restore", "nothing", "-s", "HEAD^").exit_code == 2
+    assert run("restore", "points:feature:3").exit_code == 2
+    assert run("restore", "points:feature:99", "-s", "HEAD^").exit_code == 40
     assert run("restore", "-s", "nothing").exit_code == 47
+
+
+@pytest.mark.parametrize("arguments", [(), ("points",), ("--dry-run",)])
+def test_without_a_source_and_edits_nothing_is_restored(
+    run: Run, repo: Path, arguments: tuple[str, ...]
+) -> None:
+    before = run_git("rev-parse", "HEAD", cwd=repo)
+
+    result = succeed(run("restore", *arguments))
+
+    assert result.stderr.startswith("Nothing to restore: nothing is edited")
+    assert run_git("rev-parse", "HEAD", cwd=repo) == before
 
 
 @pytest.mark.parametrize("mode", ["--soft", "--mixed", "--hard", "--keep", None])

@@ -168,3 +168,21 @@ def test_init_says_that_another_hook_is_there(tmp_path: Path) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\n")
     assert "another pre-push hook" in succeed(invoke(["init", tmp_path / "repo"])).stderr
+
+
+def test_a_shallow_clone_says_why_older_commits_are_not_there(repo: Path, tmp_path: Path) -> None:
+    shallow = tmp_path / "shallow"
+    succeed(invoke(["clone", "--depth", "1", repo, shallow]))
+    for command in (
+        ("show", "HEAD"),
+        ("create-patch", "HEAD"),
+        ("show", "HEAD^"),
+        ("diff", "HEAD~1...HEAD"),
+        ("revert", "HEAD"),
+    ):
+        refused = invoke(["-C", shallow, *command])
+        assert refused.exit_code == (2 if command == ("show", "HEAD^") else 47), refused.output
+        assert "`git fetch --unshallow` brings them all" in refused.stderr, command
+    run_git("fetch", "--quiet", "--unshallow", cwd=shallow)
+    succeed(invoke(["-C", shallow, "data", "fetch"]))
+    succeed(invoke(["-C", shallow, "show", "HEAD"]))

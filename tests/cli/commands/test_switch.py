@@ -63,3 +63,56 @@ def test_a_branch_that_only_a_remote_has(
     succeed(run("switch", "-c", "mine", "other/v1"))
     upstream = run_git("rev-parse", "--abbrev-ref", "mine@{upstream}", cwd=repo)
     assert upstream.strip() == "other/v1"
+
+
+@pytest.mark.parametrize("command", ["switch", "checkout"])
+def test_commits_that_are_left_behind_are_named(run: Run, repo: Path, command: str) -> None:
+    succeed(run("checkout", "HEAD~1"))
+    for number in range(6):
+        succeed(run("meta", "set", "points", f"title=Title {number}"))
+    left = run_git("rev-parse", "HEAD", cwd=repo)
+
+    said = succeed(run(command, "main")).stderr
+
+    assert "6 commits are on no branch any more" in said and "and 2 more" in said
+    keeps = f"branch NAME {left[:10]}"
+    assert f"`havasu-vc {keeps}`" in said
+    succeed(run(*keeps.replace("NAME", "kept").split()))
+    succeed(run("switch", "-d", "kept"))
+    assert "no branch" not in succeed(run(command, "main")).stderr
+
+
+def test_nothing_is_told_where_a_ref_or_the_new_head_has_the_commits(run: Run) -> None:
+    succeed(run("switch", "-d", "HEAD"))
+    succeed(run("meta", "set", "points", "title=Title"))
+    assert "no branch" not in succeed(run("switch", "-c", "new")).stderr
+    succeed(run("switch", "-d", "HEAD"))
+    succeed(run("meta", "set", "points", "title=Other"))
+    succeed(run("tag", "kept"))
+    assert "no branch" not in succeed(run("switch", "main")).stderr
+
+
+def test_tables_that_are_checked_out_keep_no_commit_of_a_head_on_no_branch(run: Run) -> None:
+    succeed(run("checkout"))
+    succeed(run("switch", "-d", "HEAD"))
+    succeed(run("meta", "set", "points", "title=Title"))
+    assert "1 commit is on no branch" in succeed(run("switch", "main")).stderr
+
+
+@pytest.mark.parametrize("name", ["HEAD", "@"])
+def test_checking_out_head_stays_on_its_branch(run: Run, repo: Path, name: str) -> None:
+    succeed(run("checkout", name))
+    assert run_git("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/main"
+    Repo.open(repo).switch(name)
+    assert run_git("symbolic-ref", "HEAD", cwd=repo) == "refs/heads/main"
+    assert run("switch", name).exit_code == 43
+    succeed(run("switch", "-d", name))
+    assert run_git("rev-parse", "--abbrev-ref", "HEAD", cwd=repo) == "HEAD"
+
+
+def test_what_is_deleted_is_told(run: Run, repo: Path) -> None:
+    commit = run_git("rev-parse", "--short", "HEAD", cwd=repo)
+    succeed(run("branch", "old"))
+    succeed(run("tag", "v1"))
+    assert f"(was {commit}" in succeed(run("branch", "-D", "old")).stderr
+    assert f"(was {commit}" in succeed(run("tag", "-d", "v1")).stderr

@@ -127,7 +127,7 @@ def test_restore_drops_edits(run: Run, table: Path) -> None:
     assert "Dropped the edits of points" in succeed(run("restore", "points")).stderr
 
     assert changes(run) == {}
-    assert "Nothing was edited" in succeed(run("restore")).stderr
+    assert "Nothing to restore" in succeed(run("restore")).stderr
     # With a source it makes a commit, as without a workspace.
     assert "[main " in succeed(run("restore", "--source", "HEAD^", "points")).stderr
     assert changes(run) == {}
