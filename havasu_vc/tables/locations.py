@@ -135,6 +135,6 @@ class Places:
                 "a table that was moved or copied still names its old place:"
                 " read it there, or rewrite it",
                 f"if its files belong there, `git config --add {ALLOWED} "
-                f"{os.path.dirname(local_path(location))}` allows an import to read them",
+                f"{os.path.dirname(local_path(location))}` allows to read them",
             ),
         )

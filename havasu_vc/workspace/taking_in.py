@@ -219,8 +219,10 @@ def read_edits(
     table.places.know(lambda name: _path_here(base, name))
     table.places.bring(live.file.path for live in files.added)
     if type(table.places) is Places:
-        # Whoever works on a table of this machine may give it files from anywhere here.
-        table = replace(table, places=Places([*map(Path, table.places.roots), Path("/")]))
+        # A table may have gone through other hands, and what it names is committed and pushed:
+        # so its files are its own, or where the user's own configuration allows.
+        allowed = map(Path, base.storage.allowed)
+        table = replace(table, places=Places([*map(Path, table.places.roots), *allowed]))
     sources = _Sources(table, current, files, base)
     removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
     coming = come_files(base, table, files.added_data, schema)

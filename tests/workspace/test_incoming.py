@@ -1,5 +1,6 @@
 """Edits of every shape, written by hand: what they come to, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,13 @@ import shapely
 
 from havasu_vc.datasets.havasu import edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import GeometryError, HavasuError, KeyViolationError, NoChangesError
+from havasu_vc.errors import (
+    CorruptionError,
+    GeometryError,
+    HavasuError,
+    KeyViolationError,
+    NoChangesError,
+)
 from havasu_vc.formats.havasu.entry import Entry, Origin
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.counts import ChangeCounts
@@ -290,3 +297,24 @@ def test_edits_of_an_older_commit_come_onto_head_row_by_row(repo: Repo) -> None:
     assert found[5] == "elsewhere" and found[1000] == "new" and len(found) == 101
     assert rows_of(repo, "points") == rows(repo, "points")
     assert_sound(repo)
+
+
+def test_files_outside_of_a_table_are_read_only_where_they_are_allowed(
+    repo: Repo, tmp_path: Path
+) -> None:
+    """A table that went through other hands could have anything committed and pushed."""
+    written = by_hand.data_file(read_table(place(repo)), new(1000))
+    outside = tmp_path / "private" / "a.parquet"
+    outside.parent.mkdir()
+    Path(written.path).rename(outside)
+    by_hand.write_snapshot(place(repo), come=[replace(written, path=str(outside))])
+
+    with refuses(repo, CorruptionError, match="which is outside of", hint=True):
+        repo.workspace.commit(message="Given")
+    changes = repo.workspace.changes()
+    assert changes is not None and "which is outside of" in changes.problems[0]
+
+    repo.config.set("havasu.linked.allow", str(outside.parent))
+    repo = Repo.open(repo.path, settings=LOCAL)
+    assert repo.workspace.commit(message="Given").changes["points"] == ChangeCounts(1, 0, 0)
+    assert outside.exists()

@@ -194,6 +194,8 @@ def test_files_of_others_are_taken_in_as_copies(
 ) -> None:
     source = repo.workspace.root / "points" / "data" / "given" if inside else tmp_path / "given"
     source.mkdir()
+    if not inside:
+        repo.config.set("havasu.linked.allow", str(source))
     new = [sheet.row(key) for key in (1000, 1001)]
     columns = pa.schema(
         [
