@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
@@ -57,6 +59,11 @@ _FIRST_BYTES = {
 }
 _TITLES = {"GPKG": "GeoPackage", "ESRI Shapefile": "shapefile", "GeoJSONSeq": "sequence of GeoJSON"}
 _FIRST_LENGTH = 4096
+_VIRTUAL = re.compile(rb"\s*create(?:\s|/\*.*?\*/|--[^\n]*\n)+virtual", re.IGNORECASE | re.DOTALL)
+_INDEX = re.compile(
+    rb"CREATE VIRTUAL TABLE (?:\"(?:[^\"]|\"\")*\"|\w+) USING (?:rtree(?:_i32)?|fts[345])\s*\(",
+    re.IGNORECASE,
+)
 
 
 def find_vector_files(path: Path) -> list[VectorFile]:
@@ -74,11 +81,35 @@ def find_vector_files(path: Path) -> list[VectorFile]:
         if driver == "ESRI Shapefile":
             _check_shapes(first, path.stat().st_size, str(path))
             _check_attributes(path)
+        if driver == "GPKG":
+            _refuse_other_files(path)
         return [VectorFile(str(path), str(path), driver, _size(path, driver))]
     except PermissionError as error:
         raise StorageError(f"{path} cannot be read: permission denied") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _refuse_other_files(path: Path) -> None:
+    """Refuse a database with virtual tables, by which SQLite reads other files.
+
+    GDAL's SQLite knows some that read any file which a table names (`VirtualText`, ...). Of
+    the program's own are only the indexes that every GeoPackage may have.
+    """
+    try:
+        with closing(sqlite3.connect(read_only(str(path)), uri=True)) as database:
+            database.text_factory = bytes
+            said = database.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    except sqlite3.Error:
+        return  # GDAL tells what is wrong with a file that cannot be read
+    for name, sql in said:
+        if isinstance(sql, bytes) and _VIRTUAL.match(sql) and not _INDEX.match(sql):
+            shown = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+            raise InvalidFileError(
+                str(path),
+                f"its table {shown[:80]!r} is a virtual one, which may read other files",
+                hints=("copy what it shows to an ordinary table, or drop it",),
+            )
 
 
 def _check_first(first: bytes, driver: str, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sqlite3
 import zipfile
 from pathlib import Path
 
@@ -215,3 +216,32 @@ def test_a_zip_archive_is_held_against_its_checksums(
     data[place + 2000] ^= 4
     path.write_bytes(data)
     assert "zip archive" in fails_well(path, capfd).message
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE VIRTUAL TABLE evil USING VirtualText('{}', 'UTF-8')",
+        "create /* a */ virtual table evil using \"VirtualOGR\"('{}')",
+    ],
+)
+def test_a_geopackage_whose_tables_read_other_files(sql: str, tmp_path: Path, sound: Path) -> None:
+    """GDAL's SQLite knows modules that read any file; a row of them could be committed."""
+    path = Path(shutil.copy(sound / "a.gpkg", tmp_path / "a.gpkg"))
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA writable_schema = on")
+        database.execute(
+            "INSERT INTO sqlite_master VALUES ('table', 'evil', 'evil', 0, ?)",
+            [sql.format(sound / "a.csv")],
+        )
+        database.execute(
+            "INSERT INTO gpkg_contents(table_name, data_type, identifier, srs_id)"
+            " VALUES ('evil', 'attributes', 'evil', 0)"
+        )
+    database.close()
+
+    with pytest.raises(InvalidFileError, match="'evil' is a virtual one") as caught:
+        open_sources(str(path), ["evil"])
+
+    assert caught.value.hints
+    assert read(sound / "a.gpkg") == 3000
