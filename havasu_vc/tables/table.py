@@ -124,8 +124,11 @@ def _newest(folder: Path) -> tuple[int, Path]:
 
 
 def _hint(folder: Path) -> int | None:
+    hint = folder / METADATA / HINT
+    if not _is_own(folder, hint):
+        return None
     try:
-        with open(folder / METADATA / HINT, "rb") as file:
+        with open(hint, "rb") as file:
             text = file.read(32).strip()
     except OSError:
         return None
@@ -135,9 +138,18 @@ def _hint(folder: Path) -> int | None:
 def _file_of(folder: Path, version: int) -> Path | None:
     for suffix in _SUFFIXES:
         path = folder / METADATA / f"v{version}{suffix}"
-        if path.is_file():
+        if _is_own(folder, path):
             return path
     return None
+
+
+def _is_own(folder: Path, path: Path) -> bool:
+    """Whether a document of a table is there, a file and no link to outside of the table."""
+    if not path.is_file():
+        return False
+    if not Places([folder]).holds(path):
+        raise damaged(path, "it leads to a file that is outside of the table")
+    return True
 
 
 def _no_table(folder: Path) -> SourceNotFoundError | CorruptionError:

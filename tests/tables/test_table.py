@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -185,3 +186,23 @@ def test_a_catalog_table_is_read_by_its_file(table: Table) -> None:
     (path,) = documents(table).glob("0*.json")
 
     assert read_table(path).version == 2
+
+
+@pytest.mark.parametrize("name", ["v1.metadata.json", "version-hint.text"])
+def test_a_document_that_is_a_link_to_outside_is_not_read(tmp_path: Path, name: str) -> None:
+    maker = TableMaker(tmp_path / "t", SCHEMA)
+    document = maker.location / "metadata" / name
+    document.rename(tmp_path / "private")
+    document.symlink_to(tmp_path / "private")
+
+    with pytest.raises(CorruptionError, match="outside of the table"):
+        read_table(maker.location)
+
+
+def test_a_hint_that_never_answers_is_none(tmp_path: Path) -> None:
+    maker = TableMaker(tmp_path / "t", SCHEMA)
+    hint = maker.location / "metadata" / "version-hint.text"
+    hint.unlink()
+    os.mkfifo(hint)
+
+    assert read_table(maker.location).version == 1
