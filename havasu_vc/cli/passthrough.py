@@ -1,20 +1,30 @@
-"""Handing a command to git itself, which talks to the terminal as always."""
+"""Handing a command to git itself, and what it says to the person.
+
+What strangers wrote, as messages of commits and names of branches, git prints as it is.
+So whatever it lists comes through here and has its control characters shown as escapes;
+only where it asks the person something does it get the terminal itself.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+import click
+
+from havasu_vc.cli.pager import paged_output
 from havasu_vc.errors import MissingProgramError, StorageError
+from havasu_vc.writers.terminal import git_line
 
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["run_git_here"]
+__all__ = ["run_git_here", "show_git"]
 
 
 def run_git_here(
@@ -25,6 +35,42 @@ def run_git_here(
     What the child prints is shown as it is: git decides on pager, colours and escapes.
     """
     settings = [] if color else ["-c", "color.ui=never"]
+    with _started([*settings, *arguments], place) as child:
+        return child.wait()
+
+
+def show_git(
+    arguments: Sequence[str], repository: GitRepository, *, color: bool, pager: bool
+) -> int:
+    """Run git in a repository and print what it prints, made safe to show; return its exit code."""
+    if color:
+        # git sees a pipe, so it is told what it would find by itself.
+        answer = repository.git("config", "--get-colorbool", "color.ui", "true", check=False)
+        color = answer.text == "true"
+    settings = ["-c", f"color.ui={'always' if color else 'never'}"]
+    settings += ["-c", "i18n.logOutputEncoding=UTF-8"]
+    with (
+        tempfile.TemporaryFile() as errors,
+        _started([*settings, *arguments], repository, subprocess.PIPE, errors) as child,
+    ):
+        with paged_output(repository, wanted=pager) as out:
+            for line in child.stdout or ():
+                text, end, _ = line.decode("utf-8", "surrogateescape").partition("\n")
+                out.write(git_line(text, color) + end)
+        code = child.wait()
+        errors.seek(0)
+        for text in errors.read().decode("utf-8", "surrogateescape").split("\n"):
+            if text:
+                click.echo(git_line(text, color=False), err=True)
+        return code
+
+
+def _started(
+    arguments: Sequence[str],
+    place: GitRepository | Path,
+    out: int | None = None,
+    errors: IO[bytes] | None = None,
+) -> subprocess.Popen[bytes]:
     variables = dict(os.environ)
     if isinstance(place, Path):
         folder = place
@@ -37,9 +83,9 @@ def run_git_here(
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        return subprocess.run(
-            ["git", *settings, *arguments], cwd=folder, env=variables, check=False
-        ).returncode
+        return subprocess.Popen(
+            ["git", *arguments], cwd=folder, env=variables, stdout=out, stderr=errors
+        )
     except FileNotFoundError as error:
         raise MissingProgramError(
             "git is not installed, or not on the PATH", hints=("install git 2.30 or later",)

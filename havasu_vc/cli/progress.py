@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from havasu_vc.cli.errors import visible
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
@@ -78,5 +80,7 @@ class TerminalProgress:
             console=console,
             transient=True,
         )
-        self._bar = self._bars.add_task(escape(self._description or "Working"), total=self._total)
+        self._bar = self._bars.add_task(
+            escape(visible(self._description or "Working")), total=self._total
+        )
         self._bars.start()

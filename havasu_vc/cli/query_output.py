@@ -17,6 +17,8 @@ from typing import IO, Any, TextIO
 
 import pyarrow as pa
 
+from havasu_vc.writers.terminal import printable, visible_json
+
 __all__ = ["QUERY_FORMATS", "write_arrow", "write_csv", "write_json", "write_table"]
 
 QUERY_FORMATS = ("text", "csv", "json", "arrow")
@@ -29,6 +31,7 @@ Rows = Iterable[Sequence[Any]]
 def write_table(names: Sequence[str], rows: Rows, out: TextIO, *, most: int) -> bool:
     """Write the first rows as a table; return whether there are more."""
     found = iter(rows)
+    names = [printable(name) for name in names]
     cells = [[_cell(value) for value in row] for row in islice(found, most)]
     more = next(found, None) is not None
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
@@ -40,23 +43,25 @@ def write_table(names: Sequence[str], rows: Rows, out: TextIO, *, most: int) -> 
 
 def _cell(value: Any) -> str:
     text = "null" if value is None else str(_plain(value))
-    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\x1b", "\\e")
+    text = printable(text)
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
 def write_csv(names: Sequence[str], rows: Rows, out: TextIO) -> None:
     """Write rows as CSV with a line of names; null is empty."""
+    # A file has what the table has; a person at a terminal sees escapes.
+    shown = printable if out.isatty() else str
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow([shown(name) for name in names])
     for row in rows:
-        writer.writerow(["" if value is None else _plain(value) for value in row])
+        writer.writerow(["" if value is None else shown(str(_plain(value))) for value in row])
 
 
 def write_json(names: Sequence[str], rows: Rows, out: TextIO) -> None:
     """Write each row as an object on a line of its own."""
     for row in rows:
         values = {name: _json(value) for name, value in zip(names, row, strict=True)}
-        out.write(json.dumps(values, ensure_ascii=False) + "\n")
+        out.write(visible_json(json.dumps(values, ensure_ascii=False)) + "\n")
 
 
 def write_arrow(schema: pa.Schema, rows: Rows, out: IO[bytes]) -> None:

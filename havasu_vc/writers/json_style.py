@@ -17,6 +17,7 @@ from typing import Any
 
 from havasu_vc.records import dataclass
 from havasu_vc.writers.protocol import JsonStyle
+from havasu_vc.writers.terminal import visible_json
 
 __all__ = ["COMPACT_TEXT", "LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "Layout"]
 
@@ -36,7 +37,7 @@ class Layout:
     colon: str
     """Between a key and its value."""
     ascii: bool = True
-    """Whether other characters are escaped."""
+    """Whether other characters are escaped; those that act on a terminal always are."""
     strict: bool = False
     """Whether NaN and infinity, which JSON lacks, become null."""
     srids: bool = False
@@ -54,6 +55,7 @@ class Layout:
             separators=(self.comma, self.colon),
             ensure_ascii=self.ascii,
         )
+        text = text if self.ascii else visible_json(text)
         return text.replace("\n", self.line(depth)) if depth and self.indent else text
 
     def line(self, depth: int) -> str:
@@ -66,7 +68,8 @@ class Layout:
 
     def key(self, name: str) -> str:
         """Return a key with its colon."""
-        return json.dumps(name, ensure_ascii=self.ascii) + self.colon
+        text = json.dumps(name, ensure_ascii=self.ascii)
+        return (text if self.ascii else visible_json(text)) + self.colon
 
     def object_pieces(self, names: Sequence[str], depth: int) -> list[str]:
         """Return what stands before, between and after the values of an object.

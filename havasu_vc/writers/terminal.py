@@ -2,19 +2,27 @@
 
 Values come from strangers: a control character, an escape sequence or a mark that
 reverses the direction of text never reaches the terminal, but is shown as a
-backslash escape.
+backslash escape. What is printed for people goes through `printable`, JSON through
+`visible_json`, whether stdout is a terminal or not, and what git prints by itself
+through `git_line`, which leaves it its colours.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "styled"]
+__all__ = ["PERHAPS_UNSAFE", "git_line", "printable", "styled", "visible_json"]
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+PERHAPS_UNSAFE = tuple(
+    byte < 0x20 or byte == 0x7F or byte in b"\xc2\xd8\xe2\xed\xef" for byte in range(256)
+)
+"""For each byte, whether it is, or begins, a character that is escaped."""
+_COLOR = r"(?:[0-47]|[349][0-7]|[34]9|10[0-7]|[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3})"
+_COLORS = re.compile(rf"(\x1b\[(?:{_COLOR}(?:;{_COLOR})*)?m)")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -33,6 +41,34 @@ def _escape(match: re.Match[str]) -> str:
         return _SHORT[character]
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def visible_json(text: str) -> str:
+    r"""Return JSON that means the same, with nothing in it that acts on a terminal.
+
+    Line ends between its parts stay; in texts they are escapes already.
+
+    >>> print(visible_json('"\x9b31m"'))
+    "\u009b31m"
+    """
+    return _UNSAFE.sub(_json_escape, text)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return match[0] if match[0] in "\n\t" else f"\\u{ord(match[0]):04x}"
+
+
+def git_line(line: str, color: bool) -> str:
+    r"""Return a line that git printed, tabs and with `color` colours as they are.
+
+    Git's colours cannot be told from a stranger's, which then colour their own line.
+
+    >>> print(git_line("a\x1b]0;title\x07", color=True))
+    a\x1b]0;title\x07
+    """
+    parts = _COLORS.split(line) if color else [line]
+    parts[::2] = ["\t".join(map(printable, part.split("\t"))) for part in parts[::2]]
+    return "".join(parts)
 
 
 def styled(text: str, style: str, color: bool) -> str:

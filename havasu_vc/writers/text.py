@@ -38,7 +38,7 @@ from havasu_vc.writers.protocol import (
 )
 from havasu_vc.writers.rasters import difference_lines, differences, words_of_rasters
 from havasu_vc.writers.rows import joined, nonempty, side_of
-from havasu_vc.writers.terminal import codes, printable
+from havasu_vc.writers.terminal import PERHAPS_UNSAFE, codes, printable
 from havasu_vc.writers.values import (
     canonical_wkb,
     key_labels,
@@ -51,10 +51,7 @@ __all__ = ["NULL", "printable_column", "shown_text", "write_text"]
 
 NULL = "\N{SYMBOL FOR NULL}"
 """What stands for no value."""
-_PERHAPS_UNSAFE = np.array(
-    [byte < 0x20 or byte == 0x7F or byte in b"\xc2\xd8\xe2\xef" for byte in range(256)]
-)
-"""Bytes that are, or begin, a character that `printable` escapes."""
+_PERHAPS_UNSAFE = np.array(PERHAPS_UNSAFE)
 
 
 def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:

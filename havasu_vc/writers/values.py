@@ -30,6 +30,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 from havasu_vc.writers.json_style import Layout
 from havasu_vc.writers.rasters import raster_tokens
+from havasu_vc.writers.terminal import PERHAPS_UNSAFE, visible_json
 
 __all__ = [
     "canonical_wkb",
@@ -48,7 +49,7 @@ SLICE_BYTES = 1 << 20
 SLICE_ROWS = 8192
 
 _Flags = npt.NDArray[np.bool_]
-_ESCAPED = np.array([byte < 0x20 or byte in b'"\\' for byte in range(256)])
+_ESCAPED = np.array([byte in b'"\\' for byte in range(256)]) | np.array(PERHAPS_UNSAFE)
 _ESCAPED_ASCII = _ESCAPED | (np.arange(256) > 0x7E)
 
 
@@ -270,9 +271,13 @@ def _quote(text: pa.StringArray) -> pa.StringArray:
 
 def json_strings(column: pa.Array, *, ascii_only: bool) -> pa.StringArray:
     """Return text as JSON strings."""
-    encode = encode_basestring_ascii if ascii_only else encode_basestring
+    encode = encode_basestring_ascii if ascii_only else _encoded
     flags = _ESCAPED_ASCII if ascii_only else _ESCAPED
     return _quote(map_flagged(column, flags, lambda text: encode(text)[1:-1]))
+
+
+def _encoded(text: str) -> str:
+    return visible_json(encode_basestring(text))
 
 
 def map_flagged(

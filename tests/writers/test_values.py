@@ -15,7 +15,7 @@ from havasu_vc.model.types import Field
 from havasu_vc.model.types import Primitive as P
 from havasu_vc.writers.json_style import LAYOUTS, LINES
 from havasu_vc.writers.protocol import JsonStyle
-from havasu_vc.writers.terminal import printable
+from havasu_vc.writers.terminal import printable, visible_json
 from havasu_vc.writers.text import printable_column
 from havasu_vc.writers.values import float_text, json_tokens, plain_text, slices
 from tests.writers.cases import FID, NAME, batch
@@ -55,9 +55,11 @@ def test_text_is_escaped_as_json_does(texts: list[str], offset: int) -> None:
 
     for layout, ascii_only in ((COMPACT, True), (LINES, False)):
         tokens = json_tokens(column, NAME, layout, 0).to_pylist()
-        assert tokens == [
+        expected = [
             None if text is None else json.dumps(text, ensure_ascii=ascii_only) for text in kept
         ]
+        assert tokens == [None if text is None else visible_json(text) for text in expected]
+        assert [None if token is None else json.loads(token) for token in tokens] == kept
 
 
 def test_no_character_controls_a_terminal() -> None:

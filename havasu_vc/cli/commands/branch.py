@@ -12,10 +12,10 @@ from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
-from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.cli.passthrough import run_git_here, show_git
 from havasu_vc.repo import Repo
 from havasu_vc.writers.commits import ABBREVIATED
-from havasu_vc.writers.terminal import styled
+from havasu_vc.writers.terminal import printable, styled
 
 __all__ = ["command"]
 
@@ -50,7 +50,7 @@ def command(
     if any(argument.startswith("-") for argument in arguments):
         return _git_branch(invocation, repo, arguments, delete=delete, force_delete=force_delete)
     if show_current:
-        click.echo(repo.head_branch or "", nl=repo.head_branch is not None)
+        click.echo(printable(repo.head_branch or ""), nl=repo.head_branch is not None)
     elif delete or force_delete:
         _delete(invocation, repo, arguments, force=force_delete)
     elif arguments:
@@ -75,7 +75,10 @@ def _git_branch(
 ) -> int:
     options = [*["--delete"] * delete, *["-D"] * force_delete]
     color = invocation.colored(sys.stdout)
-    return run_git_here(["branch", *options, *arguments], repo.git, color=color)
+    line = ["branch", *options, *arguments]
+    if any(argument.startswith("--edit") for argument in arguments):
+        return run_git_here(line, repo.git, color=color)
+    return show_git(line, repo.git, color=color, pager=invocation.pager)
 
 
 def _delete(invocation: Invocation, repo: Repo, names: Sequence[str], *, force: bool) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
-from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.cli.passthrough import run_git_here, show_git
 from havasu_vc.errors import RepositoryNotFoundError
 from havasu_vc.store.repository import GitRepository
 
@@ -34,4 +36,8 @@ def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
     except RepositoryNotFoundError:
         if "--local" in arguments:
             raise
-    return run_git_here(["config", *arguments], place or invocation.folder, color=invocation.color)
+    line = ["config", *arguments]
+    if place is None or not sys.stdout.isatty() or {"-e", "--edit"} & set(arguments):
+        # What a script asks for is what is set.
+        return run_git_here(line, place or invocation.folder, color=invocation.color)
+    return show_git(line, place, color=False, pager=invocation.pager)

@@ -199,7 +199,7 @@ def verify_files(context: click.Context) -> None:
     count = 0
     for problem in invocation.open_repo(rows=False).verify_data():
         count += 1
-        click.echo(problem.message)
+        click.echo(visible(problem.message))
     if count:
         context.exit(1)
     invocation.say("Every data file is right")

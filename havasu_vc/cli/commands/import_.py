@@ -11,6 +11,7 @@ import click
 from havasu_vc.cli.arguments import join_message, parse_names, parse_tile
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
+from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
@@ -287,7 +288,7 @@ def _list(source: str, invocation: Invocation, output_format: str) -> None:
         click.echo(json.dumps({"havasu.layers/v1": list(layers)}, indent=2))
     else:
         for layer in layers:
-            click.echo(layer)
+            click.echo(visible(layer))
 
 
 def _import_json(result: ImportResult) -> str:

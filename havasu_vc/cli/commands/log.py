@@ -12,7 +12,7 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, format_option, style_option
 from havasu_vc.cli.pager import paged_output
-from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.repo import Repo
 from havasu_vc.writers.commits import write_log, write_log_json, write_log_json_lines
@@ -101,6 +101,5 @@ def _graph(
     if any(":" in filter_text for filter_text in filters):
         raise click.UsageError("--graph can be limited to datasets only, not to parts of them")
     color = invocation.colored(sys.stdout)
-    pager = [] if invocation.pager else ["--no-pager"]
-    arguments = [*pager, "log", "--graph", *options, revision, "--", *filters]
-    return run_git_here(arguments, repo.git, color=color)
+    arguments = ["log", "--graph", *options, revision, "--", *filters]
+    return show_git(arguments, repo.git, color=color, pager=invocation.pager)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 
@@ -34,13 +35,13 @@ def command(
         check_data_url(data)
     if not arguments:
         for name, url, place in repo.remotes():
-            line = f"{name}\t{hidden_secrets(url)}" if verbose else name
-            click.echo(line)
+            shown = visible(name)
+            click.echo(f"{shown}\t{visible(hidden_secrets(url))}" if verbose else shown)
             if verbose and place is not None:
-                click.echo(f"{name}\t{hidden_secrets(place)} (data)")
+                click.echo(f"{shown}\t{visible(hidden_secrets(place))} (data)")
         return
     text = repo.git.git("remote", *arguments).text
     if data is not None:
         repo.git.config.set(f"remote.{arguments[1]}.havasuData", data)
-    if text:
-        click.echo(text)
+    for line in text.split("\n") if text else ():
+        click.echo(visible(line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import click
@@ -12,10 +13,13 @@ from havasu_vc.cli.completing import complete_tags
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
-from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.cli.passthrough import run_git_here, show_git
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
+
+_EDITING = re.compile("-[a-z]*[aseu]|--(annotate|sign|local-user|edit)")
+"""Options with which git may open an editor, or ask for a passphrase."""
 
 
 @click.command("tag", cls=Command, context_settings={"ignore_unknown_options": True})
@@ -52,8 +56,10 @@ def command(
     repo = invocation.open_repo(rows=False)
     if any(argument.startswith("-") for argument in arguments):
         options = [*["--delete"] * delete, *(f"--message={text}" for text in messages)]
-        color = invocation.colored(sys.stdout)
-        return run_git_here(["tag", *options, *arguments], repo.git, color=color)
+        line = ["tag", *options, *arguments]
+        if any(map(_EDITING.match, arguments)):
+            return run_git_here(line, repo.git, color=invocation.colored(sys.stdout))
+        return show_git(line, repo.git, color=False, pager=invocation.pager)
     if delete:
         if not arguments:
             raise click.UsageError("name the tags to delete")
