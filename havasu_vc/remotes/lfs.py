@@ -49,6 +49,11 @@ _NOBODY = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "havasu-vc"), ("EMAIL", "havasu-vc"), ("DATE", "@0 +0000"))
 }
+_ELSEWHERE = (
+    "`havasu-vc data place URL` keeps the data in a bucket (s3://, gs://, abfs://) or a folder "
+    "that all can reach (file://)"
+)
+_NO_SERVER = re.compile(r"git-lfs-(authenticate|transfer)\b.*(not found|No such file|127)")
 _ABSENT = re.compile(r"404|not found|not exist|missing", re.IGNORECASE)
 
 
@@ -185,7 +190,7 @@ class LfsRemote:
         if "'lfs' is not a git command" in answer.errors:
             raise MissingProgramError(
                 f"{self._name} keeps data with Git LFS, and git-lfs is not installed",
-                hints=("install git-lfs", "or set havasu.data.url to a folder or a bucket"),
+                hints=("install git-lfs", _ELSEWHERE),
             )
         raise _failure(answer, self._name)
 
@@ -198,6 +203,10 @@ def _failure(answer: GitResult, name: str) -> DataFileNotFoundError | StorageErr
         if absent and _ABSENT.search(line):
             return DataFileNotFoundError(
                 absent[1], hints=(f"{name} does not have it; another clone may",)
+            )
+        if _NO_SERVER.search(line):
+            return StorageError(
+                f"{name} has no Git LFS, so it takes and gives no data files", hints=(_ELSEWHERE,)
             )
     text = without_passwords(lines[0][:300]) if lines else answer.message
     return StorageError(

@@ -16,43 +16,27 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pyarrow.fs import FileSelector, FileSystem
 
 from havasu_vc.errors import (
     DataFileNotFoundError,
-    InvalidArgumentError,
 )
 from havasu_vc.remotes.claims import Claims, Sweep, claimed, read_bounded, read_claims, sweeping
+from havasu_vc.remotes.data_urls import check_data_url
 from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.neighbour import bring_all
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile
-from havasu_vc.remotes.urls import has_secrets, hidden_secrets
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
 
-__all__ = ["SCHEMES", "ObjectStoreRemote", "check_data_url"]
+__all__ = ["ObjectStoreRemote"]
 
-SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss")
 AT_ONCE = 8 << 20
 """Files of so many bytes are sent in one piece."""
 MANY = 256
 """From so many files on, the store is listed instead of asked for each."""
-
-
-def check_data_url(url: str) -> None:
-    """Raise unless data can be kept at a URL, and the URL may be written down."""
-    if urlsplit(url).scheme not in SCHEMES:
-        raise InvalidArgumentError(
-            f"data cannot be kept at {hidden_secrets(url)}",
-            hints=(f"schemes: {', '.join(SCHEMES)}",),
-        )
-    if has_secrets(url):
-        raise InvalidArgumentError(
-            f"{hidden_secrets(url)} was given with a secret, which would be written down",
-            hints=("credentials are taken from the environment, as other programs take them",),
-        )
 
 
 class ObjectStoreRemote:

@@ -85,7 +85,7 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidArgumentError(f"{folder} is there already, and is not an empty folder")
     if request.data_url is not None:
-        from havasu_vc.remotes.object_store import check_data_url
+        from havasu_vc.remotes.data_urls import check_data_url
 
         check_data_url(request.data_url)
     url, environment = _without_secret(request.url)

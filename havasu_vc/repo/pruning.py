@@ -23,10 +23,10 @@ from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files
+from havasu_vc.repo.data_places import data_url, known_data_url
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.pushing import refusal
 from havasu_vc.repo.remote_data import (
-    data_url,
     default_remote,
     local_folder,
     remote_address,
@@ -146,7 +146,7 @@ def _all_refs(repo: OpenRepo, url: str) -> Iterator[None]:
     sources = [
         source
         for name in repo.git.git("remote").lines
-        if _place(data_url(repo, name)) == _place(url)
+        if _place(known_data_url(repo, name)) == _place(url)
         for source in _sources(repo, name)
     ]
     try:

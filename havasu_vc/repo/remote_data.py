@@ -2,7 +2,7 @@
 
 Where a remote's data is:
 
-    remote.<name>.havasuData, else havasu.data.url     a folder or bucket, by URL
+    a place that was said (`repo.data_places`)         a folder or bucket, by URL
     a remote that is a folder on this machine          its own store, beside its refs
     any other                                          its Git LFS server
 """
@@ -28,6 +28,7 @@ from havasu_vc.remotes.neighbour import NeighbourRemote
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
+from havasu_vc.repo.data_places import data_url
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.complete import read_complete, write_complete
 from havasu_vc.store.files import DataFileStore
@@ -36,7 +37,6 @@ from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "bring_data",
-    "data_url",
     "default_remote",
     "download",
     "is_here",
@@ -47,6 +47,12 @@ __all__ = [
     "repository_at",
     "send_data",
 ]
+
+
+DATA_ELSEWHERE = (
+    "if the data is in a bucket or a folder, `git config havasu.data.url URL` says where, and "
+    "`havasu-vc data place URL` says so to all clones"
+)
 
 
 def default_remote(repo: OpenRepo) -> str:
@@ -79,12 +85,6 @@ def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:
     return repo.git.git("ls-remote", "--get-url", "--", remote).text or remote
 
 
-def data_url(repo: OpenRepo, remote: str) -> str | None:
-    """Return where the data of a remote is, if that was said."""
-    config = repo.git.config
-    return config.get(f"remote.{remote}.havasudata") or config.get("havasu.data.url")
-
-
 def remote_data(
     repo: OpenRepo,
     remote: str,
@@ -93,7 +93,7 @@ def remote_data(
     environment: Mapping[str, str] | None = None,
 ) -> DataRemote:
     """Return where the data files of a remote are."""
-    url = data_url(repo, remote)
+    url = data_url(repo, remote, push=push)
     if url is not None:
         from havasu_vc.remotes.object_store import ObjectStoreRemote
 
@@ -203,10 +203,12 @@ def download(
 def _blaming(remote: DataRemote) -> Iterator[None]:
     """Say of what is missing or wrong that it is so on the remote, and what helps there."""
     send = "`havasu-vc data push` in a clone that has it sends it"
+    told = not isinstance(remote, LfsRemote | NeighbourRemote)
     try:
         yield
     except DataFileNotFoundError as error:
-        error.hints = (f"{remote.name} does not have it; {send}",)
+        lacking = f"{remote.name} does not have it; {send}"
+        error.hints = (lacking,) if told else (lacking, DATA_ELSEWHERE)
         raise
     except CorruptDataFileError as error:
         error.hints = (f"it is so at {remote.name}; once it is removed there, {send}",)

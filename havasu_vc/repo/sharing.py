@@ -14,12 +14,12 @@ from havasu_vc.errors import NoBranchError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
+from havasu_vc.repo.data_places import known_data_url
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import Part, files_of_part, kept_part
 from havasu_vc.repo.pushing import refusal
 from havasu_vc.repo.remote_data import (
     bring_data,
-    data_url,
     default_remote,
     download,
     remote_address,
@@ -99,7 +99,7 @@ def remotes(repo: OpenRepo) -> tuple[tuple[str, str, str | None], ...]:
     """Return each remote's name, URL, and where its data is if that is elsewhere."""
     config = repo.git.config
     return tuple(
-        (name, config.get(f"remote.{name}.url") or "", data_url(repo, name))
+        (name, config.get(f"remote.{name}.url") or "", known_data_url(repo, name))
         for name in repo.git.git("remote").lines
     )
 

@@ -113,7 +113,8 @@ def _hashed(url: str) -> str:
 
 
 def _data_url(repo: OpenRepo) -> str | None:
-    from havasu_vc.repo.remote_data import data_url, default_remote
+    from havasu_vc.repo.data_places import data_url
+    from havasu_vc.repo.remote_data import default_remote
 
     try:
         url = data_url(repo, default_remote(repo))

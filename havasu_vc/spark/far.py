@@ -20,14 +20,15 @@ from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest
 from havasu_vc.datasets.havasu.matching_groups import scan_matching
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import NotFoundError
+from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.predicates import SpatialPredicate
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task, task_of
 from havasu_vc.records import dataclass
+from havasu_vc.repo.data_places import data_url
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.remote_data import data_url, default_remote
+from havasu_vc.repo.remote_data import default_remote
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.rows import shown_rows
@@ -81,7 +82,7 @@ def far_url(repo: OpenRepo) -> str | None:
     if repo not in _found:
         try:
             url = data_url(repo, default_remote(repo))
-        except NotFoundError:
+        except HavasuError:  # no remote, or a place that is not allowed
             url = repo.git.config.get("havasu.data.url")
         if url is not None and urlsplit(url).scheme in _FAR:
             # Executors have credentials of their own, and need not know where the server is.

@@ -47,6 +47,7 @@ from havasu_vc.formats.kart.paths import parse_path_structure
 from havasu_vc.formats.lfs import Pointer, format_pointer, parse_pointer
 from havasu_vc.formats.patch import parse_patch
 from havasu_vc.formats.patch_values import patch_batches
+from havasu_vc.formats.repository_config import parse_repository_config
 from havasu_vc.formats.roaring import (
     parse_deletion_vector,
     parse_framed_deletion_vector,
@@ -234,6 +235,7 @@ def _documents() -> Iterator[Decoder]:
         "pointer", parse_pointer, (format_pointer(Pointer("ab" * 32, 12)),), (ValueError,)
     )
     yield Decoder("policy.toml", parse_policy, (FULL,))
+    yield Decoder("config.toml", parse_repository_config, (b'[data]\nurl = "s3://maps/wells"\n',))
     yield Decoder("workspace.json", _placed(parse_state), (STATE,))
     yield Decoder("patch", _patch, (PATCH,))
     yield Decoder("crs", _text(parse_crs), (b"EPSG:2193", parse_crs("EPSG:4326").wkt.encode()))

@@ -14,6 +14,8 @@ from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, style_option
+from havasu_vc.formats.repository_config import CONFIG_FILE
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo import DatasetInfo
 from havasu_vc.writers.json_lines import DATASET_KINDS
 from havasu_vc.writers.json_style import LAYOUTS
@@ -130,6 +132,30 @@ def _told() -> list[str]:
     """Return the lines that git tells its hook, in whatever bytes refs are named."""
     told = sys.stdin.buffer.read()
     return [line for line in os.fsdecode(told).split("\n") if line]
+
+
+@command.command(
+    "place", cls=Command, short_help="Tell where the data is, or commit that it is elsewhere"
+)
+@click.argument("url", required=False)
+@click.pass_obj
+def tell_place(invocation: Invocation, url: str | None) -> None:
+    """Tell where the data files are, or commit that they are at URL from now on.
+
+    URL is a folder or a bucket (file, s3, gs, abfs). It is written to `.havasu/config.toml`,
+    so that clones know it; who clones allows the place once. `havasu-vc data push` then sends
+    there what lies elsewhere so far.
+    """
+    repo = invocation.open_repo(rows=False)
+    if url is None:
+        known = repo.data_place()
+        click.echo("with the remote" if known is None else visible(hidden_secrets(known)))
+    elif repo.set_data_place(url):
+        invocation.say(f"Committed {CONFIG_FILE}: data is at {url}")
+        if repo.config.get("havasu.data.url") not in (None, url):
+            invocation.note("this clone has a setting of its own, havasu.data.url, which wins")
+    else:
+        invocation.say(f"{CONFIG_FILE} says so already")
 
 
 @command.command(

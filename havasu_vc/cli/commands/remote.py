@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
+from havasu_vc.formats.repository_config import CONFIG_FILE
+from havasu_vc.repo import Repo
 
 __all__ = ["command"]
 
@@ -22,7 +26,8 @@ def command(
     """List, add and change remotes, as `git remote` does.
 
     The data files of a remote that is a folder lie beside its refs, those of others on
-    its Git LFS server, unless `--data` names a folder or a bucket (file, s3, gs, abfs).
+    its Git LFS server, unless `--data` names a folder or a bucket (file, s3, gs, abfs). Of the
+    first remote, that is committed for all clones, as `havasu-vc data place` does.
     """
     from havasu_vc.remotes.urls import hidden_secrets
 
@@ -30,7 +35,7 @@ def command(
     if data is not None and (len(arguments) < 2 or arguments[0] not in ("add", "set-url")):
         raise click.UsageError("--data goes with `add NAME URL` and `set-url NAME URL`")
     if data is not None:
-        from havasu_vc.remotes.object_store import check_data_url
+        from havasu_vc.remotes.data_urls import check_data_url
 
         check_data_url(data)
     if not arguments:
@@ -43,5 +48,18 @@ def command(
     text = repo.git.git("remote", *arguments).text
     if data is not None:
         repo.git.config.set(f"remote.{arguments[1]}.havasuData", data)
+        _tell_all(invocation, repo, arguments[1], data)
     for line in text.split("\n") if text else ():
         click.echo(visible(line))
+
+
+def _tell_all(invocation: Invocation, repo: Repo, name: str, data: str) -> None:
+    """Commit where the data of the only remote is, unless the commits say something already."""
+    known = repo.stated_data_place(name)
+    if known == data:
+        return
+    if known is None and len(repo.remotes()) == 1 and repo.git.work_tree is not None:
+        if repo.set_data_place(data):
+            invocation.say(f"Committed {CONFIG_FILE}: clones know where the data is")
+        return
+    invocation.note(f"`havasu-vc data place {shlex.quote(data)}` commits it, for all clones")

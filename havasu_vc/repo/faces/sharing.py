@@ -30,6 +30,25 @@ class Sharing:
 
         return remotes(self.opened)
 
+    def data_place(self, remote: str | None = None) -> str | None:
+        """Return where the data of a remote is, by settings or commits; None if with it."""
+        from havasu_vc.repo.data_places import known_data_url
+        from havasu_vc.repo.remote_data import default_remote
+
+        return known_data_url(self.opened, remote or default_remote(self.opened))
+
+    def stated_data_place(self, remote: str) -> str | None:
+        """Return where commits say that the data of a remote is."""
+        from havasu_vc.repo.data_places import stated_data_url
+
+        return stated_data_url(self.opened, remote)
+
+    def set_data_place(self, url: str) -> bool:
+        """Commit where the data of this repository is; return whether it was not so already."""
+        from havasu_vc.repo.data_places import commit_data_url
+
+        return commit_data_url(self.opened, url)
+
     def upstream(self, remote: str | None = None) -> str:
         """Return the remote branch that the current one follows, which must be of `remote`."""
         from havasu_vc.repo.sharing import upstream_of
