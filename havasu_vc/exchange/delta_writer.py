@@ -30,13 +30,14 @@ from havasu_vc.exchange.export_geometry import (
     OutgoingGeometry,
     outgoing_geometry,
 )
+from havasu_vc.exchange.logical_types import logical_type
 from havasu_vc.exchange.native_tables import (
     Boxes,
     native_geometry,
     table_stands,
     write_data_file,
 )
-from havasu_vc.exchange.parquet_writer import logical_type, row_groups_of
+from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.formats.delta import (
     GEOSPATIAL,
     TIMESTAMP_NTZ,
@@ -125,6 +126,8 @@ class _Table:
     notes: Notes
     features: set[str] = field(default_factory=set)
     configuration: dict[str, str] = field(default_factory=dict)
+    systems: dict[str, str] = field(default_factory=dict)
+    """How the types of geometries say their coordinate reference systems."""
 
     def column(self, column: Field) -> dict[str, Any]:
         """Return a column as the schema has it."""
@@ -132,7 +135,9 @@ class _Table:
             self.features.add(GEOSPATIAL)
             self.notes.say("geometries of Delta tables are a proposal, which few readers know yet")
             geometry = self.geometries[column.name]
-            type_: Any = str(native_geometry(geometry, self.configuration, self.notes))
+            native = native_geometry(geometry, self.configuration, self.notes)
+            self.systems[column.name] = native.crs
+            type_: Any = str(native)
         elif column.name in self.geometries:
             self.notes.say(f"column {column.name!r} is written as binary: WKB")
             type_ = "binary"
@@ -196,7 +201,10 @@ class _Table:
     def _arrow_field(self, column: Field) -> pa.Field:
         type_ = delta_type(column.type, arrow_type(column.type))
         if column.name in self.geometries:
-            type_ = pa.binary() if self.plain else logical_type(self.geometries[column.name])
+            type_ = pa.binary()
+            if not self.plain:
+                geometry = self.geometries[column.name]
+                type_ = logical_type(geometry, self.systems[column.name])
         return pa.field(column.name, type_, nullable=not column.required)
 
 
@@ -287,7 +295,7 @@ def _write_files(
             path = folder / f"part-{len(files):05}-{uuid.uuid4()}.zstd.parquet"
             written.append(path)
             seen = _Seen(table, arrow)
-            group = write_data_file(path, arrow, group, groups, seen.converted)
+            group = write_data_file(path, arrow, table.configuration, group, groups, seen.converted)
             rows += seen.rows
             files.append(DeltaFile(path.name, path.stat().st_size, now_ms(), seen.statistics()))
         return rows, files

@@ -23,7 +23,7 @@ from havasu_vc.exchange.export_columns import ExportFormat, Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
 from havasu_vc.exchange.gdal_writer import GdalLayer, write_gdal
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
-from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass
 
@@ -152,8 +152,22 @@ def _geometries(
                 f"column {field.name!r} has no coordinate reference system; GeoJSON is read as "
                 "longitudes and latitudes"
             )
-        found[field.name] = outgoing_geometry(field, header.crs, target, notes)
+        geometry = outgoing_geometry(field, header.crs, target, notes)
+        _note_losses(geometry, format, notes)
+        found[field.name] = geometry
     return found
+
+
+def _note_losses(geometry: OutgoingGeometry, format: ExportFormat, notes: Notes) -> None:
+    """Say what a format has no words for."""
+    name, target = geometry.field.name, geometry.target
+    if geometry.field.edges and format not in (ExportFormat.GEOPARQUET, ExportFormat.PARQUET):
+        notes.say(
+            f"the edges of column {name!r} run on the globe, which {format.label} cannot say: "
+            "they are read as straight"
+        )
+    if format is ExportFormat.SHAPEFILE and target is not None and projection(target).is_compound:
+        notes.say(f"the system of the heights of column {name!r} is left out by a shapefile")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from havasu_vc.exchange.export_geometry import OutgoingGeometry
 from havasu_vc.exchange.export_shapes import LayerShape, layer_shape
 from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.geo.crs import common_code, nameless_definition
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
@@ -224,7 +225,10 @@ def _crs_text(geometry: OutgoingGeometry) -> str | None:
     crs = geometry.target
     if crs is None:
         return None
-    return "OGC:CRS84" if crs.identifier == "OGC:CRS84" else crs.wkt
+    if crs.identifier == "OGC:CRS84":
+        return crs.identifier
+    own = crs.identifier.startswith("CUSTOM:") or common_code(crs) is not None
+    return crs.wkt if own else nameless_definition(crs)
 
 
 def _free(wanted: str, names: Sequence[str]) -> str:

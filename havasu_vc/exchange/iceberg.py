@@ -19,9 +19,11 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.layout import Layout, kept_names, key_field, require_names, stored_batches
+from havasu_vc.exchange.logical_types import NO_CRS
 from havasu_vc.exchange.row_group_boxes import may_meet, sound_box
 from havasu_vc.exchange.source import Box, SourceOptions
 from havasu_vc.formats.iceberg.entries import point_of
+from havasu_vc.formats.iceberg.native_geometry import CRS_WKT
 from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference, Snapshot
 from havasu_vc.formats.iceberg.version_3 import parse_corner
 from havasu_vc.geo.globe_bounds import globe_box
@@ -176,6 +178,10 @@ def _crs_text(said: str | None, table: Table) -> str | None:
     kind, _, rest = (said or "").partition(":")
     if kind == "projjson":
         return table.metadata.properties.get(rest, said)
+    if said == NO_CRS:
+        return None
+    if (defined := table.metadata.properties.get(f"{CRS_WKT}{said}")) is not None:
+        return defined
     return f"EPSG:{rest}" if kind == "srid" and rest.isdigit() else said
 
 

@@ -24,6 +24,7 @@ from havasu_vc.errors import ConcurrentChangeError, HavasuError, InvalidArgument
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
+from havasu_vc.exchange.logical_types import logical_type
 from havasu_vc.exchange.native_tables import (
     Boxes,
     edges_of,
@@ -31,7 +32,7 @@ from havasu_vc.exchange.native_tables import (
     table_stands,
     write_data_file,
 )
-from havasu_vc.exchange.parquet_writer import logical_type, row_groups_of
+from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import data_file_of
@@ -131,14 +132,16 @@ def _plan(header: DatasetHeader, notes: Notes) -> _Plan:
     }
     properties: dict[str, str] = {}
     types: dict[int, str] = {}
-    for geometry in geometries.values():
+    logical: dict[str, pa.DataType] = {}
+    for name, geometry in geometries.items():
         native = native_geometry(geometry, properties, notes)
         types[geometry.field.id] = native_type_text(native)
+        logical[name] = logical_type(geometry, native.crs)
     if any(column.raster is not None for column in header.schema.fields):
         notes.say("rasters are written as structs; no reader knows them for rasters")
     fields = tuple(_plain(column) for column in header.schema.fields)
     arrow = [
-        arrow_field(column).with_type(logical_type(geometries[column.name]))
+        arrow_field(column).with_type(logical[column.name])
         if column.name in geometries
         else arrow_field(column)
         for column in fields
@@ -204,7 +207,7 @@ def _write_files(
         path = folder / "data" / f"{len(files):05}-{uuid.uuid4()}.parquet"
         written.append(path)
         seen = _Seen(plan)
-        group = write_data_file(path, plan.arrow, group, groups, seen.converted)
+        group = write_data_file(path, plan.arrow, plan.properties, group, groups, seen.converted)
         files.append(_described(path, seen))
     return files
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export_columns import Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry
-from havasu_vc.exchange.parquet_writer import projjson
+from havasu_vc.exchange.logical_types import NO_CRS, projjson
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.crs import common_code
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.records import dataclass
@@ -29,7 +30,6 @@ from havasu_vc.records import dataclass
 __all__ = ["Boxes", "edges_of", "native_geometry", "table_stands", "write_data_file"]
 
 _FILE_BYTES = 128 << 20
-_AUTHORITIES = ("EPSG", "OGC", "ESRI", "IAU")
 _POINTS = frozenset(kind + dimensions for kind in (1, 4) for dimensions in (0, 1000, 2000, 3000))
 
 
@@ -65,11 +65,13 @@ def native_geometry(
     """Return the type of a column; a system that has no name in it goes to the properties."""
     crs, name = geometry.target, geometry.field.name
     if crs is None:
-        notes.say(f"column {name!r} has no coordinate reference system: srid:0")
-        return NativeGeometry("srid:0", edges_of(geometry))
-    authority, _, code = crs.identifier.partition(":")
-    if authority in _AUTHORITIES and code:
-        return NativeGeometry(crs.identifier, edges_of(geometry))
+        notes.say(f"column {name!r} has no coordinate reference system: {NO_CRS}")
+        return NativeGeometry(NO_CRS, edges_of(geometry))
+    code = common_code(crs)
+    if code is not None:
+        if code != crs.identifier:
+            notes.say(f"the system {crs.identifier} of column {name!r} is called {code}")
+        return NativeGeometry(code, edges_of(geometry))
     key = f"havasu-vc.crs.{name}"
     properties[key] = json.dumps(projjson(crs))
     return NativeGeometry(f"projjson:{key}", edges_of(geometry))
@@ -105,16 +107,22 @@ class Boxes:
 def write_data_file(
     path: Path,
     columns: pa.Schema,
+    properties: Mapping[str, str],
     group: list[pa.RecordBatch],
     following: Iterator[list[pa.RecordBatch]],
     converted: Callable[[pa.RecordBatch], pa.RecordBatch],
 ) -> list[pa.RecordBatch]:
-    """Write row groups until a file is large; return the first group of the next file."""
+    """Write row groups until a file is large; return the first group of the next file.
+
+    `properties` are what the types of columns name, which stand in the file too.
+    """
     with pq.ParquetWriter(path, columns, compression="zstd", store_schema=False) as writer:
         while group and (not path.exists() or path.stat().st_size < _FILE_BYTES):
             parts = [converted(batch) for batch in group]
             writer.write_table(pa.Table.from_batches(parts, columns))
             group = next(following, [])
+        if properties:
+            writer.add_key_value_metadata(dict(properties))
     with open(path, "rb") as file:
         os.fsync(file.fileno())
     return group

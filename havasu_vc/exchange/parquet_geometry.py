@@ -8,6 +8,7 @@ one counts.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -17,12 +18,14 @@ from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
 from havasu_vc.exchange.geoarrow_writer import NATIVE, native_dimensions
 from havasu_vc.exchange.geoparquet import COVERING, DEFAULT_CRS, parse_geo, shape_of
+from havasu_vc.exchange.logical_types import CRS_TEXT, NO_CRS
 from havasu_vc.formats.iceberg.native_geometry import EDGES
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
 
 __all__ = ["FoundGeometry", "extension_geometry", "find_geometries"]
 
+_SRID = re.compile(r"srid:[1-9]\d{0,8}")
 _NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 
 
@@ -39,7 +42,7 @@ class FoundGeometry:
     edges: str | None = None
     """How edges run on the globe, one of `EDGES`; None for straight lines of a plane."""
     properties: tuple[tuple[str, str], ...] = ()
-    """What else is said of it and kept: `epoch`, `orientation`, `covering`."""
+    """What else is said of it and kept: `epoch`, `orientation`, `covering`, `crs-text`."""
 
     @property
     def stored_encoding(self) -> Encoding:
@@ -107,8 +110,10 @@ def _logical_geometries(
             continue  # a geometry inside a struct stays bytes
         said = json.loads(column.logical_type.to_json())
         edges = logical_edges(said.get("algorithm"), path) if kind == "GEOGRAPHY" else None
+        crs = said.get("crs")
+        properties = ((CRS_TEXT, crs),) if _SRID.fullmatch(crs or "") and crs != NO_CRS else ()
         found[column.path] = FoundGeometry(
-            "WKB", _logical_crs(said.get("crs"), metadata), None, edges
+            "WKB", _logical_crs(crs, metadata), None, edges, properties
         )
     return found
 
@@ -125,10 +130,12 @@ def logical_edges(algorithm: str | None, path: str) -> str:
     return edges
 
 
-def _logical_crs(said: str | None, metadata: Mapping[bytes, bytes]) -> str:
-    """Return what a logical type's crs stands for."""
+def _logical_crs(said: str | None, metadata: Mapping[bytes, bytes]) -> str | None:
+    """Return what a logical type's crs stands for; None for no system at all."""
     if not said:
         return DEFAULT_CRS
+    if said == NO_CRS:
+        return None
     kind, _, rest = said.partition(":")
     if kind == "projjson":
         return metadata.get(rest.encode(), said.encode()).decode(errors="replace")
@@ -163,7 +170,7 @@ def extension_geometry(field: pa.Field) -> FoundGeometry | None:
     crs = said.get("crs")
     text = crs if crs is None or isinstance(crs, str) else json.dumps(crs)
     if text and text.startswith("srid:"):
-        text = f"EPSG:{text[5:]}"
+        text = None if text == NO_CRS else f"EPSG:{text[5:]}"
     if text and text.startswith("projjson:"):
         text = None
     edges = str(said.get("edges")).lower()

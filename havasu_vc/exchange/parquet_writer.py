@@ -8,11 +8,9 @@ of its rows) is said again.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,23 +23,22 @@ from havasu_vc.exchange.export_geometry import OutgoingGeometry, type_name
 from havasu_vc.exchange.geoarrow_writer import NATIVE, NativeColumn
 from havasu_vc.exchange.geoparquet import VERSIONS, WrittenColumn, format_geo
 from havasu_vc.exchange.layout import JSON
+from havasu_vc.exchange.logical_types import arrow_schema_text, file_crs, logical_type, projjson
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.buffers import byte_column
-from havasu_vc.geo.crs import projection
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.globe_bounds import globe_row_bounds, united_globe_bounds
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.required_parts import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import to_source
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["ParquetForm", "logical_type", "projjson", "row_groups_of", "write_parquet"]
+__all__ = ["ParquetForm", "row_groups_of", "write_parquet"]
 
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 32 * 1024 * 1024
@@ -67,21 +64,6 @@ class ParquetForm:
                 "columns of bounding boxes are described by GeoParquet 1.1 alone",
                 hints=("write --to geoparquet, without --geoparquet-version 1.0",),
             )
-
-
-class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
-    """What Arrow writes as the GEOMETRY and GEOGRAPHY logical types."""
-
-    def __init__(self, metadata: bytes) -> None:
-        self._metadata = metadata
-        super().__init__(pa.binary(), "geoarrow.wkb")
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return self._metadata
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage: pa.DataType, metadata: bytes) -> _GeoArrowWkb:
-        return cls(metadata)
 
 
 class _Seen:
@@ -175,11 +157,13 @@ def write_parquet(
     }
     rows = 0
     try:
-        with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=True) as writer:
+        with pq.ParquetWriter(path, arrow, compression="zstd", store_schema=False) as writer:
             for group in row_groups_of(batches):
                 table = [_converted(batch, schema, arrow, seen) for batch in group]
                 writer.write_table(pa.Table.from_batches(table, arrow), _GROUP_ROWS)
                 rows += sum(batch.num_rows for batch in group)
+            said = arrow_schema_text(arrow, geometries.values())
+            writer.add_key_value_metadata({"ARROW:schema": said})
             if form.with_geo and seen:
                 written = {name: column.written(notes) for name, column in seen.items()}
                 geo = format_geo(written, next(iter(seen)), version=form.version)
@@ -265,22 +249,13 @@ def _field(
     if field.name in natives:
         type_ = natives[field.name].type
     elif field.name in geometries:
-        type_ = pa.binary() if form.with_geo else logical_type(geometries[field.name])
+        geometry = geometries[field.name]
+        type_ = pa.binary() if form.with_geo else logical_type(geometry, file_crs(geometry))
     elif field.type is Primitive.UUID:
         type_ = pa.uuid()
     elif field.source_type == JSON:
         type_ = pa.json_()
     return pa.field(field.name, type_, nullable=not field.required)
-
-
-def logical_type(geometry: OutgoingGeometry) -> pa.DataType:
-    """Return the type that Arrow writes as GEOMETRY or GEOGRAPHY."""
-    said: dict[str, Any] = {}
-    if geometry.target is not None and geometry.target.identifier != "OGC:CRS84":
-        said["crs"] = projjson(geometry.target)
-    if (edges := _edges(geometry)) is not None:
-        said["edges"] = edges
-    return _GeoArrowWkb(json.dumps(said).encode())
 
 
 def _edges(geometry: OutgoingGeometry) -> str | None:
@@ -295,11 +270,3 @@ def _note_edges(name: str, geometry: OutgoingGeometry, notes: Notes) -> None:
             f"the edges of column {name!r} run by {edges!r}, which cannot be written; "
             "the file says 'spherical'"
         )
-
-
-def projjson(crs: Crs | None) -> dict[str, Any] | None:
-    """Return a coordinate reference system as PROJJSON."""
-    if crs is None:
-        return None
-    described: dict[str, Any] = projection(crs).to_json_dict()
-    return described

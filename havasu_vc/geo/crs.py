@@ -19,8 +19,16 @@ from havasu_vc.model.crs import Crs
 if TYPE_CHECKING:
     import pyproj
 
-__all__ = ["format_wkt_definition", "parse_crs", "projection", "same_crs"]
+__all__ = [
+    "common_code",
+    "format_wkt_definition",
+    "nameless_definition",
+    "parse_crs",
+    "projection",
+    "same_crs",
+]
 
+_AUTHORITIES: Final = ("EPSG", "OGC", "ESRI", "IAU")
 _MAX_TEXT: Final = 1 << 20
 _CUSTOM_FIRST, _CUSTOM_COUNT = 200_000, 700_000
 # What may be looked up; PROJ would take any words for a name, and guess.
@@ -76,6 +84,35 @@ def same_crs(one: str, other: str) -> bool:
     if one == other:
         return True
     return projection(parse_crs(one)).equals(projection(parse_crs(other)), ignore_axis_order=True)
+
+
+def common_code(crs: Crs) -> str | None:
+    """Return the code of a system that means the same to everybody, None where none does.
+
+    Coordinates are longitude first everywhere, so `EPSG:4326` is `OGC:CRS84`, as which
+    writers and readers of Parquet know it.
+    """
+    authority, _, code = crs.identifier.partition(":")
+    if authority not in _AUTHORITIES or not code:
+        return None
+    try:
+        if not same_crs(crs.wkt, crs.identifier):
+            return None
+    except CrsError:
+        return None
+    return "OGC:CRS84" if crs.identifier == "EPSG:4326" else crs.identifier
+
+
+def nameless_definition(crs: Crs) -> str:
+    """Return the definition of a system as WKT without the code that it states for itself.
+
+    Who looks systems up by their codes takes the authority's definition for it.
+    """
+    import pyproj
+
+    described = projection(crs).to_json_dict()
+    described.pop("id", None)
+    return _definition(pyproj.CRS.from_json_dict(described))
 
 
 def format_wkt_definition(text: str) -> str:

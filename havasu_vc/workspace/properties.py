@@ -9,7 +9,10 @@ rows where they are rather than sorted anew.
 from __future__ import annotations
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.iceberg.native_geometry import CRS_WKT
 from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.geo.crs import common_code
+from havasu_vc.model.crs import Crs
 from havasu_vc.tables.table import Table
 
 __all__ = [
@@ -50,6 +53,17 @@ _WRITING = {
 }
 
 
+def _definitions(view: HavasuDataset) -> dict[str, str]:
+    """Return the systems that no code of an authority says to others, by their names here."""
+    named = {field.geometry.crs for field in view.schema.geometries if field.geometry}
+    found = {}
+    for name in named:
+        wkt = None if name is None else view.header.crs.get(name)
+        if name is not None and wkt is not None and common_code(Crs(name, wkt, 0)) is None:
+            found[f"{CRS_WKT}{name}"] = wkt
+    return found
+
+
 def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) -> dict[str, str]:
     """Return the properties that the table of a dataset gets with a checkout."""
     found = dict(view.properties.others)
@@ -60,6 +74,7 @@ def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) 
     if not view.partition.fields:
         # Sorting anew for every insert costs more than it saves; folds sort.
         found["write.distribution-mode"] = "none"
+    found |= _definitions(view)
     found[DATASET] = view.path
     found[FLAVOUR] = flavour.value
     found[VERSION] = str(version)

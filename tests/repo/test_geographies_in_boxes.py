@@ -156,3 +156,14 @@ def test_a_review_and_a_policy_know_how_far_edges_reach(repo: CheckedRepo, tmp_p
     (review,) = repo.review("[EMPTY]...HEAD").datasets
     assert review.area is not None and review.area.touched is not None
     assert review.area.touched.ymax > 67.79
+
+
+@pytest.mark.parametrize("format", ["gpkg", "geojson", "flatgeobuf", "csv"])
+def test_a_format_that_knows_no_globe_says_so(
+    repo: CheckedRepo, tmp_path: Path, format: str
+) -> None:
+    repo.repo.import_(written(tmp_path, "parquet"), "d", options=SourceOptions(primary_key=("id",)))
+
+    result = repo.repo.export("d", tmp_path / f"out.{format}", format=format)
+
+    assert any("run on the globe" in note for note in result.notes)

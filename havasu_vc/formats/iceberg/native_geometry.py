@@ -16,6 +16,7 @@ from havasu_vc.formats.havasu import schema as havasu
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "CRS_WKT",
     "DEFAULT_CRS",
     "EDGES",
     "NativeGeometry",
@@ -29,6 +30,8 @@ EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 """The ways of edges on the globe that Parquet, Iceberg and Delta know."""
 NativeTypes = Mapping[int, str]
 """The native types of columns that our schema calls something else, as text by field id."""
+CRS_WKT = "havasu-vc.crs-wkt."
+"""What stands before the name of a system in the table property that defines it, as WKT."""
 DEFAULT_CRS = "OGC:CRS84"
 """Longitudes and latitudes in WGS 84."""
 _NANOSECONDS = {
