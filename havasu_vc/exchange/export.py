@@ -22,6 +22,7 @@ from havasu_vc.exchange.csv_writer import write_csv
 from havasu_vc.exchange.export_columns import ExportFormat, Notes
 from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
 from havasu_vc.exchange.gdal_writer import GdalLayer, write_gdal
+from havasu_vc.exchange.held_files import require_unheld
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
@@ -172,8 +173,14 @@ def _note_losses(geometry: OutgoingGeometry, format: ExportFormat, notes: Notes)
 
 @contextmanager
 def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Give a path to write to, and move what was written to its place at the end."""
+    """Give a path to write to, and move what was written to its place at the end.
+
+    A GeoPackage that another program has open is never replaced.
+    """
     _refuse_existing(path, overwrite=overwrite)
+    is_database = path.suffix.lower() == ".gpkg"
+    if is_database:
+        require_unheld(path)
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:
@@ -183,6 +190,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         ) from error
     try:
         yield folder / path.name
+        if is_database:
+            require_unheld(path)
         _move(folder, path, overwrite=overwrite)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ for the person to decide, so then nothing is committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     ConflictError,
+    HavasuError,
     InvalidArgumentError,
     InvalidFileError,
     NoChangesError,
@@ -26,10 +27,13 @@ from havasu_vc.errors import (
     RevisionNotFoundError,
     SourceNotFoundError,
     StorageError,
+    UncommittedChangesError,
 )
 from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
+from havasu_vc.exchange.edit_others import STYLES, other_tables
 from havasu_vc.exchange.edit_reading import edited_cells
-from havasu_vc.exchange.edit_state import Move, move_state
+from havasu_vc.exchange.edit_state import Move, move_state, read_states
+from havasu_vc.exchange.held_files import require_unheld
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.model.evolution import (
@@ -53,18 +57,72 @@ __all__ = ["checkout_as", "commit_from"]
 
 
 def checkout_as(
-    repo: OpenRepo, file: Path, datasets: tuple[str, ...], revision: str, *, overwrite: bool
+    repo: OpenRepo,
+    file: Path,
+    datasets: tuple[str, ...],
+    revision: str,
+    *,
+    overwrite: bool,
+    discard_changes: bool,
 ) -> ExportResult:
-    """Write datasets to a GeoPackage that remembers the commit it is of."""
+    """Write datasets to a GeoPackage that remembers the commit it is of.
+
+    A file that is there is replaced only where nothing in it would be lost, unless that is
+    wanted: edits that are not committed, and layers that are no copy of a dataset.
+    """
     commit = repo.resolve(revision).commit
     if commit is None:
         raise RevisionNotFoundError(revision)
     views = [repo.dataset(path, commit) for path in datasets or repo.datasets(commit)]
     if not views:
         raise NotFoundError("there is no dataset to check out")
+    if overwrite and not discard_changes and file.is_file():
+        _require_nothing_lost(repo, file)
     layers = [LayerToEdit(v.header, Table(v, repo.settings).to_batches()) for v in views]
     written = write_edit_copy(file, layers, commit, overwrite=overwrite)
     return ExportResult(str(file), written.rows, written.notes)
+
+
+def _require_nothing_lost(repo: OpenRepo, file: Path) -> None:
+    """Raise `UncommittedChangesError` when a file holds what no commit has."""
+    require_unheld(file)
+    try:
+        states = read_states(file)
+        others = other_tables(file, [state.table for state in states])
+    except InvalidFileError as error:
+        raise UncommittedChangesError(
+            f"{file} is no copy of this repository's datasets, so what it holds would be lost",
+            hints=("write to another file, or add --discard-changes",),
+        ) from error
+    lost = [_counted_table(name, rows) for name, rows in others.items()]
+    lost += _edits_in(repo, file)
+    if lost:
+        raise UncommittedChangesError(
+            f"{file} holds what would be lost: {'; '.join(lost)}",
+            hints=(
+                f"`havasu-vc commit --from {file}` takes edits in, and `havasu-vc import {file} "
+                "--layer NAME` another layer; --discard-changes drops them",
+            ),
+        )
+
+
+def _counted_table(name: str, rows: int) -> str:
+    return f"the table {name!r} ({rows:,} row{'' if rows == 1 else 's'})"
+
+
+def _edits_in(repo: OpenRepo, file: Path) -> Iterator[str]:
+    """Yield what was edited in a copy and is not committed, in words."""
+    try:
+        found = commit_from(repo, file, None, None, dry_run=True, allow_empty=False)
+    except HavasuError as error:
+        yield f"edits that cannot be told apart: {error.message}"
+        return
+    for path, counts in found.changes.items():
+        if counts.total:
+            yield f"{counts.total:,} edited row{'' if counts.total == 1 else 's'} of {path}"
+    for path, items in found.meta.items():
+        if items:
+            yield f"edited columns of {path}"
 
 
 def commit_from(
@@ -81,11 +139,20 @@ def commit_from(
         raise SourceNotFoundError(f"there is no file {file}")
     notes: list[str] = []
     layers: list[EditedLayer] = []
+    others: dict[str, int] = {}
     if file.suffix.lower() == ".gpkg":
         layers = _layers(file, dataset, notes)
+        others = other_tables(file, [state.table for state in read_states(file)])
+        others.pop(STYLES, None)
         makers = [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
     else:
         makers = [_file_maker(repo, file, dataset)]
+    notes.extend(
+        f"{_counted_table(*each)} is not committed: no dataset has it" for each in others.items()
+    )
+    if others:
+        name = next(iter(others))
+        notes.append(f"`havasu-vc import {file} --layer {name}` makes it a dataset")
     result = commit_edits(
         repo,
         makers,
@@ -95,7 +162,7 @@ def commit_from(
         notes=notes,
     )
     if result.commit is None and not dry_run:
-        raise NoChangesError(f"{file} has no edits to commit")
+        raise NoChangesError(f"{file} has no edits to commit", hints=tuple(notes))
     if result.commit is not None:
         note = _move_copy(repo, file, layers, result.commit)
         return replace(result, notes=(*result.notes, *note))

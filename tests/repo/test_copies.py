@@ -1,11 +1,17 @@
 """Copies to edit in QGIS and their return; exports."""
 
+import contextlib
 import math
 import sqlite3
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyogrio
 import pytest
 import shapely
 
@@ -15,7 +21,9 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     InvalidFileError,
     KeyViolationError,
+    LockedError,
     NoChangesError,
+    UncommittedChangesError,
 )
 from havasu_vc.exchange.source import SourceOptions
 from tests.repo.tables import BY_ID, points, rows, write
@@ -303,3 +311,171 @@ def test_a_column_that_outgrew_its_type_goes_out_as_it_is_stored(
     execute(edited, "update small set n = 80000 where id = 1")
     filled.commit_from(edited)
     assert [row["n"] for row in rows(filled, "small")] == [80_000, 70_000]
+
+
+# What others put into a copy, and who has it open
+
+
+def add_layer(file: Path, name: str = "trees") -> None:
+    """Save a new layer into a file, as QGIS does."""
+    how = {"layer": name, "driver": "GPKG", "append": True, "geometry_type": "Point"}
+    shapes = shapely.to_wkb(shapely.points([[1, 2], [3, 4]]))
+    pyogrio.raw.write(file, shapes, [np.array(["oak", "elm"])], ["kind"], crs="EPSG:4326", **how)
+
+
+def test_layers_that_no_dataset_has_are_named(filled: CheckedRepo, copy: Path) -> None:
+    add_layer(copy)
+    with sqlite3.connect(copy) as database:
+        database.execute("create table notes (text)")
+    database.close()
+
+    with pytest.raises(NoChangesError) as refused:
+        filled.repo.commit_from(copy)
+    hints = " ".join(refused.value.hints)
+    assert "'trees' (2 rows)" in hints and "'notes' (0 rows)" in hints and "--layer" in hints
+
+    execute(copy, "update points set name = 'edited' where id = 5")
+    result = filled.commit_from(copy)
+    assert any("'trees' (2 rows) is not committed" in note for note in result.notes)
+    filled.import_(copy, layers=["trees"], options=SourceOptions(primary_key=("fid",)))
+    assert [row["kind"] for row in rows(filled, "trees")] == ["oak", "elm"]
+
+
+def test_a_layer_that_is_gone_is_named(filled: CheckedRepo, tmp_path: Path) -> None:
+    filled.import_(write(tmp_path / "more.parquet", points(3)), "more", options=BY_ID)
+    filled.checkout_as(tmp_path / "both.gpkg")
+    execute(tmp_path / "both.gpkg", "drop table more", "update points set name = 'x' where id = 5")
+
+    result = filled.commit_from(tmp_path / "both.gpkg")
+
+    assert any("no layer for more any more" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("update points set name = 'edited' where id = 5", "1 edited row of points"),
+        ("alter table points add column extra text", "edited columns of points"),
+        ("create table notes (text)", "the table 'notes' (0 rows)"),
+        ("layer", "the table 'trees' (2 rows)"),
+    ],
+)
+def test_a_copy_with_edits_is_not_replaced_unasked(
+    filled: CheckedRepo, copy: Path, change: str, named: str
+) -> None:
+    add_layer(copy) if change == "layer" else execute(copy, change)
+    before = copy.read_bytes()
+
+    with refuses(filled.repo, UncommittedChangesError, match=named, hint=True):
+        filled.repo.checkout_as(copy, overwrite=True)
+
+    assert copy.read_bytes() == before
+    filled.checkout_as(copy, overwrite=True, discard_changes=True)
+    with pytest.raises(NoChangesError) as found:
+        filled.commit_from(copy)
+    assert not found.value.hints
+
+
+def test_a_copy_of_an_older_commit_without_edits_is_replaced(
+    filled: CheckedRepo, copy: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.gpkg"
+    filled.checkout_as(other)
+    execute(other, "update points set name = 'edited' where id = 5")
+    filled.commit_from(other)
+
+    filled.checkout_as(copy, overwrite=True)
+
+    (name,) = sqlite3.connect(copy).execute("select name from points where id = 5").fetchone()
+    assert name == "edited"
+
+
+def test_a_file_that_is_no_copy_is_not_replaced_unasked(
+    filled: CheckedRepo, tmp_path: Path
+) -> None:
+    add_layer(tmp_path / "theirs.gpkg")
+
+    with refuses(filled.repo, UncommittedChangesError, hint=True):
+        filled.repo.checkout_as(tmp_path / "theirs.gpkg", overwrite=True)
+    filled.checkout_as(tmp_path / "theirs.gpkg", overwrite=True, discard_changes=True)
+
+
+EDITOR = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.create_function("ST_IsEmpty", 1, lambda shape: None)
+for name in ("MinX", "MaxX", "MinY", "MaxY"):
+    database.create_function("ST_" + name, 1, lambda shape: 0.0)
+database.execute(f"pragma journal_mode = {sys.argv[2]}")
+database.execute("pragma wal_autocheckpoint = 0")
+if sys.argv[3] != "rest":
+    database.execute("begin immediate")
+    database.execute("update points set name = 'by an editor' where id < 50")
+if sys.argv[3] == "done":
+    database.execute("commit")
+database.execute("select count(*) from points").fetchone()
+print("ready", flush=True)
+sys.stdin.readline()
+if sys.argv[3] == "crash":
+    import os
+    os._exit(1)
+"""
+
+
+@contextlib.contextmanager
+def editor(file: Path, mode: str, work: str) -> Iterator[subprocess.Popen[str]]:
+    """Let another process have a file open."""
+    command = [sys.executable, "-c", EDITOR, str(file), mode, work]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
+        process.wait(20)
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+@pytest.mark.parametrize("work", ["rest", "busy", "done"])
+def test_a_file_is_never_replaced_under_an_editor(
+    filled: CheckedRepo, copy: Path, mode: str, work: str
+) -> None:
+    inode = copy.stat().st_ino
+    with editor(copy, mode, work):
+        for discard in (False, True):
+            with refuses(filled.repo, LockedError, match="open in another program", hint=True):
+                filled.repo.checkout_as(copy, overwrite=True, discard_changes=discard)
+        with refuses(filled.repo, LockedError, match="open in another program"):
+            filled.repo.export("points", copy, overwrite=True)
+        assert copy.stat().st_ino == inode
+
+    filled.checkout_as(copy, overwrite=True, discard_changes=True)
+
+    assert not copy.with_name(copy.name + "-wal").exists()
+    with closing(sqlite3.connect(copy)) as database:
+        found = database.execute("select count(*) from points where name = 'by an editor'")
+        assert found.fetchone() == (0,)
+
+
+def test_edits_in_a_log_that_an_editor_left_are_seen(filled: CheckedRepo, copy: Path) -> None:
+    with editor(copy, "wal", "done") as process:
+        process.kill()
+        process.wait(20)
+    assert copy.with_name(copy.name + "-wal").stat().st_size
+
+    with refuses(filled.repo, UncommittedChangesError, match="edited rows of points"):
+        filled.repo.checkout_as(copy, overwrite=True)
+
+    filled.commit_from(copy)
+    assert sum(row["name"] == "by an editor" for row in rows(filled, "points")) == 50
+
+
+def test_a_log_without_its_file_is_not_read_into_a_new_one(filled: CheckedRepo, copy: Path) -> None:
+    with editor(copy, "wal", "done") as process:
+        process.kill()
+        process.wait(20)
+    copy.unlink()
+
+    with refuses(filled.repo, LockedError, match="log of edits", hint=True):
+        filled.repo.checkout_as(copy)

@@ -100,7 +100,9 @@ class _Tables:
     help="Write datasets to a GeoPackage to edit; `commit --from` takes the edits back.",
 )
 @click.option("--ref", metavar="REV", help="With --as, the revision to write.  [default: HEAD]")
-@click.option("--overwrite", is_flag=True, help="With --as, replace the file if it is there.")
+@click.option(
+    "--overwrite", is_flag=True, help="With --as, replace the file if all in it is committed."
+)
 @click.option("-b", "branch", metavar="NAME", help="Make a branch and switch to it.")
 @click.option(
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
@@ -141,9 +143,13 @@ def command(
     if partition_by is not None and layout != "clustered":
         raise click.UsageError("--partition-by goes with --layout clustered")
     if file is not None:
-        if branch is not None or discard or to is not None or relocate or tables.given:
-            raise click.UsageError("--as goes with --ref, --overwrite and datasets alone")
-        _write_copy(invocation, names, file, ref, overwrite)
+        if branch is not None or to is not None or relocate or tables.given:
+            raise click.UsageError(
+                "--as goes with --ref, --overwrite, --discard-changes and datasets alone"
+            )
+        if discard and not overwrite:
+            raise click.UsageError("--discard-changes goes with --overwrite here")
+        _write_copy(invocation, names, file, ref, (overwrite, discard))
         return
     if ref is not None or overwrite:
         raise click.UsageError("--ref and --overwrite go with --as")
@@ -173,10 +179,17 @@ def command(
 
 
 def _write_copy(
-    invocation: Invocation, names: tuple[str, ...], file: Path, ref: str | None, overwrite: bool
+    invocation: Invocation,
+    names: tuple[str, ...],
+    file: Path,
+    ref: str | None,
+    replaced: tuple[bool, bool],
 ) -> None:
     repo = invocation.open_repo()
-    result = repo.checkout_as(file, names, revision=ref or "HEAD", overwrite=overwrite)
+    overwrite, discard = replaced
+    result = repo.checkout_as(
+        file, names, revision=ref or "HEAD", overwrite=overwrite, discard_changes=discard
+    )
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
     invocation.say(f"Edit it, then `havasu-vc commit --from {result.path}`")

@@ -212,8 +212,20 @@ class Reading:
         *,
         revision: str = "HEAD",
         overwrite: bool = False,
+        discard_changes: bool = False,
     ) -> results.ExportResult:
-        """Write datasets to a GeoPackage to edit, which remembers the commit it is of."""
+        """Write datasets to a GeoPackage to edit, which remembers the commit it is of.
+
+        `overwrite` replaces a file that holds nothing which no commit has; with
+        `discard_changes` any, but never one that another program has open.
+        """
         from havasu_vc.repo.copies import checkout_as
 
-        return checkout_as(self.opened, Path(file), tuple(datasets), revision, overwrite=overwrite)
+        return checkout_as(
+            self.opened,
+            Path(file),
+            tuple(datasets),
+            revision,
+            overwrite=overwrite,
+            discard_changes=discard_changes,
+        )
