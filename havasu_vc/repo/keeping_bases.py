@@ -23,7 +23,6 @@ __all__ = ["PREFIX", "forget_gone_work_trees", "keep_bases"]
 
 PREFIX = "refs/havasu-vc/workspace/"
 _LINKED = "linked-"
-STALE_SECONDS = 30.0
 
 
 def keep_bases(
@@ -42,21 +41,15 @@ def keep_bases(
         known = read_ref(repo.git, ref)
         if known == (commit or None):
             continue
-        _remove_stale_lock(repo, ref)
+        lock = repo.git.common_directory / f"{ref}.lock"
+        if lock.exists():
+            repo.git.frees(lock, time.monotonic())  # nobody waits for tables to be kept
         # A commit that is gone already cannot be kept; whoever needs it says so.
         with suppress(HavasuError):
             if commit:
                 move_ref(repo.git, ref, old=known, new=commit, message="tables", patience=0.5)
             elif known is not None:
                 delete_ref(repo.git, ref, known)
-
-
-def _remove_stale_lock(repo: OpenRepo, ref: str) -> None:
-    """Remove the lock of a process that died; nobody holds one of these refs for long."""
-    lock = repo.git.common_directory / f"{ref}.lock"
-    with suppress(OSError):
-        if time.time() - lock.stat().st_mtime > STALE_SECONDS:
-            lock.unlink()
 
 
 def forget_gone_work_trees(repo: OpenRepo) -> None:

@@ -34,6 +34,7 @@ class OpenRepo:
     def __init__(self, git: GitRepository, settings: Settings) -> None:
         self.git = git
         """The git repository."""
+        git.note = settings.note
         self.settings = settings
         """How to work."""
         self.make_fetcher: Callable[[OpenRepo], Fetcher] | None = None

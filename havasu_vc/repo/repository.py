@@ -104,8 +104,8 @@ class Repo(Reading, Changing, Sharing):
     def open(cls, path: str | Path = ".", *, settings: Settings | None = None) -> Repo:
         """Open the repository that a path is in."""
         git = GitRepository.open(path)
-        mend(git)
         repo = cls(git, settings)
+        mend(git)
         catch_up(repo.opened)
         return repo
 

@@ -26,7 +26,7 @@ def set_up(repo: OpenRepo, *, surely: bool = False) -> None:
     git = repo.git
     if git.is_kart or (is_prepared(git) and is_installed(git)):
         return
-    if not (surely or git.data_folder.exists() or _has_datasets(repo)):
+    if not (surely or (git.data_folder / "objects").exists() or _has_datasets(repo)):
         return
     lock = git.data_folder / "set-up-lock"
     with exclusive_lock(lock, reason="another process sets this repository up"):

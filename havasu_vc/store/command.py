@@ -27,7 +27,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.records import dataclass
 
-__all__ = ["GitResult", "run_git"]
+__all__ = ["GitResult", "is_locked", "raise_for", "run_git"]
 
 _OF_ANOTHER_REPOSITORY = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -95,6 +95,7 @@ class GitResult:
         return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
 
+_LOCKED = re.compile(r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref")
 _TALKING = frozenset(("clone", "fetch", "ls-remote", "push"))
 SILENT_SECONDS = "300"
 
@@ -142,16 +143,27 @@ def run_git(
     except OSError as error:
         raise StorageError(f"git could not be run: {error.strerror}") from error
     result = GitResult(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
-    if check and result.code != 0:
-        raise _translated(result, arguments, str(place or Path.cwd()))
+    if check:
+        raise_for(result, arguments, str(place or Path.cwd()))
     return result
+
+
+def raise_for(result: GitResult, arguments: Sequence[str], place: str) -> None:
+    """Raise what it means that git failed in a place, if it did."""
+    if result.code:
+        raise _translated(result, arguments, place)
+
+
+def is_locked(result: GitResult) -> bool:
+    """Whether git failed as something was locked."""
+    return _LOCKED.search(result.errors) is not None
 
 
 def _translated(result: GitResult, arguments: Sequence[str], place: str) -> HavasuError:
     text, line = result.errors, result.message
     if re.search(r"No space left on device|: Permission denied|: Read-only file system", text):
         return StorageError(f"git says: {line}")
-    if re.search(r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref", text):
+    if is_locked(result):
         return LockedError(
             f"git says: {line}", hints=("wait for the other git command, then try again",)
         )

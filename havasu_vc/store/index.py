@@ -78,10 +78,13 @@ def mend(repository: GitRepository) -> bool:
             except ValueError:
                 internals, blobs = [], {}  # it died while it wrote this, before the ref moved
             if internals or blobs:
+                lock = repository.git_directory / "index.lock"
+                if lock.exists() and not repository.frees(lock, time.monotonic()):
+                    continue  # another git is at work; a later command mends
                 try:
                     _catch_up(repository, internals, blobs, patience=0)
                 except LockedError:
-                    continue  # another git is at work; a later command mends
+                    continue
                 mended = True
             (folder / name).unlink(missing_ok=True)
     return mended

@@ -2,12 +2,14 @@
 
 A commit holds `<common git directory>/havasu/lock` shared, from the first file that it
 stores or reuses until its ref is moved; gc holds it exclusively. The system drops the
-lock of a process that dies, so nothing is ever left locked.
+lock of a process that dies, so nothing is ever left locked. Who holds one alone writes into
+it who it is (process, when that began, machine), for those who wait to be told.
 """
 
 import contextlib
 import fcntl
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,9 +55,44 @@ def _held(path: Path, kind: int, patience: float, reason: str) -> Iterator[None]
             except BlockingIOError as error:
                 if time.monotonic() >= deadline:
                     raise LockedError(
-                        reason, hints=("wait until it has ended, then try again",)
+                        reason + _owner(number), hints=("wait until it has ended, then try again",)
                     ) from error
                 time.sleep(_PAUSE)
-        yield
+        if kind == fcntl.LOCK_EX:
+            _sign(number, f"{os.getpid()} {_began(os.getpid())} {socket.gethostname()}\n")
+        try:
+            yield
+        finally:
+            if kind == fcntl.LOCK_EX:
+                _sign(number, "")
     finally:
         os.close(number)
+
+
+def _sign(number: int, text: str) -> None:
+    # A full disk is no reason not to hold it.
+    with contextlib.suppress(OSError):
+        os.ftruncate(number, 0)
+        os.pwrite(number, text.encode(), 0)
+
+
+def _owner(number: int) -> str:
+    """Return who holds a lock alone; nothing if it is not known, or was somebody before."""
+    try:
+        process, began, machine = os.pread(number, 500, 0).decode("utf-8", "replace").split()
+    except (OSError, ValueError):
+        return ""
+    if machine != socket.gethostname():
+        return f" (process {process} on {machine})"
+    alive = process.isdecimal() and _began(int(process)) == began
+    return f" (process {process})" if alive else ""
+
+
+def _began(process: int) -> str:
+    """Return when a process began, as the system counts; `-` where it does not tell."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            # Its name stands in parentheses and may hold anything.
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return "-"

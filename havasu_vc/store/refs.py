@@ -10,6 +10,7 @@ import random
 import re
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pygit2
 
@@ -25,7 +26,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId, ObjectSource
-from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 
 __all__ = [
     "Branch",
@@ -142,6 +143,10 @@ def move_ref(
                     f"{_short(ref)} was moved by another process; nothing is changed",
                     hints=("try again",),
                 ) from error
+            lock = _lock_of(repository, ref)
+            if lock.exists() and repository.frees(lock, deadline):
+                deadline = max(deadline, time.monotonic() + 0.1)
+                continue
             if time.monotonic() >= deadline:
                 raise _stuck(repository, ref, error) from error
         time.sleep(pause * (1 + random.random()))
@@ -163,17 +168,32 @@ def _swap(
 
 
 def _stuck(repository: GitRepository, ref: str, error: Exception) -> Exception:
-    holder = repository.git_directory if ref == "HEAD" else repository.common_directory
-    lock = holder / f"{ref}.lock"
+    lock = _lock_of(repository, ref)
     if lock.exists():
+        holder = repository.holder(lock)
         return LockedError(
-            f"{_short(ref)} is locked by another process",
-            hints=(f"if none is running, remove {lock}",),
+            f"{_short(ref)} is locked by {holder or 'another process'}",
+            hints=(
+                f"{lock} goes when that ends, or by the next command once nobody holds it; "
+                "then try again",
+            ),
         )
     others = repository.handle.references
     if any(other.startswith(ref + "/") or ref.startswith(other + "/") for other in others):
         return InvalidNameError(_short(ref), "there is a ref whose name is a part of it, or longer")
     return StorageError(f"{_short(ref)} cannot be moved: {error}")
+
+
+def _lock_of(repository: GitRepository, ref: str) -> Path:
+    holder = repository.git_directory if ref == "HEAD" else repository.common_directory
+    return holder / f"{ref}.lock"
+
+
+def _unlock(repository: GitRepository, ref: str) -> None:
+    """Remove a lock that nobody holds before a deletion, which git would leave half done."""
+    lock = _lock_of(repository, ref)
+    if lock.exists():
+        repository.frees(lock, time.monotonic() + LOCK_PATIENCE)
 
 
 def list_refs(repository: GitRepository, prefix: str) -> dict[str, ObjectId]:
@@ -184,6 +204,7 @@ def list_refs(repository: GitRepository, prefix: str) -> dict[str, ObjectId]:
 
 def delete_ref(repository: GitRepository, ref: str, old: ObjectId) -> None:
     """Remove a ref that is at `old`."""
+    _unlock(repository, ref)
     repository.git("update-ref", "-d", ref, old)
 
 
@@ -233,6 +254,7 @@ def create_branch(
 def delete_branch(repository: GitRepository, name: str, *, force: bool = False) -> None:
     """Delete a branch; unless `force`, only one whose commits another one has."""
     _check_branch(repository, name)
+    _unlock(repository, _BRANCHES + name)
     repository.git("branch", "--quiet", "-D" if force else "-d", "--", name)
 
 
@@ -295,6 +317,7 @@ def delete_tag(repository: GitRepository, name: str) -> None:
     """Delete a tag."""
     if read_ref(repository, _TAGS + name) is None:
         raise RevisionNotFoundError(name, hints=("`havasu-vc tag` lists the tags",))
+    _unlock(repository, _TAGS + name)
     repository.git("tag", "--delete", "--", name)
 
 

@@ -9,7 +9,8 @@ directory that all linked work trees share.
 """
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -22,14 +23,17 @@ from havasu_vc.errors import (
     RepositoryNotFoundError,
     UnsupportedRepositoryError,
 )
-from havasu_vc.store.command import GitResult, run_git
+from havasu_vc.store.command import GitResult, is_locked, raise_for, run_git
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.configuration import GitConfig
 from havasu_vc.store.kart_repository import kart_merge
+from havasu_vc.store.left_locks import SETTLED_SECONDS, broken, is_inside, lock_in_message
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectWriter, StoredObjects
 
-__all__ = ["GitRepository", "Operation"]
+__all__ = ["LOCK_PATIENCE", "GitRepository", "Operation"]
 
+LOCK_PATIENCE = SETTLED_SECONDS + 1.5
+"""Seconds in which a lock gets old enough to tell whether anybody holds it."""
 _KART_DIRECTORIES = (".kart", ".sno")
 
 _REASONS = {
@@ -84,6 +88,8 @@ class GitRepository:
         """The git objects that are stored."""
         self.config = GitConfig(self.git)
         """git's settings."""
+        self.note: Callable[[str], None] = _tell_nobody
+        """Where to tell a person what was found and mended."""
 
     @classmethod
     def open(cls, path: Path | str = ".") -> "GitRepository":
@@ -171,15 +177,52 @@ class GitRepository:
         stdin: bytes | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> GitResult:
-        """Run a git command in this repository."""
-        return run_git(
-            arguments,
-            git_directory=self.git_directory,
-            work_tree=self.work_tree,
-            stdin=stdin,
-            environment=environment,
-            check=check,
-        )
+        """Run a git command in this repository; locks that nobody holds are no hindrance."""
+        deadline = None
+        while True:
+            result = run_git(
+                arguments,
+                git_directory=self.git_directory,
+                work_tree=self.work_tree,
+                stdin=stdin,
+                environment=environment,
+                check=False,
+            )
+            if not result.code or not is_locked(result):
+                break
+            lock = lock_in_message(result.errors, self.path)
+            deadline = deadline or time.monotonic() + LOCK_PATIENCE
+            if lock is None or time.monotonic() >= deadline or not self.frees(lock, deadline):
+                break
+        if check:
+            raise_for(result, arguments, str(self.path))
+        return result
+
+    def frees(self, lock: Path, deadline: float) -> bool:
+        """Return whether a lock is gone by some time: given back, or removed as nobody holds it.
+
+        Only locks of git in this repository are waited for.
+        """
+        if not is_inside(lock, self._places):
+            return False
+        while os.path.lexists(lock):
+            found = broken(lock, self._places)
+            if found.removed:
+                self.note(f"removed {lock}: a process that is gone left it {found.age:,.0f} s ago")
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05 if found.holder is None else 0.25)
+        return True
+
+    def holder(self, lock: Path) -> str | None:
+        """Return who holds a lock, as far as that can be told."""
+        holder = broken(lock, self._places).holder
+        return None if holder is None else str(holder)
+
+    @property
+    def _places(self) -> tuple[Path, ...]:
+        return self.common_directory, self.git_directory, self.path
 
     def _identity(self, variable: str) -> Signature:
         # git guesses from the machine's names unless it is told not to.
@@ -202,6 +245,10 @@ class GitRepository:
                 }
                 return kinds[kind], data[: int(size)]
         return None
+
+
+def _tell_nobody(text: str) -> None:
+    """Take a note that nobody waits for."""
 
 
 def _discover(place: Path) -> Path | None:

@@ -28,8 +28,10 @@ def test_where_there_is_no_repository(tmp_path: Path) -> None:
 
 
 def test_a_held_lock(repository: GitRepository) -> None:
-    (repository.git_directory / "index.lock").touch()
-    with pytest.raises(LockedError, match=r"index\.lock"):
+    with (
+        (repository.git_directory / "index.lock").open("x"),
+        pytest.raises(LockedError, match=r"index\.lock"),
+    ):
         repository.git("add", "-A", ".")
 
 

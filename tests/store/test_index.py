@@ -224,10 +224,10 @@ def test_an_index_held_for_long_is_mended_later(
     commit_dataset(repository, entries(1))
     monkeypatch.setattr(index, "PATIENCE", 0.1)
     lock = repository.git_directory / "index.lock"
-    lock.touch()
-    commit = commit_dataset(repository, entries(3))
-    assert read_head(repository).commit == commit
-    assert not mend(repository)  # commands that only read go on
+    with lock.open("x"):
+        commit = commit_dataset(repository, entries(3))
+        assert read_head(repository).commit == commit
+        assert not mend(repository)  # commands that only read go on
     lock.unlink()
 
     assert mend(repository)

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import threading
@@ -94,6 +95,7 @@ def test_a_held_lock_is_waited_for_and_then_named(
     with pytest.raises(LockedError, match="main is locked") as caught:
         move_ref(repository, "refs/heads/main", old=second, new=first, message="x", patience=0.1)
     assert str(lock) in caught.value.hints[0]
+    os.utime(lock)
 
     timer = threading.Timer(0.3, lock.unlink)
     timer.start()
