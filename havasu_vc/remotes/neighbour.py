@@ -20,7 +20,7 @@ from havasu_vc.remotes.protocol import Claim, Report, WantedFile
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
 
-__all__ = ["NeighbourRemote", "bring_all"]
+__all__ = ["NeighbourRemote", "bring_all", "take_from_lfs"]
 
 
 class NeighbourRemote:
@@ -31,7 +31,7 @@ class NeighbourRemote:
 
     def __init__(self, data_folder: Path, name: str) -> None:
         self._folder = data_folder
-        self._store = DataFileStore(data_folder)
+        self._store = DataFileStore(data_folder, data_folder.parent / "lfs")
         self._name = name
 
     @property
@@ -80,6 +80,27 @@ def bring_all(
     """Link or copy files from store to store, each checked against its hash."""
     each(files, lambda file: _bring(file, source, target, report))
     target.commit_all()
+
+
+def take_from_lfs(files: Sequence[WantedFile], store: DataFileStore) -> list[WantedFile]:
+    """Take in what the real git-lfs has fetched here, and return what it has not.
+
+    It sees our file from then on, so that there are not two. What is wrong of its files stays
+    with it.
+    """
+    links, left = store.lfs_links, []
+    for file in files:
+        if links is None or links.is_ours(file.sha256):
+            left.append(file)
+            continue
+        try:
+            _bring(file, DataFileStore(links.folder), store, lambda count: None)
+        except HavasuError:
+            left.append(file)
+        else:
+            links.replace(file.sha256)
+    store.commit_all()
+    return left
 
 
 def _bring(file: WantedFile, source: DataFileStore, target: DataFileStore, report: Report) -> None:

@@ -15,6 +15,7 @@ from havasu_vc.errors import DatasetNotFoundError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.lfs_links import lfs_folder
 from havasu_vc.store.linked import ALLOWED
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
@@ -59,7 +60,7 @@ class OpenRepo:
     def storage(self) -> Storage:
         """Where data files are."""
         folder = self.git.data_folder
-        files = DataFileStore(folder)
+        files = DataFileStore(folder, lfs_folder(self.git))
         fetcher = None
         if self.on_demand and self.make_fetcher is not None:
             fetcher = self.make_fetcher(self)

@@ -24,7 +24,7 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.remotes.lfs import LfsRemote
-from havasu_vc.remotes.neighbour import NeighbourRemote
+from havasu_vc.remotes.neighbour import NeighbourRemote, take_from_lfs
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
@@ -188,6 +188,9 @@ def download(
     """Bring those files that are not here; return which those were."""
     store = repo.storage.files
     missing = [file for file in files if not is_here(store, file)]
+    if missing:
+        with shared_lock(repo.git.data_folder / "lock"):
+            missing = take_from_lfs(missing, store)
     if missing:
         _require_room(repo, missing)
         with (

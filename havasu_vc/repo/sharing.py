@@ -89,6 +89,7 @@ def fetch_data(
     if part is None:
         tips = repo.git.git("for-each-ref", "--format=%(objectname)").lines
         files = bring_data(repo, place, sorted(set(tips)))
+        repo.storage.files.show_all_to_lfs()  # `git lfs prune` removes what shows them
     else:
         files = download(repo, place, files_of_part(repo, part, revision))
     set_up(repo)

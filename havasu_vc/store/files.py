@@ -4,10 +4,10 @@
       objects/<aa>/<bb>/<sha256>   a data file: complete, read-only, never changed
       temporary/<random>           a file in the making, on the same file system
 
-The layout of `objects/` is git-lfs's, so `git -c lfs.storage=havasu lfs` finds the
-files. A file gets its name when all of its bytes are on disk; the folders that hold the
-names are synced once per commit, by `commit_all`, which must come before the commit
-that names the files. Every method may be called from several threads and processes.
+The layout of `objects/` is git-lfs's, which sees the files by links (`lfs_links`). A file
+gets its name when all of its bytes are on disk; the folders that hold the names are synced
+once per commit, by `commit_all`, which must come before the commit that names the files.
+Every method may be called from several threads and processes.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from pathlib import Path
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError
 from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
+from havasu_vc.store.lfs_links import LfsLinks
 
 __all__ = ["DataFileStore"]
 
@@ -35,18 +36,20 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 class DataFileStore:
     """The data files below one folder, `<common git directory>/havasu`."""
 
-    __slots__ = ("_lock", "_unsynced", "objects", "root", "scratch")
+    __slots__ = ("_lfs", "_lock", "_unsynced", "lfs_links", "objects", "root", "scratch")
 
-    def __init__(self, root: Path) -> None:
-        """Use the store at `root`, which need not exist yet."""
+    def __init__(self, root: Path, lfs: Path | None = None) -> None:
+        """Use the store at `root`, which need not exist yet, and is shown to git-lfs at `lfs`."""
         self.root = Path(root)
+        self._lfs = lfs
+        self.lfs_links = None if lfs is None else LfsLinks(self.root, lfs)
         self.objects = self.root / "objects"
         self.scratch = self.root / "temporary"
-        self._unsynced: set[Path] = set()
+        self._unsynced: set[str] = set()
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type["DataFileStore"], tuple[Path]]:
-        return DataFileStore, (self.root,)
+    def __reduce__(self) -> tuple[type["DataFileStore"], tuple[Path, Path | None]]:
+        return DataFileStore, (self.root, self._lfs)
 
     def temporary(self) -> Path:
         """Return a new path for a file that `put` will take, or that is removed if it is not."""
@@ -69,7 +72,7 @@ class DataFileStore:
                     os.replace(temporary, place)
                 # Also when another process put it there: its folder may not be synced yet.
                 with self._lock:
-                    self._unsynced |= {place.parent, place.parent.parent, self.objects}
+                    self._unsynced.add(name)
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -78,10 +81,20 @@ class DataFileStore:
     def commit_all(self) -> None:
         """Make the names of all files that were put durable. Call it before the commit."""
         with self._lock:
-            folders, self._unsynced = self._unsynced, set()
+            names, self._unsynced = sorted(self._unsynced), set()
+        places = [self._place(name) for name in names]
+        folders = {folder for place in places for folder in place.parents[:3]}
         with reporting_storage_errors(self.objects):
             for folder in sorted(folders):
                 fsync_folder(folder)
+        if self.lfs_links is not None:
+            self.lfs_links.add(names)
+
+    def show_all_to_lfs(self) -> None:
+        """Link to every file here where git-lfs keeps its own."""
+        if self.lfs_links is not None:
+            self.lfs_links.add(self.iter())
+            self.lfs_links.note()
 
     def path(self, sha256: str) -> Path:
         """Return where a file is; raise DataFileNotFoundError if it is not here."""
@@ -133,6 +146,8 @@ class DataFileStore:
     def delete(self, sha256: str) -> int:
         """Remove a file, for gc, and return how many bytes that frees; 0 if it was not here."""
         place = self._place(sha256)
+        if self.lfs_links is not None:
+            self.lfs_links.remove(sha256)
         with reporting_storage_errors(place):
             try:
                 size = place.lstat().st_size

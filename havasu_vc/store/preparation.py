@@ -11,7 +11,7 @@ A user's patterns stay in front. Patterns in cone form mean the same in general 
 so such a checkout is turned into the general form. `tables/` (checkouts) is ignored
 through `info/exclude`; directory renames in merges are off, since they would move
 files that came by hash. The files are written here, not by `git sparse-checkout`, which
-would also turn on an extension of the repository format.
+would also turn on an extension of the repository format. git-lfs is shown the data files.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
 from havasu_vc.store.durability import replace_file
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.lfs_links import LfsLinks, lfs_folder
 from havasu_vc.store.objects import ObjectId, ObjectSource
 from havasu_vc.store.trees import read_blob
 
@@ -36,8 +38,15 @@ _IGNORED = "/tables/"
 
 
 def is_prepared(repository: GitRepository) -> bool:
-    """Return whether datasets' internals stay out of this work tree."""
-    if repository.is_bare or repository.is_kart:
+    """Return whether internals stay out of this work tree, and git-lfs sees the data files."""
+    if repository.is_kart:
+        return True
+    links = LfsLinks(repository.data_folder, lfs_folder(repository))
+    return links.all_made and _hides_internals(repository)
+
+
+def _hides_internals(repository: GitRepository) -> bool:
+    if repository.is_bare:
         return True
     patterns = _lines(_read(repository, "sparse-checkout"))
     return (
@@ -55,11 +64,14 @@ def prepare(repository: GitRepository) -> None:
     if repository.is_kart:
         return
     config = repository.config
+    store = DataFileStore(repository.data_folder, lfs_folder(repository))
+    if store.lfs_links is not None and not store.lfs_links.noted:
+        store.show_all_to_lfs()
     if config.boolean("merge.directoryRenames", True):
         config.set("merge.directoryRenames", False)
     if not repository.is_bare:
         ignore(repository, _IGNORED)
-        if not is_prepared(repository):
+        if not _hides_internals(repository):
             _hide_internals(repository)
 
 

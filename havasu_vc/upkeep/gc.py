@@ -68,7 +68,7 @@ def delete_unreached(
 
     The caller holds the lock exclusively, since before it found out what is reached.
     """
-    store = DataFileStore(folder)
+    store = DataFileStore(folder, folder.parent / "lfs")
     oldest = time.time() - grace_seconds
     if not dry_run:
         # A commit that nothing reaches now may come back by a fetch, without its files.
