@@ -118,6 +118,8 @@ def error_lines(error: BaseException) -> list[str]:
                 hints = (f"`{error.ctx.command_path} --help` tells what it takes",)
         case click.ClickException():
             text = error.format_message()
+        case OSError():
+            text = _of_the_system(error)
         case MemoryError():
             text, hints = "not enough memory", _bug_hints()
         case RecursionError():
@@ -158,6 +160,17 @@ def _escape(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _of_the_system(error: OSError) -> str:
+    """Return what the system says of a file that it failed to read or write.
+
+    >>> _of_the_system(OSError(5, "Input/output error", "a.parquet"))
+    'a.parquet: Input/output error'
+    """
+    if error.strerror is None:
+        return _first_line(error).removeprefix(f"{type(error).__name__}: ")
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def _first_line(error: BaseException) -> str:

@@ -144,6 +144,8 @@ def test_no_repository(tmp_path: Path) -> None:
         (KeyboardInterrupt(), 130, "Interrupted"),
         (MemoryError(), 11, "Error: not enough memory"),
         (RuntimeError("oops"), 11, "Error: internal error: RuntimeError: oops"),
+        (OSError(5, "Input/output error", "a.json"), 11, "Error: a.json: Input/output error"),
+        (OSError("a.json: bad sector"), 11, "Error: a.json: bad sector"),
         (RecursionError(), 11, "Error: internal error: something nests too deeply"),
     ],
 )
