@@ -41,8 +41,9 @@ def in_step(
 
     `internals` are folders of datasets' internals that the commit changed; `files` are
     ordinary files that it changed (`.gitattributes`). Nothing is done if the block raises
-    an error of ours, since then nothing moved. If another git holds the index all the
-    time, the commit stands, and the next command mends the index.
+    an error of ours, since then nothing moved. If the index cannot be brought up to HEAD,
+    because another git holds it or the disk is full, the commit stands all the same, and
+    the next command mends the index.
     """
     if repository.is_bare or repository.is_kart:
         yield
@@ -54,7 +55,7 @@ def in_step(
         except HavasuError:
             marker.unlink(missing_ok=True)
             raise
-        with contextlib.suppress(LockedError):
+        with contextlib.suppress(HavasuError, OSError):
             _catch_up(repository, internals, blobs)
             marker.unlink(missing_ok=True)
 
@@ -83,7 +84,9 @@ def mend(repository: GitRepository) -> bool:
                     continue  # another git is at work; a later command mends
                 try:
                     _catch_up(repository, internals, blobs, patience=0)
-                except LockedError:
+                except (HavasuError, OSError):
+                    # Another git is at work, or the disk is full, and there may be much to do
+                    # that needs neither: a later command mends.
                     continue
                 mended = True
             (folder / name).unlink(missing_ok=True)

@@ -138,7 +138,10 @@ def move_ref(
             return
         except (pygit2.GitError, OSError, ValueError) as error:
             # libgit2 reports a held lock and a lost race in several ways: look what is there.
-            if read_ref(repository, ref) != old:
+            found = read_ref(repository, ref)
+            if found == new:
+                return  # it moved, and only what came after that failed
+            if found != old:
                 raise ConcurrentChangeError(
                     f"{_short(ref)} was moved by another process; nothing is changed",
                     hints=("try again",),
