@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,11 @@ def write_edit_copy(
         losses = temporary.with_suffix(".exact")
         for number, (layer, table) in enumerate(zip(layers, tables, strict=True)):
             writer = _LayerWriter(layer.header, table)
-            with _Losses(losses) as kept:
-                rows += writer.write(temporary, layer.batches, kept, append=number > 0)
+            try:
+                with _Losses(losses) as kept:
+                    rows += writer.write(temporary, layer.batches, kept, append=number > 0)
+            except sqlite3.Error as error:
+                raise StorageError(f"{path.name} cannot be written: {error}") from error
             with open_state(temporary) as database:
                 writer.remember(database, commit_id, losses)
             losses.unlink()
@@ -112,8 +116,8 @@ class _Losses:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._database.commit()
-        self._database.close()
+        with closing(self._database):
+            self._database.commit()
 
     def add(self, column: str, fids: pa.Array, values: pa.Array) -> None:
         self._database.executemany(

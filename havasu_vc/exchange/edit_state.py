@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 
@@ -180,11 +180,20 @@ def write_exact(
     )
 
 
+def _undo_what_was_cut_off(path: Path) -> None:
+    """Let SQLite put back what a write that died had begun; who only reads may not."""
+    if not path.with_name(f"{path.name}-journal").exists():
+        return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=2)) as database:
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
 def read_states(path: Path) -> list[LayerState]:
     """Return what an edit copy remembers.
 
     Raises `InvalidFileError` for a file that is no edit copy.
     """
+    _undo_what_was_cut_off(path)
     try:
         with closing(sqlite3.connect(read_only(str(path)), uri=True)) as database:
             names = "version, table_name, dataset, commit_id, schema, crs, fid, columns"

@@ -34,6 +34,7 @@ from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_t
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.store.commits import read_commit
 from havasu_vc.store.edits import Change
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
@@ -252,7 +253,12 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
             hints=("`havasu-vc status`",),
         )
     require_resolved(state)
-    if read_head(repo.git).commit != state.ours:
+    head = read_head(repo.git).commit
+    if head != state.ours:
+        if head is not None and _concludes(repo, head, state, message):
+            # It was cut off when the commit was made and this was not forgotten yet.
+            drop_state(repo.git)
+            return MergeResult(state.kind, head)
         raise StateError(
             "HEAD has moved since the merge began",
             hints=("`havasu-vc merge --abort`, then merge again",),
@@ -260,6 +266,17 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
     if message is not None:
         state = replace(state, message=message)
     return merge_commits(repo, state)
+
+
+def _concludes(repo: OpenRepo, commit: str, state: MergeState, message: str | None) -> bool:
+    """Whether a commit is the one that a merge that waits was to end with."""
+    made = read_commit(repo.git.objects, commit)
+    if made.parents != (state.ours, *state.parents):
+        return False
+    return bool(state.parents) or made.message.strip() in (
+        state.message.strip(),
+        None if message is None else message.strip(),
+    )
 
 
 def require_resolved(state: MergeState) -> None:

@@ -204,13 +204,19 @@ class Workspace:
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""
-        from havasu_vc.repo.workspace_edits import discard_edits
+        from havasu_vc.repo.workspace_edits import discard_edits, still_edited
 
         try:
             if dry_run:
                 return discard_edits(self._repo, datasets)
             with following(self._repo):
-                return discard_edits(self._repo, datasets)
+                dropped = discard_edits(self._repo, datasets)
+            if left := still_edited(self._repo, dropped):
+                raise StateError(
+                    f"the edits of {', '.join(left)} are still there, as no table could be made",
+                    hints=("try again when that is put right",),
+                )
+            return dropped
         finally:
             self._repo.taken.clear()
 

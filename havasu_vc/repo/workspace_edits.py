@@ -71,6 +71,7 @@ __all__ = [
     "diff_workspace",
     "discard_edits",
     "onto_head",
+    "still_edited",
     "without_changes",
     "workspace_changes",
 ]
@@ -326,6 +327,18 @@ def _revision(repo: OpenRepo, table: EditedTable) -> Revision:
             "is not in the repository any more",
             hints=("fetch it again, from where it was pushed to",),
         ) from error
+
+
+def still_edited(repo: OpenRepo, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return which of some tables are not as they were checked out."""
+    state = require_workspace(repo)
+    return tuple(
+        path
+        for path in paths
+        if path in state.tables
+        and condition_of(table_place(repo, state.root, path), state.tables[path])[0]
+        is not Condition.CLEAN
+    )
 
 
 def discard_edits(repo: OpenRepo, paths: Sequence[str] = ()) -> tuple[str, ...]:

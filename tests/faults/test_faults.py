@@ -39,3 +39,23 @@ SHARE = ("import", "commit (Spark edit)", "merge --continue", "switch")
 
 def test_a_share_of_all_faults() -> None:
     assert injected(*SHARE, "--share", "0.015") >= 15
+
+
+ONCE = {
+    # The branch had moved when making that durable failed: it was taken for another's move,
+    # and the index stayed behind.
+    "revert": ("eio:fsync .*/refs/heads", "eio:openat .*/index.lock"),
+    # The commit was made and its merge not forgotten yet, which then could not be concluded.
+    "merge --continue": ("eio:unlink .*/merge/state.json", "kill:openat .*/index.lock"),
+    # SQLite had begun to write into the copy, and who only reads may not undo that.
+    "commit (file)": ("kill:pwrite64 copy.gpkg",),
+    "checkout --as": ("full:pwrite64 .*/copy.exact",),
+    # The edits were said to be dropped, and the table was still the edited one.
+    "restore": ("eio:openat .*/points/metadata/.*tmp",),
+}
+
+
+@pytest.mark.parametrize("scene", ONCE)
+def test_what_once_was_not_survived(scene: str) -> None:
+    faults = [argument for fault in ONCE[scene] for argument in ("--at", fault)]
+    assert injected(scene, *faults) >= len(ONCE[scene])
