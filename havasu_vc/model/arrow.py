@@ -84,8 +84,8 @@ _DECIMAL = re.compile(r"decimal(32|64|256)\((\d+), (\d+)\)")
 _FIXED_LIST = re.compile(r"fixed_size_list\[(\d+)\]")
 
 
-def arrow_type(type_: Type, *, physical: bool = False) -> pa.DataType:
-    """Return the stored Arrow type; with `physical`, under the names used in our files."""
+def arrow_type(type_: Type) -> pa.DataType:
+    """Return the stored Arrow type."""
     match type_:
         case Primitive():
             return _PRIMITIVES[type_]
@@ -94,18 +94,18 @@ def arrow_type(type_: Type, *, physical: bool = False) -> pa.DataType:
         case Fixed(length):
             return pa.binary(length)
         case Struct(fields):
-            return pa.struct([arrow_field(field, physical=physical) for field in fields])
+            return pa.struct([arrow_field(field) for field in fields])
         case List(element):
-            return pa.list_(arrow_field(element, physical=physical))
+            return pa.list_(arrow_field(element))
         case Map(key, value):
-            return pa.map_(
-                arrow_field(key, physical=physical),
-                arrow_field(value, physical=physical),
-            )
+            return pa.map_(arrow_field(key), arrow_field(value))
 
 
 def arrow_field(field: Field, *, physical: bool = False) -> pa.Field:
     """Return the stored Arrow field, which carries the field id.
+
+    With `physical` it is called as in our files. Parts of a column need no names of their
+    own there: nobody looks for them but by id.
 
     A raster is whole even where its column is declared as an empty struct; its parts carry
     ids where a block of them is known.
@@ -113,7 +113,7 @@ def arrow_field(field: Field, *, physical: bool = False) -> pa.Field:
     unknown = field.raster is not None and field.type == Struct(())
     return pa.field(
         field.stored_name if physical else field.name,
-        RASTER_TYPE if unknown else arrow_type(field.type, physical=physical),
+        RASTER_TYPE if unknown else arrow_type(field.type),
         nullable=not field.required,
         metadata={FIELD_ID: str(field.id).encode()},
     )

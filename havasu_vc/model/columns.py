@@ -33,6 +33,7 @@ from havasu_vc.model.types import (
     Primitive,
     Struct,
     Type,
+    children,
 )
 
 __all__ = ["Column", "columns_of", "schema_of", "type_of"]
@@ -241,10 +242,10 @@ def _parse_type(
     if kind == "raster":
         whole = old is not None and old.raster is not None
         return (old.type if whole and old is not None else raster_type(new_id)), None
-    return _parse_plain(str(kind), column, new_id), None
+    return _parse_plain(str(kind), column, None if old is None else old.type, new_id), None
 
 
-def _parse_plain(kind: str, column: Column, new_id: Callable[[], int]) -> Type:
+def _parse_plain(kind: str, column: Column, old: Type | None, new_id: Callable[[], int]) -> Type:
     simple = {
         "boolean": Primitive.BOOLEAN,
         "date": Primitive.DATE,
@@ -268,11 +269,19 @@ def _parse_plain(kind: str, column: Column, new_id: Callable[[], int]) -> Type:
             zoned = column.get("timezone") is not None
             return Primitive.TIMESTAMPTZ if zoned else Primitive.TIMESTAMP
         case "struct":
-            return Struct(tuple(_field_of(part, {}, new_id) for part in column["fields"]))
+            known = _known(old if isinstance(old, Struct) else None)
+            return Struct(tuple(_field_of(part, known, new_id) for part in column["fields"]))
         case "list":
-            return List(_field_of(column["element"], {}, new_id))
+            known = _known(old if isinstance(old, List) else None)
+            return List(_field_of(column["element"], known, new_id))
         case "map":
-            key = replace(_field_of(column["key"], {}, new_id), required=True)
-            return Map(key, _field_of(column["value"], {}, new_id))
+            known = _known(old if isinstance(old, Map) else None)
+            key = replace(_field_of(column["key"], known, new_id), required=True)
+            return Map(key, _field_of(column["value"], known, new_id))
         case _:
             raise ValueError(f"there is no data type {kind!r}")
+
+
+def _known(old: Type | None) -> dict[int, Field]:
+    """Return what is directly inside of a type by id: parts that go on being what they were."""
+    return {} if old is None else {field.id: field for field in children(old)}

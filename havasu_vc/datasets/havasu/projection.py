@@ -271,6 +271,10 @@ def _struct_conversion(
                 arrays.append(_lacking(child, values, len(column)))
             else:
                 arrays.append(parts[index] if convert is None else convert(parts[index]))
+        if not arrays:
+            # Of no parts pyarrow takes no length, but which structs are there is a fact.
+            present = pc.is_valid(column).buffers()[1] if column.null_count else None
+            return pa.StructArray.from_buffers(pa.struct([]), len(column), [present])
         mask = pc.is_null(column) if column.null_count else None
         return pa.StructArray.from_arrays(arrays, fields=target, mask=mask)
 
