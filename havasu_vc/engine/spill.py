@@ -13,6 +13,7 @@ leaves two files, and whoever ran it says which one counts.
 
 import mmap
 import os
+import platform
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -130,10 +131,14 @@ class SpillFile:
             raise self._failure
 
     def _cannot_write(self, error: OSError) -> StorageError:
-        self._failure = StorageError(
-            f"cannot write temporary file {self.path}: {error.strerror or error}",
-            hints=("free some space, or name another folder with TMPDIR or the scratch setting",),
-        )
+        folder = self.path.parent
+        if folder.is_dir():
+            message = f"cannot write temporary file {self.path}: {error.strerror or error}"
+            hint = "free some space, or name another folder with TMPDIR or the scratch setting"
+        else:
+            message = f"the worker on {platform.node()} does not see the folder {folder}"
+            hint = "the scratch folder must be one that all machines share under one path"
+        self._failure = StorageError(message, hints=(hint,))
         return self._failure
 
 

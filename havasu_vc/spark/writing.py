@@ -1,9 +1,10 @@
 """Data frames as commits: upsert, append, delete, or overwrite, by key.
 
-Executors write the frame, sorted by key, to files in the repository's staging folder. What
-they hold is then compared with the dataset in batches: an edit streams through the driver,
-which holds a batch; an overwrite is written and compared by tasks on Spark. Nothing is part
-of the repository before the commit, and the staged files go in any case.
+Executors write the frame, sorted by key, to files in the repository's staging folder, and
+say what they wrote: unless all of it is there, nothing is committed. What the files hold is
+then compared with the dataset in batches: an edit streams through the driver, which holds a
+batch; an overwrite is written and compared by tasks on Spark. Nothing is part of the
+repository before the commit, and the staged files go in any case.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.following import following, require_no_merge
 from havasu_vc.repo.imports import replacement
 from havasu_vc.repo.writing import MODES, changes_of, whole_rows
-from havasu_vc.spark.deleted import setting
 from havasu_vc.spark.pieces import havasu_view
 from havasu_vc.spark.reading import opened, quoted
+from havasu_vc.spark.staging import StagedFile, stage
 
 __all__ = ["write"]
 
@@ -70,14 +71,10 @@ def write(
     _ = source.git.committer  # that nobody is configured must not come out after hours
     folder = source.git.data_folder / "staging" / f"frame-{secrets.token_hex(8)}"
     try:
-        with setting(frame.sparkSession, "spark.sql.parquet.outputTimestampType", _MICROS):
-            prepared.write.parquet(folder.as_uri())
-        return _commit(source, frame, dataset, sorted(folder.glob("part-*")), mode, message)
+        files = stage(prepared, folder)
+        return _commit(source, frame, dataset, files, folder, mode, message)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-_MICROS = "TIMESTAMP_MICROS"
 
 
 def _prepared(frame: DataFrame, schema: Schema, mode: str) -> DataFrame:
@@ -124,18 +121,19 @@ def _commit(
     repo: Repo,
     frame: DataFrame,
     dataset: str,
-    files: Sequence[Path],
+    files: Sequence[StagedFile],
+    folder: Path,
     mode: str,
     message: str | None,
 ) -> CommitResult:
-    work = EngineSettings(session=frame.sparkSession, scratch=files[0].parent if files else None)
+    work = EngineSettings(session=frame.sparkSession, scratch=folder)
     settings = replace(repo.settings, engine="spark", engine_settings=work)
     opened_repo = repo.with_settings(settings).opened if mode == "overwrite" else repo.opened
 
     def make(found: object, engine: Engine) -> TreeEdit:
         view = havasu_view(found)
         if mode == "overwrite":
-            size = sum(file.stat().st_size for file in files)
+            size = sum(file.size for file in files)
             return replacement(view, _tasks(files, view.schema), view.schema, {}, engine, size)
         with Edit(view) as edit:
             collect_changes(edit, _changes(view, files, mode))
@@ -146,8 +144,8 @@ def _commit(
         return commit_edits(opened_repo, [(dataset, make)], message or f"Write to {dataset}")
 
 
-def _tasks(files: Sequence[Path], schema: Schema) -> list[Task]:
-    return [task_of(staged_rows, str(file), schema) for file in files]
+def _tasks(files: Sequence[StagedFile], schema: Schema) -> list[Task]:
+    return [task_of(staged_rows, str(file.path), schema) for file in files]
 
 
 @kernel
@@ -157,10 +155,10 @@ def staged_rows(path: str, schema: Schema) -> Iterator[pa.RecordBatch]:
         yield from whole_rows(pa.Table.from_batches([batch]), schema).to_batches()
 
 
-def _changes(view: HavasuDataset, files: Sequence[Path], mode: str) -> Iterator[ChangeBatch]:
+def _changes(view: HavasuDataset, files: Sequence[StagedFile], mode: str) -> Iterator[ChangeBatch]:
     """Yield the changes that staged rows mean; they come in key order, file after file."""
     for file in files:
-        for batch in _batches(str(file)):
+        for batch in _batches(str(file.path)):
             yield from changes_of(view, pa.Table.from_batches([batch]), mode)
 
 

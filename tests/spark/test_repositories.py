@@ -1,12 +1,17 @@
 """Repositories in Spark: views, changelogs, histories, and commits of frames."""
 
+import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.errors import (
     DatasetNotFoundError,
+    EngineError,
     InvalidArgumentError,
     KeyViolationError,
     SchemaViolationError,
@@ -147,3 +152,65 @@ def test_what_cannot_be_written(
 
     assert repo.head().commit == head
     points.assert_clean(repo)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_file_that_an_attempt_left_behind_counts_for_nothing(
+    spark: "SparkSession", repo: Repo, mode: str
+) -> None:
+    """A slower or a failed attempt of a task may have written the same rows, and others."""
+    folder = str(repo.git.data_folder / "staging")
+
+    def left_behind(batches: Any) -> Any:
+        (place,) = Path(folder).glob("frame-*")
+        for batch in batches:
+            pq.write_table(pa.Table.from_batches([batch]), place / "part-00099-left.parquet")
+            more = pa.table({"id": [77], "name": ["left"], "height": pa.array([7], pa.int32())})
+            pq.write_table(more, place / "part-00098-left.parquet")
+            yield batch
+
+    rows = frame(spark, {9: ("nine", 9)})
+    before = points.read(repo) if mode == "append" else {}
+    write(rows.mapInArrow(left_behind, rows.schema), repo, "points", mode=mode)
+
+    assert points.read(repo) == {**before, 9: ("nine", 9)}
+
+
+@pytest.mark.parametrize("mode", ["upsert", "append", "delete", "overwrite"])
+def test_a_folder_that_a_worker_does_not_see(spark: "SparkSession", repo: Repo, mode: str) -> None:
+    folder, head = str(repo.git.data_folder / "staging"), repo.head().commit
+
+    def hidden(batches: Any) -> Any:
+        for place in Path(folder).glob("frame-*"):
+            shutil.rmtree(place)
+        yield from batches
+
+    rows = frame(spark, dict.fromkeys(range(9, 20), ("n", 9)))
+    with pytest.raises(EngineError, match=r"does not see the folder .*staging/frame-") as raised:
+        write(rows.mapInArrow(hidden, rows.schema), repo, "points", mode=mode)
+
+    assert raised.value.hints[0] == "nothing was committed"
+    assert repo.head().commit == head
+    points.assert_clean(repo)
+
+
+def test_a_file_that_is_not_here_as_a_worker_wrote_it(spark: "SparkSession", repo: Repo) -> None:
+    folder, head = str(repo.git.data_folder / "staging"), repo.head().commit
+
+    def lost(batches: Any) -> Any:
+        """Take away, in the second partition, what the first one wrote."""
+        rows = pa.Table.from_batches(list(batches))
+        if rows.num_rows and min(rows["id"].to_pylist()) > 1:
+            (place,) = Path(folder).glob("frame-*")
+            for _ in range(600):
+                found = list(place.iterdir())
+                time.sleep(0.5)
+                if found:
+                    found[0].unlink()
+                    break
+        yield from rows.to_batches()
+
+    given = spark.range(1, 3, 1, 2).selectExpr("id", "'n' AS name", "CAST(9 AS INT) AS height")
+    with pytest.raises(EngineError, match="is not here"):
+        write(given.mapInArrow(lost, given.schema), repo, "points", mode="overwrite")
+    assert repo.head().commit == head
