@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import pyarrow as pa
 
 from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.digest import Digests, hash_rows
+from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu import locate
 from havasu_vc.datasets.havasu.apply import collect_changes as collect_havasu
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.edit import KartEdit
 
-__all__ = ["AnyEdit", "collect_changes", "edit_of", "evolved", "last_column_id", "rows_with_keys"]
+__all__ = [
+    "AnyEdit",
+    "collect_changes",
+    "edit_of",
+    "evolved",
+    "last_column_id",
+    "revived",
+    "rows_with_keys",
+]
 
 AnyEdit: TypeAlias = Union[Edit, "KartEdit"]
 """An edit of a dataset of some kind."""
@@ -50,6 +64,29 @@ def evolved(old: AnyDataset, schema: Schema) -> tuple[dict[str, bytes], AnyEdit]
         layout = layout_of(schema, documents)
         documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
     return documents, Edit(old, layout=layout, documents=documents)
+
+
+def revived(
+    old: HavasuDataset, schema: Schema, back: frozenset[int], engine: Engine
+) -> tuple[HavasuDataset, dict[str, bytes]]:
+    """Return a dataset that has columns again which it dropped, and the documents that say so.
+
+    `back` are these columns, or parts of columns, by id. Files that were there before still
+    hold them, and count again; rows that were written since have nulls.
+    """
+    documents = layout_documents(schema, old.partition, old.order)
+    documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
+    shown = TreeEdit(old.path, documents, old.snapshot)
+    view = HavasuDataset(old.path, edited(old.folder, shown), old.storage, old.revision)
+    counted = [f for f in schema.fields if any(each.id in back for each in descendants((f,)))]
+    names = {field.name for field in (*counted, *schema.key.fields)}
+    chosen = schema.select(tuple(name for name in schema.names if name in names))
+    sums = Digests()
+    for batch in engine.run(view.scan(chosen.names)):
+        sums.add(hash_rows(batch, chosen).digests)
+    digests = {**old.snapshot.digests, **sums.of(field.id for field in counted)}
+    shown = replace(shown, snapshot=replace(old.snapshot, digests=digests))
+    return replace(view, folder=edited(old.folder, shown)), documents
 
 
 def collect_changes(edit: AnyEdit, changes: Iterator[ChangeBatch]) -> None:

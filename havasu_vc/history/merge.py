@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import Mask, equal_columns
+from havasu_vc.history.dropped import with_columns_back
 from havasu_vc.history.merge_counts import merge_counts
 from havasu_vc.history.merging import (
     ConflictKind,
@@ -50,9 +51,11 @@ def merge_changes(
         yield from merge_counts(list(ours), list(theirs), schemas, chosen)
         return
     mine, other = _Stream(ours, schemas, schemas.ours), _Stream(theirs, schemas, schemas.theirs)
-    while other.waiting:
+    while other.waiting or (schemas.back and mine.waiting):
         cut = min(stream.last for stream in (mine, other) if stream.waiting)
         first, second = mine.take(cut), other.take(cut)
+        if schemas.back and first is not None:
+            second = _with_untouched(first, second, schemas)
         if second is not None:
             yield _merge_window(first, second, schemas, chosen)
 
@@ -107,6 +110,27 @@ class _Stream:
             return rows
         self._rows = rows.slice(count, len(rows.batch) - count)
         return rows.slice(0, count) if count else None
+
+
+def _with_untouched(mine: _Rows, other: _Rows | None, schemas: MergeSchemas) -> _Rows | None:
+    """Return changes of theirs, and beside them rows as they were that ours alone changed."""
+    alone = pc.and_(pc.is_valid(mine.batch.old), pc.is_valid(mine.batch.new))
+    if other is not None:
+        alone = pc.and_(alone, pc.is_null(partners(mine.keys, other.keys)))
+    keys = pc.filter(mine.keys, alone)
+    if not keys.num_rows:
+        return other
+    old = pc.filter(mine.batch.old, alone)
+    rows = in_columns(old, schemas.base, schemas.theirs).columns
+    new = struct_of(pa.RecordBatch.from_arrays(rows, schema=arrow_schema(schemas.theirs)))
+    more = ChangeBatch.from_structs(old, new)
+    if other is None:
+        return _Rows(more, keys)
+    data = pa.RecordBatch.from_arrays(more.data.columns, schema=other.batch.data.schema)
+    keys = pa.concat_batches([other.keys, keys.cast(other.keys.schema)])
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.schema.names])
+    both = pa.concat_batches([other.batch.data, data])
+    return _Rows(ChangeBatch(pc.take(both, order)), pc.take(keys, order))
 
 
 def _keys(batch: ChangeBatch, before: Schema, after: Schema, merged: Schema) -> pa.RecordBatch:
@@ -168,15 +192,19 @@ def _merge_window(
     stays_ours = (kinds == ConflictKind.EDIT_DELETE) & (policy.side is Side.OURS)
     settled = (kinds == "") | takes_theirs | stays_ours
     rows = pa.RecordBatch.from_arrays(result, schema=window.ours.schema)
-    unchanged = (exists == window.in_ours) & (
-        ~exists | _equal_batches(rows, window.ours, schemas.merged)
-    )
+    had = window.current if schemas.back else window.ours
+    unchanged = (exists == window.in_ours) & (~exists | _equal_batches(rows, had, schemas.merged))
     chosen = pa.array(np.flatnonzero(settled & ~unchanged & ~stays_ours))
     changes = ChangeBatch.from_structs(
         _struct(window.current, window.in_ours, chosen, arrow_schema(schemas.ours)),
         _struct(rows, exists, chosen, arrow_schema(schemas.merged)),
     )
-    return MergeStep(changes, _conflicts(window, kinds, settled, cells, rows, schemas.merged))
+    waiting = pa.array(np.flatnonzero(~settled))
+    return MergeStep(
+        changes,
+        _conflicts(window, kinds, settled, cells, rows, schemas.merged),
+        _struct(window.current, window.in_ours, waiting, arrow_schema(schemas.ours)),
+    )
 
 
 def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window:
@@ -185,7 +213,7 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
     base = in_columns(other.batch.old, schemas.base, merged)
     theirs = in_columns(other.batch.new, schemas.theirs, merged)
     in_base, in_theirs = _valid(other.batch.old), _valid(other.batch.new)
-    theirs = _with_dropped(theirs, base, schemas, schemas.theirs)
+    theirs = with_columns_back(theirs, other.batch.old, schemas.base, schemas.theirs, merged)
     current = in_columns(other.batch.old, schemas.base, schemas.ours)
     ours, in_ours = base, in_base.copy()
     touched = np.zeros(count, bool)
@@ -195,6 +223,9 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
         theirs_of_mine = pc.take(mine.batch.new, index)
         in_ours[touched] = _valid(theirs_of_mine)[touched]
         changed = in_columns(theirs_of_mine, schemas.ours, merged)
+        if schemas.without is not None:
+            before = other.batch.old
+            changed = with_columns_back(changed, before, schemas.base, schemas.without, merged)
         mask = pa.array(touched)
         ours = pa.RecordBatch.from_arrays(
             [
@@ -225,21 +256,6 @@ def partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     split = keys.num_rows
     return pc.index_in(pa.array(codes[:split]), value_set=pa.array(codes[split:]))
-
-
-def _with_dropped(
-    rows: pa.RecordBatch, base: pa.RecordBatch, schemas: MergeSchemas, side: Schema
-) -> pa.RecordBatch:
-    """Return rows whose columns that a side dropped, and the merge keeps, are as in the base."""
-    columns = [
-        base.column(index)
-        if field.id not in side.by_id and field.id in schemas.base.by_id
-        else column
-        for index, (field, column) in enumerate(
-            zip(schemas.merged.fields, rows.columns, strict=True)
-        )
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def _equal_batches(first: pa.RecordBatch, second: pa.RecordBatch, schema: Schema) -> Mask:

@@ -71,6 +71,14 @@ class MergeSchemas:
     """On theirs, ids as in `merged`; the streams' names and order are the same."""
     merged: Schema
     """After the merge."""
+    without: Schema | None = None
+    """The columns that our side really has, where it dropped some that the merge keeps: `ours`
+    has these again, and its stream tells of rows that lost what was in them."""
+
+    @property
+    def back(self) -> bool:
+        """Whether the merge keeps columns, or parts of them, that our side dropped."""
+        return self.without is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,8 @@ class MergeStep:
     """Changes of ours: old rows in our columns, new ones in the merged columns."""
     conflicts: pa.RecordBatch
     """As `conflict_schema` says."""
+    current: pa.StructArray | None = None
+    """Of each conflict the row as our side has it, in our own columns; None without a key."""
 
 
 def conflict_schema(merged: Schema) -> pa.Schema:

@@ -6,8 +6,8 @@ taken once. What both changed differently is a conflict, unless somebody said fo
 column whose side it takes. A conflict is a value beside the result; the result holds what
 ours says there, so that it is always a schema that can be used.
 
-No row is looked at: whether rows of one side fit what the other did to the schema
-(edits of a dropped column, nulls in a column that became required) is for the merge of rows.
+No row is looked at: which columns that one side dropped got other values on the other is
+told by who looked, and nulls in a column that became required are for the merge of rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 from havasu_vc.model.counterparts import definition, renumbered, with_children
 from havasu_vc.model.evolution import widens
 from havasu_vc.model.schema import Schema, can_identify
-from havasu_vc.model.types import Encoding, Field, Geometry, List, Map, Struct, Type, children
+from havasu_vc.model.types import (
+    Encoding,
+    Field,
+    Geometry,
+    List,
+    Map,
+    Struct,
+    Type,
+    children,
+    descendants,
+)
 from havasu_vc.model.versions import Level, Versions
 from havasu_vc.records import dataclass
 
@@ -34,10 +44,10 @@ __all__ = [
 
 T = TypeVar("T")
 
-SchemaConflictKind: TypeAlias = Literal["type", "name", "drop", "add", "key", "property"]
+SchemaConflictKind: TypeAlias = Literal["type", "name", "drop", "edit", "add", "key", "property"]
 """What cannot both stand: two types or encodings; two names of a column, or one name of two
-columns; a drop and a change; two definitions of an added column; two keys; two values
-of something else that a column says of itself."""
+columns; a drop and a change; a drop and values that were changed; two definitions of an added
+column; two keys; two values of something else that a column says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +127,18 @@ def merge_schemas(
     new_id: Callable[[], int],
     sides: Mapping[str, str] | None = None,
     otherwise: str | None = None,
+    edited: frozenset[int] = frozenset(),
 ) -> MergedSchema:
     """Return what becomes of two schemas that came from one.
 
     `new_id` draws ids that no column ever had; it is asked for those of theirs that ours
     uses for something else. `sides` says `ours` or `theirs` for what is in conflict in a
     column, named as conflicts name it, and `otherwise` for all that `sides` does not.
+    `edited` are columns and parts, by id, that one side dropped and whose values the other
+    changed.
     """
     theirs = renumbered(base, ours, theirs, new_id=new_id)
-    merge = _Merge([], sides or {}, otherwise)
+    merge = _Merge([], sides or {}, otherwise, edited)
     level = Level.of(base.fields, ours.fields, theirs.fields)
     columns = merge.columns(level)
     key = merge.key(base, ours, theirs, columns)
@@ -157,6 +170,8 @@ class _Merge:
     """Who wins in some columns."""
     otherwise: str | None
     """Who wins in the others; None to leave conflicts."""
+    edited: frozenset[int] = frozenset()
+    """Columns that one side dropped, and in which the other changed values."""
     fixed: dict[int, str] = field(default_factory=dict)
     """Columns of the key, where that had to be put back as `ours` or `theirs` has it."""
 
@@ -196,6 +211,8 @@ class _Merge:
             return kept
         if replace(kept, physical_name=base.physical_name) != base:
             return theirs if self._theirs_wins("drop", versions) else ours
+        if base.id in self.edited:
+            return theirs if self._theirs_wins("edit", versions) else ours
         return None
 
     def settle_names(self, merged: dict[int, Field], level: Level) -> None:
@@ -255,7 +272,7 @@ class _Merge:
         storages = _storages(base, ours, theirs)
         chosen, clash = _three_way(*storages)
         values = ours if chosen == storages[1] else theirs
-        if clash:
+        if clash or (self.edited and any(each.id in self.edited for each in descendants((base,)))):
             # Neither of two encodings of geometries is the wider one.
             plain = all(storage[1:] == (None, None) for storage in storages)
             type_ = self._type(base.type, ours.type, theirs.type, versions.inner) if plain else None

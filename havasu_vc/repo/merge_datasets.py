@@ -17,12 +17,14 @@ import pyarrow as pa
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.editing import collect_changes, evolved, last_column_id
+from havasu_vc.datasets.editing import collect_changes, evolved, last_column_id, revived
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import row_changes
+from havasu_vc.history.dropped import columns_back, dropped_and_edited
 from havasu_vc.history.merge import merge_changes, partners
 from havasu_vc.history.merge_counts import changes_of_counts
 from havasu_vc.history.merging import (
@@ -149,18 +151,21 @@ class DatasetMerger:
         self._items = {name: choice for name, choice in said.items() if choice is not None}
         self._columns_said = {} if resolved is None else dict(resolved.columns)
         self._waiting: set[str] = set()
+        self._back: dict[str, bytes] = {}
 
     def merged(self, internals: str | None) -> MergedDataset:
         """Merge it."""
         columns = self._columns()
         documents = self._documents()
-        schemas = MergeSchemas(self._base.schema, self._ours.schema, columns.theirs, columns.schema)
+        without = self._take_back(columns.schema)
+        ours = self._ours.schema
+        schemas = MergeSchemas(self._base.schema, ours, columns.theirs, columns.schema, without)
         pieces: list[pa.RecordBatch] = []
         more, edit = evolved(self._ours, columns.schema)
         with edit:
-            edit.add_documents(documents)
+            edit.add_documents({**self._back, **documents})
             collect_changes(edit, self._changes(schemas, pieces))
-            changed = edit.counts.total or more or documents
+            changed = edit.counts.total or more or documents or self._back
             tree = edit.finish() if changed else None
         conflicts = self._conflicts(pieces, columns.schema)
         return MergedDataset(internals, tree, conflicts)
@@ -173,7 +178,15 @@ class DatasetMerger:
         if whole not in ("ours", "theirs"):
             whole = self._policy.side
             sides = {**self._policy.columns, **sides}
-        merged = merge_schemas(base, ours, theirs, new_id=new_id, sides=sides, otherwise=whole)
+        merged = merge_schemas(
+            base,
+            ours,
+            theirs,
+            new_id=new_id,
+            sides=sides,
+            otherwise=whole,
+            edited=self._edited(),
+        )
         if set(ours.identifier_ids) != set(theirs.identifier_ids):
             raise NotYetSupportedError(
                 f"{self._path} has another key on each side, so its rows cannot be merged",
@@ -183,6 +196,36 @@ class DatasetMerger:
             self._waiting.add(SCHEMA)
             self._columns_said |= columns_in_conflict(merged)
         return merged
+
+    def _edited(self) -> frozenset[int]:
+        """Return the columns that one side dropped and whose values the other changed."""
+        if isinstance(self._base, KartDataset):
+            # Kart merges that: its features keep what they were stored with.
+            return frozenset()
+        base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
+
+        def changes(side: AnyDataset) -> Iterator[ChangeBatch]:
+            with self._settings.open_engine(side.size) as engine:
+                yield from row_changes(self._base, side, engine)
+
+        return dropped_and_edited(base, ours, theirs, lambda: changes(self._theirs)) | (
+            dropped_and_edited(base, theirs, ours, lambda: changes(self._ours))
+        )
+
+    def _take_back(self, merged: Schema) -> Schema | None:
+        """Have our side with columns that it dropped and the merge keeps; return those it had."""
+        ours = self._ours
+        back = columns_back(self._base.schema, ours.schema, merged)
+        if not back or not isinstance(ours, HavasuDataset):
+            return None
+        if not merged.key:
+            raise NotYetSupportedError(
+                f"{self._path} has no key, so our rows cannot get back a column that we dropped",
+                hints=("resolve with ours, and add the column again",),
+            )
+        with self._settings.open_engine(ours.size) as engine:
+            self._ours, self._back = revived(ours, merged, back, engine)
+        return ours.schema
 
     def _documents(self) -> dict[str, bytes | None]:
         """Return the meta items that change upon ours."""
@@ -271,8 +314,8 @@ def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> 
     if not pc.any(there).as_py():
         return step
     answers = pc.take(resolved, pc.filter(index, there)).combine_chunks()
-    if merged.key:
-        ours = pc.filter(step.conflicts.column("ours"), there)
+    if step.current is not None:
+        ours = pc.filter(step.current, there)
         changes = _changed(ours, answers.column("result").combine_chunks(), schemas)
     else:
         changes = _recounted(answers, schemas)
@@ -322,7 +365,7 @@ def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBat
 
 
 def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:
-    old = in_columns(ours, schemas.merged, schemas.ours)
+    old = in_columns(ours, schemas.ours, schemas.ours)
     new = in_columns(result, schemas.merged, schemas.merged)
     old_side = pa.StructArray.from_arrays(
         old.columns, fields=list(arrow_schema(schemas.ours)), mask=pc.is_null(ours)

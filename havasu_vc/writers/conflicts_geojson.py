@@ -1,7 +1,9 @@
 """Rows in conflict as GeoJSON: a feature for each version of each row.
 
 A feature's id is `<dataset>:feature:<key>:` and its version. Meta items have no place
-here. There is one collection per dataset, in a file each where there are several.
+here, but a collection of a Havasu dataset says which columns are in conflict, in a member
+`columns` as in JSON. There is one collection per dataset, in a file each where there are
+several.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def write_conflicts_geojson(
     if summary:
         raise InvalidArgumentError("GeoJSON has no summary", hints=("use -o json or -o text",))
     found = list(datasets)
-    spatial = [each for each in found if each.rows is not None]
+    spatial = [each for each in found if each.rows is not None or _columns(each)]
     if options.directory is None:
         if len(spatial) > 1:
             raise InvalidArgumentError(
@@ -48,6 +50,13 @@ def write_conflicts_geojson(
         for each in spatial:
             _write_file(each, options.directory, options)
     return sum(map(conflict_total, found))
+
+
+def _columns(dataset: ConflictedDataset) -> dict[str, list[str]]:
+    """Return what is in conflict in each column; Kart has no place for that."""
+    if dataset.header.kind == "kart":
+        return {}
+    return {name: list(kinds) for item in dataset.meta for name, kinds in item.columns.items()}
 
 
 def _write_file(dataset: ConflictedDataset, directory: Path, options: WriterOptions) -> None:
@@ -67,6 +76,8 @@ def _write_collection(
 ) -> None:
     layout = STRICT_LAYOUTS[options.json_style]
     out.write("{" + layout.line(1) + layout.key("type") + '"FeatureCollection"')
+    if dataset is not None and (columns := _columns(dataset)):
+        out.write(layout.between(1) + layout.key("columns") + layout.dumps(columns, 1))
     out.write(layout.between(1) + layout.key("features") + "[")
     separator = layout.between(COLLECTION_DEPTH)
     begun = False

@@ -36,6 +36,7 @@ _WHAT = {
     "type": "two types",
     "name": "two names, or a name that another column has",
     "drop": "dropped on one side, changed on the other",
+    "edit": "dropped on one side, values in it changed on the other",
     "add": "added on both sides",
     "key": "the key needs a column that one side changed",
 }
