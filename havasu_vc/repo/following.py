@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
@@ -29,7 +29,18 @@ __all__ = [
     "require_no_merge",
 ]
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _Opened(Protocol):
+    """What a method of `Repo` has as `self` here."""
+
+    @property
+    def opened(self) -> OpenRepo: ...
+
+
+_Self = TypeVar("_Self", bound=_Opened)
 
 
 def _folder(git: GitRepository) -> Path:
@@ -46,26 +57,30 @@ def _mark(git: GitRepository) -> Path:
     return _folder(git) / "workspace-behind"
 
 
-def moves_head(operation: _F) -> _F:
+def moves_head(
+    operation: Callable[Concatenate[_Self, _P], _R],
+) -> Callable[Concatenate[_Self, _P], _R]:
     """Make a method of `Repo` bring the tables along once it has moved HEAD."""
 
     @wraps(operation)
-    def moving(self: Any, *arguments: Any, **options: Any) -> Any:
+    def moving(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
         with following(self.opened):
             return operation(self, *arguments, **options)
 
-    return cast(_F, moving)
+    return moving
 
 
-def commits(operation: _F) -> _F:
+def commits(
+    operation: Callable[Concatenate[_Self, _P], _R],
+) -> Callable[Concatenate[_Self, _P], _R]:
     """Make a method of `Repo` refuse while a merge waits, and bring the tables along."""
 
     @wraps(operation)
-    def committing(self: Any, *arguments: Any, **options: Any) -> Any:
+    def committing(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
         require_no_merge(self.opened)
         return operation(self, *arguments, **options)
 
-    return moves_head(cast(_F, committing))
+    return moves_head(committing)
 
 
 def require_no_merge(repo: OpenRepo) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
 from havasu_vc.repo.commit_values import info_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import read_commit
@@ -36,10 +36,33 @@ def _names(repo: OpenRepo) -> dict[str, list[str]]:
     return names
 
 
-def log(
-    repo: OpenRepo, revision: str, filters: Sequence[str], conditions: Mapping[str, Any]
-) -> Iterator[CommitInfo]:
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which commits are wanted."""
+
+    revision: str = "HEAD"
+    """Where to start, or a range."""
+    filters: tuple[str, ...] = ()
+    """Datasets, rows or meta items of which a commit changed some."""
+    limit: int | None = None
+    """How many."""
+    skip: int | None = None
+    """How many of the first are left out."""
+    since: str | None = None
+    """A date as git reads it: those after."""
+    until: str | None = None
+    """A date as git reads it: those before."""
+    author: str | None = None
+    """What git finds in the author's name and address."""
+    grep: str | None = None
+    """What git finds in the message."""
+    columns: tuple[str, ...] = ()
+    """Of rows, columns of which a commit changed a cell."""
+
+
+def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     """Yield the commits that a revision or range reaches, newest first."""
+    revision, filters = request.revision, request.filters
     hide: list[str] = []
     if ".." in revision:
         ends = resolve_range(repo.git, revision)
@@ -52,16 +75,16 @@ def log(
     paths = tuple(_path_of(repo, start, text) for text in filters)
     wanted = LogFilter(
         paths,
-        since=_date(repo, conditions.get("since")),
-        until=_date(repo, conditions.get("until")),
-        author=conditions.get("author"),
-        grep=conditions.get("grep"),
-        skip=conditions.get("skip") or 0,
-        limit=conditions.get("limit"),
+        since=_date(repo, request.since),
+        until=_date(repo, request.until),
+        author=request.author,
+        grep=request.grep,
+        skip=request.skip or 0,
+        limit=request.limit,
     )
     names = _names(repo)
     with ExitStack() as stack:
-        alike = _row_history(repo, start, filters, conditions, stack)
+        alike = _row_history(repo, start, request, stack)
         for commit in commits(repo.git, start.commit, wanted, hide=hide, alike=alike):
             yield info_of(commit, names)
 
@@ -69,12 +92,11 @@ def log(
 def _row_history(
     repo: OpenRepo,
     start: Revision,
-    filters: Sequence[str],
-    conditions: Mapping[str, Any],
+    request: LogRequest,
     stack: ExitStack,
 ) -> Alike | None:
     """Return what looks at rows, where rows or columns are asked for."""
-    columns = tuple(conditions.get("columns") or ())
+    columns, filters = request.columns, request.filters
     if not columns and not any(":feature:" in text for text in filters):
         return None
     from havasu_vc.repo.row_histories import RowHistory

@@ -70,8 +70,8 @@ class MergeRequest:
     """Whether the commit has only our parent."""
     dry_run: bool = False
     """Whether to only say what would happen."""
-    policy: MergePolicy = field(default_factory=MergePolicy)
-    """What is decided without asking."""
+    policy: MergePolicy | None = None
+    """What is decided without asking; None to leave conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
         theirs.commit,
         request.revision,
         message,
-        request.policy,
+        request.policy or MergePolicy(),
         kind="squash" if request.squash else "merge",
         parents=() if request.squash else (theirs.commit,),
     )

@@ -99,32 +99,50 @@ class Table:
             for batch in engine.run(tasks, description=f"Reading {self.path}"):
                 yield to_source(batch, schema) if source_types else batch
 
-    def to_arrow(self, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
-        """Return the rows as one Arrow table; the options are those of `to_batches`.
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = False,
+    ) -> pa.Table:
+        """Return the rows as one Arrow table, chosen as by `to_batches`.
 
         With `source_types` a column with values that do not fit any more stays as it is stored.
         """
         schema = self._schema(columns)
-        in_source_types = options.pop("source_types", False)
-        batches = list(self.to_batches(columns, **options))
+        batches = list(self.to_batches(columns, keys=keys, box=box))
         table = pa.Table.from_batches(batches, None if batches else arrow_schema(schema))
-        return to_source_table(table, schema) if in_source_types else table
+        return to_source_table(table, schema) if source_types else table
 
-    def to_pandas(self, columns: Sequence[str] | None = None, **options: Any) -> pandas.DataFrame:
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = True,
+    ) -> pandas.DataFrame:
         """Return the rows as a pandas data frame, geometries as WKB."""
         _require("pandas", "geopandas")
-        options.setdefault("source_types", True)
-        return self.to_arrow(columns, **options).to_pandas()
+        table = self.to_arrow(columns, keys=keys, box=box, source_types=source_types)
+        return table.to_pandas()
 
     def to_geopandas(
-        self, columns: Sequence[str] | None = None, **options: Any
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = True,
     ) -> geopandas.GeoDataFrame:
         """Return the rows as a GeoDataFrame, its geometries in the dataset's CRS."""
         geopandas = _require("geopandas", "geopandas")
         names = self.schema.names if columns is None else tuple(columns)
         found = [field for field in self.schema.geometries if field.name in names]
-        frame = self.to_pandas(columns, **options)
-        table = self.to_arrow([field.name for field in found], **options) if found else None
+        frame = self.to_pandas(columns, keys=keys, box=box, source_types=source_types)
+        table = self.to_arrow([f.name for f in found], keys=keys, box=box) if found else None
         for field in found:
             if table is None or field.geometry is None:
                 continue

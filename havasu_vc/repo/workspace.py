@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from havasu_vc.errors import StateError, StorageError, UncommittedChangesError
 from havasu_vc.repo.following import following, has_workspace
@@ -17,6 +17,7 @@ from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.object_urls import in_bucket
 
 if TYPE_CHECKING:
+    from havasu_vc.formats.iceberg.values import Flavour
     from havasu_vc.model.diffs import DatasetDiff
     from havasu_vc.repo.checkouts import Wish
     from havasu_vc.repo.results import CheckoutResult, CommitResult
@@ -76,17 +77,37 @@ class Workspace:
         return relocate(self._repo)
 
     def check_out_to(
-        self, folder: str | Path, revision: str = "HEAD", **options: Any
+        self,
+        folder: str | Path,
+        revision: str = "HEAD",
+        *,
+        dataset: str | None = None,
+        flavour: Flavour | None = None,
+        copy: bool = False,
+        discard: bool = False,
+        clustered: bool = False,
+        partition_by: str | None = None,
     ) -> CheckoutResult:
         """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
 
-        `folder` may be a URL, as `s3://bucket/maps`. Options: dataset (its table is the
-        folder itself), flavour, copy, discard, clustered, partition_by.
+        `folder` may be a URL, as `s3://bucket/maps`; with `dataset` it is that one's table.
+        Files are linked unless `copy` says otherwise, edits in the way stop it unless they are
+        to be discarded. With `clustered` rows are sorted anew, and lie by `partition_by`.
         """
         from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
 
         place = folder if isinstance(folder, str) and in_bucket(folder) else Path(folder)
-        return check_out_to(self._repo, Elsewhere(place, revision, **options))
+        wish = Elsewhere(
+            place,
+            revision,
+            dataset=dataset,
+            flavour=flavour,
+            copy=copy,
+            discard=discard,
+            clustered=clustered,
+            partition_by=partition_by,
+        )
+        return check_out_to(self._repo, wish)
 
     def edited(self) -> Mapping[str, TableState]:
         """Return the tables with edits: those that others wrote to, if a row or column changed."""
@@ -193,14 +214,20 @@ class Workspace:
         finally:
             self._repo.taken.clear()
 
-    def commit_from(self, location: str, **options: Any) -> CommitResult:
-        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
-
-        Options: message, dry_run, allow_empty.
-        """
+    def commit_from(
+        self,
+        location: str,
+        *,
+        message: str | None = None,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+    ) -> CommitResult:
+        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD."""
         from havasu_vc.repo.edits_elsewhere import commit_from_table
 
-        return commit_from_table(self._repo, location, **options)
+        return commit_from_table(
+            self._repo, location, message=message, dry_run=dry_run, allow_empty=allow_empty
+        )
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""

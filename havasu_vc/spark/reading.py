@@ -51,7 +51,9 @@ def read(
     columns: Sequence[str] | None = None,
     where: str | Column | Mapping[str, Any] | None = None,
     geometry: str | None = None,
-    **windows: Any,
+    intersects: Any = None,
+    within: Any = None,
+    contains: Any = None,
 ) -> DataFrame:
     """Return the rows of a dataset at a revision.
 
@@ -63,6 +65,7 @@ def read(
     """
     source = opened(repo)
     view = in_place(source.opened, source.dataset(dataset, ref))
+    windows = {"intersects": intersects, "within": within, "contains": contains}
     tests = spatial_tests(view.schema, geometry, windows)
     return read_view(spark, view, columns=columns, where=where, tests=tests)
 

@@ -72,19 +72,19 @@ def session(
     jar: bool = True,
     master: str | None = None,
     tables: str | None = None,
-    **settings: str,
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return a Spark session; with a repository, its checkout is the catalog `havasu`.
 
     Without `jar`, or without a repository, no Iceberg is fetched: `read`, `register`,
     `changes`, `history` and `write` need none. With `tables`, the catalog is over the tables
-    below that URL, which `checkout --to` made, instead of the checkout. Settings with dots are
-    given as `**{"spark.driver.memory": "4g"}`.
+    below that URL, which `checkout --to` made, instead of the checkout. `settings` are Spark's,
+    as `{"spark.driver.memory": "4g"}`.
     """
     require_spark()
     opened = _opened(repo)
     wanted = jar and opened is not None
-    every = session_settings(opened, jar=wanted, tables=tables) | settings
+    every = session_settings(opened, jar=wanted, tables=tables) | dict(settings or {})
     if SparkContext._active_spark_context is not None:
         running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         if not wanted or opened is None:

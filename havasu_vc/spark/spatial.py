@@ -33,9 +33,6 @@ def spatial_tests(
     schema: Schema, geometry: str | None, windows: Mapping[str, Any]
 ) -> tuple[SpatialTest, ...]:
     """Return the tests that windows by the name of a predicate mean."""
-    for name in windows:
-        if name not in list(SpatialPredicate):
-            raise TypeError(f"read() got an unexpected keyword argument {name!r}")
     given = {name: window for name, window in windows.items() if window is not None}
     if not given:
         return ()

@@ -33,8 +33,7 @@ WARM, TIMES = 2, 5
 def start() -> SparkSession:
     """Start Spark, so that it counts what it reads."""
     uncounted = "spark.hadoop.parquet.hadoop.vectored.io.enabled"
-    settings: dict[str, Any] = {"spark.driver.memory": "2g", uncounted: "false"}
-    return session(**settings)
+    return session(settings={"spark.driver.memory": "2g", uncounted: "false"})
 
 
 def reads(repo: str) -> dict[str, Any]:

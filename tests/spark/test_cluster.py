@@ -38,7 +38,9 @@ if how == "installed":
     # What was installed has to do: no code is sent.
     for module in (sessions, sys.modules["havasu_vc.spark.session"]):
         module.ship_package = lambda session: None
-spark = session(master=master, **{"spark.executor.memory": "512m", "spark.cores.max": "2"})
+spark = session(
+    master=master, settings={"spark.executor.memory": "512m", "spark.cores.max": "2"}
+)
 work = EngineSettings(session=spark, scratch=Path(folder) / "scratch")
 work.scratch.mkdir()
 repo = Repo.open(folder + "/repo", settings=Settings(engine="spark", engine_settings=work))

@@ -70,15 +70,25 @@ def command(
     repo = invocation.open_repo(rows=False)
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
-    conditions = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
     if graph:
         if output_format != "text" or columns:
             raise click.UsageError("--graph prints text of datasets; leave -o and --columns out")
-        options = [f"--{name}={value}" for name, value in conditions.items() if value]
+        told = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
+        options = [f"--{name}={value}" for name, value in told.items() if value]
         options += [f"--max-count={max_count}"] if max_count is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
     names = parse_names(columns)
-    commits = repo.log(revision, filters=filters, limit=max_count, columns=names, **conditions)
+    commits = repo.log(
+        revision,
+        filters=filters,
+        limit=max_count,
+        skip=skip,
+        since=since,
+        until=until,
+        author=author,
+        grep=grep,
+        columns=names or (),
+    )
     color = invocation.colored(sys.stdout)
     with paged_output(repo.git, wanted=invocation.pager) as out:
         match output_format:

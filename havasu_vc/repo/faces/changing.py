@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from havasu_vc.exchange.source import SourceOptions
+    from havasu_vc.history.merging import MergePolicy
     from havasu_vc.repo import results
     from havasu_vc.repo.merging import MergeResult
     from havasu_vc.repo.workspace import Workspace
@@ -188,17 +189,34 @@ class Changing:
     # Merging
 
     @moves_head
-    def merge(self, revision: str, **options: Any) -> MergeResult:
+    def merge(
+        self,
+        revision: str,
+        *,
+        message: str | None = None,
+        fast_forward: str = "auto",
+        squash: bool = False,
+        dry_run: bool = False,
+        policy: MergePolicy | None = None,
+    ) -> MergeResult:
         """Merge a commit into HEAD, row by row and cell by cell.
 
-        Options: message, fast_forward (`auto`, `only`, `never`), squash, dry_run, policy.
-        What is in conflict waits until it is resolved; nothing moves until then. Tables with
-        edits that the merge would pass over make it refuse.
+        `fast_forward` is `auto`, `only` (refuses to merge) or `never` (always makes a commit).
+        What is in conflict, and `policy` does not decide, waits until it is resolved; nothing
+        moves until then. Tables with edits that the merge would pass over make it refuse.
         """
         from havasu_vc.repo.merging import MergeRequest, merge
 
         self.workspace.require_no_loss(revision, merging=True)
-        return merge(self.opened, MergeRequest(revision, **options))
+        request = MergeRequest(
+            revision,
+            message=message,
+            fast_forward=fast_forward,
+            squash=squash,
+            dry_run=dry_run,
+            policy=policy,
+        )
+        return merge(self.opened, request)
 
     @moves_head
     def continue_merge(self, *, message: str | None = None) -> MergeResult:
@@ -214,7 +232,16 @@ class Changing:
 
         abort_merge(self.opened)
 
-    def resolve_conflicts(self, filters: Sequence[str] = (), **resolution: Any) -> int:
+    def resolve_conflicts(
+        self,
+        filters: Sequence[str] = (),
+        *,
+        choice: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        row: Mapping[str, Any] | None = None,
+        document: bytes | None = None,
+        renumber: str | None = None,
+    ) -> int:
         """Resolve the conflicts that filters name; return how many.
 
         The resolution is `choice` (`ours`, `theirs`, `base`, `delete`), `columns` (the side
@@ -225,30 +252,75 @@ class Changing:
         from havasu_vc.repo.setting_up import set_up
 
         set_up(self.opened)
-        return resolve(self.opened, filters, Resolution(**resolution))
+        resolution = Resolution(
+            choice=choice, columns=columns, row=row, document=document, renumber=renumber
+        )
+        return resolve(self.opened, filters, resolution)
 
     # Undoing and bringing again
 
     @moves_head
-    def revert(self, revision: str, **options: Any) -> MergeResult:
-        """Commit the opposite of a commit; options: mainline, message, commit, policy."""
+    def revert(
+        self,
+        revision: str,
+        *,
+        mainline: int | None = None,
+        message: str | None = None,
+        commit: bool = True,
+        policy: MergePolicy | None = None,
+    ) -> MergeResult:
+        """Commit the opposite of a commit; without `commit`, only try it.
+
+        `mainline` says which parent of a merge, from 1, is the one that it was made upon.
+        """
         from havasu_vc.repo.picking import revert
 
-        return revert(self.opened, revision, **options)
+        return revert(
+            self.opened,
+            revision,
+            mainline=mainline,
+            message=message,
+            commit=commit,
+            policy=policy,
+        )
 
     @moves_head
-    def cherry_pick(self, revision: str, **options: Any) -> MergeResult:
-        """Commit again what a commit changed; options: those of `revert`, and record."""
+    def cherry_pick(
+        self,
+        revision: str,
+        *,
+        mainline: int | None = None,
+        message: str | None = None,
+        record: bool = False,
+        commit: bool = True,
+        policy: MergePolicy | None = None,
+    ) -> MergeResult:
+        """Commit again what a commit changed, as `revert` takes it back; `record` says so."""
         from havasu_vc.repo.picking import cherry_pick
 
-        return cherry_pick(self.opened, revision, **options)
+        return cherry_pick(
+            self.opened,
+            revision,
+            mainline=mainline,
+            message=message,
+            record=record,
+            commit=commit,
+            policy=policy,
+        )
 
     @moves_head
-    def restore(self, filters: Sequence[str] = (), **options: Any) -> results.CommitResult:
-        """Commit datasets, rows or meta items as at `source`; options: message, dry_run too."""
+    def restore(
+        self,
+        filters: Sequence[str] = (),
+        *,
+        source: str,
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> results.CommitResult:
+        """Commit datasets, rows or meta items as they are at `source`."""
         from havasu_vc.repo.restoring import restore
 
-        return restore(self.opened, filters, **options)
+        return restore(self.opened, filters, source=source, message=message, dry_run=dry_run)
 
     def reset(self, revision: str = "HEAD", *, mode: str = "mixed", discard: bool = False) -> str:
         """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does.

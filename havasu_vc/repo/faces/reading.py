@@ -10,6 +10,7 @@ from havasu_vc.repo.opened import OpenRepo
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.exchange.parquet_writer import ParquetForm
     from havasu_vc.model.blames import Blame
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
@@ -85,16 +86,37 @@ class Reading:
         return commit_info(self.opened, revision)
 
     def log(
-        self, revision: str = "HEAD", *, filters: Sequence[str] = (), **conditions: Any
+        self,
+        revision: str = "HEAD",
+        *,
+        filters: Sequence[str] = (),
+        limit: int | None = None,
+        skip: int | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        author: str | None = None,
+        grep: str | None = None,
+        columns: Sequence[str] = (),
     ) -> Iterator[CommitInfo]:
         """Yield the commits that a revision or range reaches, newest first.
 
-        `filters` name datasets, rows or meta items; `conditions` are `limit`, `skip`,
-        `since`, `until`, `author` and `grep`, as git has them, and `columns` of the rows.
+        `filters` name datasets, rows or meta items, and `columns` those of the rows that
+        count. The other conditions are git's.
         """
-        from havasu_vc.repo.histories import log
+        from havasu_vc.repo.histories import LogRequest, log
 
-        return log(self.opened, revision, filters, conditions)
+        request = LogRequest(
+            revision,
+            filters=tuple(filters),
+            limit=limit,
+            skip=skip,
+            since=since,
+            until=until,
+            author=author,
+            grep=grep,
+            columns=tuple(columns),
+        )
+        return log(self.opened, request)
 
     def diff(
         self,
@@ -112,17 +134,21 @@ class Reading:
         return diff(self.opened, revisions, filters, equal_ones=equal_ones)
 
     def file_changes(
-        self, revisions: str = "HEAD^?...HEAD", filters: Sequence[str] = (), **options: Any
+        self,
+        revisions: str = "HEAD^?...HEAD",
+        filters: Sequence[str] = (),
+        *,
+        contents: bool = False,
     ) -> tuple[FileChange, ...]:
         """Return the files beside datasets that differ in a repository of Kart's, by path.
 
-        With the option `contents` they come with what they held and hold.
+        With `contents` they come with what they held and hold.
         """
         from havasu_vc.repo.file_changes import file_changes
         from havasu_vc.store.revisions import resolve_range
 
         ends = resolve_range(self.opened.git, revisions)
-        return file_changes(self.opened, ends.old, ends.new, filters, **options)
+        return file_changes(self.opened, ends.old, ends.new, filters, contents=contents)
 
     def show(
         self, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
@@ -146,11 +172,18 @@ class Reading:
 
         return review(self.opened, revisions, filters, samples=samples)
 
-    def blame(self, dataset: str, **options: Any) -> Blame:
-        """Return who last changed rows; options: keys, columns (for cells), revision."""
+    def blame(
+        self,
+        dataset: str,
+        *,
+        keys: Sequence[Any] | None = None,
+        columns: Sequence[str] | None = None,
+        revision: str = "HEAD",
+    ) -> Blame:
+        """Return who last changed rows, or with `columns` their cells; `keys` gives only some."""
         from havasu_vc.repo.blaming import blame_dataset
 
-        return blame_dataset(self.opened, dataset, **options)
+        return blame_dataset(self.opened, dataset, keys=keys, columns=columns, revision=revision)
 
     def row(self, dataset: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
         """Return a row at a revision, by its key: a value, a tuple, or text as in a filter."""
@@ -187,23 +220,52 @@ class Reading:
         return tuple(list_source_layers(location))
 
     def export(
-        self, dataset: str, file: str | Path, *, revision: str = "HEAD", **options: Any
+        self,
+        dataset: str,
+        file: str | Path,
+        *,
+        revision: str = "HEAD",
+        format: str | None = None,
+        overwrite: bool = False,
+        crs: str | None = None,
+        columns: Sequence[str] | None = None,
+        plain: bool = False,
+        parquet: ParquetForm | None = None,
     ) -> results.ExportResult:
         """Write the rows of a dataset to a file, or as a table to a folder.
 
-        Options: format, overwrite, crs, columns; `plain` for a Delta table without geometries.
+        `plain` is for a Delta table without geometries, `parquet` says how GeoParquet is written.
         """
         from havasu_vc.repo.exports import export
 
-        return export(self.opened, dataset, Path(file), revision, **options)
+        return export(
+            self.opened,
+            dataset,
+            Path(file),
+            revision,
+            format=format,
+            overwrite=overwrite,
+            crs=crs,
+            columns=columns,
+            plain=plain,
+            parquet=parquet,
+        )
 
     def export_changes(
-        self, dataset: str, file: str | Path, revisions: str, **options: Any
+        self,
+        dataset: str,
+        file: str | Path,
+        revisions: str,
+        *,
+        format: str | None = None,
+        overwrite: bool = False,
     ) -> results.ExportResult:
-        """Write the rows that changed between two revisions; options: format, overwrite."""
+        """Write the rows that changed between two revisions."""
         from havasu_vc.repo.exports import export_changes
 
-        return export_changes(self.opened, dataset, Path(file), revisions, **options)
+        return export_changes(
+            self.opened, dataset, Path(file), revisions, format=format, overwrite=overwrite
+        )
 
     def checkout_as(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from havasu_vc.repo.opened import OpenRepo
 
@@ -56,20 +56,31 @@ class Sharing:
         return upstream_of(self.opened, remote)
 
     def fetch(
-        self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
+        self,
+        remote: str | None = None,
+        refspecs: Sequence[str] = (),
+        *,
+        options: Sequence[str] = (),
+        data: bool = True,
     ) -> FetchResult:
-        """Fetch refs, then the data files that they name; options: options (git's), data."""
+        """Fetch refs, then with `data` the data files that they name; `options` are git's."""
         from havasu_vc.repo.sharing import fetch
 
-        return fetch(self.opened, remote, refspecs, **options)
+        return fetch(self.opened, remote, refspecs, options=options, data=data)
 
     def push(
-        self, remote: str | None = None, refspecs: Sequence[str] = (), **options: Any
+        self,
+        remote: str | None = None,
+        refspecs: Sequence[str] = (),
+        *,
+        options: Sequence[str] = (),
+        dry_run: bool = False,
     ) -> PushResult:
-        """Send data files, then move the remote's refs; options: options (git's), dry_run."""
+        """Send data files, then move the remote's refs; `options` are git's."""
         from havasu_vc.repo.pushing import PushRequest, push
 
-        return push(self.opened, PushRequest(remote, tuple(refspecs), **options))
+        request = PushRequest(remote, tuple(refspecs), options=tuple(options), dry_run=dry_run)
+        return push(self.opened, request)
 
     def push_data(
         self, remote: str | None = None, lines: Sequence[str] | None = None
@@ -99,14 +110,18 @@ class Sharing:
 
         return verify_data(self.opened)
 
-    def drop_data(self, remote: str | None = None, **options: Any) -> DropResult:
-        """Remove data files that a remote has; options: everything, dry_run."""
+    def drop_data(
+        self, remote: str | None = None, *, everything: bool = False, dry_run: bool = False
+    ) -> DropResult:
+        """Remove data files that a remote has, of HEAD as well with `everything`."""
         from havasu_vc.repo.data_files import drop_data
 
-        return drop_data(self.opened, remote, **options)
+        return drop_data(self.opened, remote, everything=everything, dry_run=dry_run)
 
-    def prune_remote(self, remote: str | None = None, **options: Any) -> PruneResult:
-        """Remove a remote's data files that no ref of it reaches; options: grace_days, delete."""
+    def prune_remote(
+        self, remote: str | None = None, *, grace_days: float = 14.0, delete: bool = False
+    ) -> PruneResult:
+        """List a remote's data files that no ref of it reaches; with `delete`, remove them."""
         from havasu_vc.repo.pruning import prune_remote
 
-        return prune_remote(self.opened, remote, **options)
+        return prune_remote(self.opened, remote, grace_days=grace_days, delete=delete)
