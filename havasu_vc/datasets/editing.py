@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, Union
 
@@ -17,11 +17,11 @@ from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task
 from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def evolved(old: AnyDataset, schema: Schema) -> tuple[dict[str, bytes], AnyEdit]
 
 
 def revived(
-    old: HavasuDataset, schema: Schema, back: frozenset[int], engine: Engine
+    old: HavasuDataset,
+    schema: Schema,
+    back: frozenset[int],
+    run: Callable[[list[Task]], Iterator[pa.RecordBatch]],
 ) -> tuple[HavasuDataset, dict[str, bytes]]:
     """Return a dataset that has columns again which it dropped, and the documents that say so.
 
@@ -82,7 +85,7 @@ def revived(
     names = {field.name for field in (*counted, *schema.key.fields)}
     chosen = schema.select(tuple(name for name in schema.names if name in names))
     sums = Digests()
-    for batch in engine.run(view.scan(chosen.names)):
+    for batch in run(view.scan(chosen.names)):
         sums.add(hash_rows(batch, chosen).digests)
     digests = {**old.snapshot.digests, **sums.of(field.id for field in counted)}
     shown = replace(shown, snapshot=replace(old.snapshot, digests=digests))

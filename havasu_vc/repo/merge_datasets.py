@@ -224,7 +224,7 @@ class DatasetMerger:
                 hints=("resolve with ours, and add the column again",),
             )
         with self._settings.open_engine(ours.size) as engine:
-            self._ours, self._back = revived(ours, merged, back, engine)
+            self._ours, self._back = revived(ours, merged, back, engine.run)
         return ours.schema
 
     def _documents(self) -> dict[str, bytes | None]:
