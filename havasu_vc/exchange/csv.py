@@ -32,6 +32,7 @@ from havasu_vc.exchange.layout import (
     stored_batches,
 )
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Encoding
@@ -312,7 +313,7 @@ def _header(form: _Form) -> list[str]:
     blank = next((number for number, name in enumerate(names, 1) if not name.strip()), None)
     if blank is not None:
         raise InvalidFileError(form.path, f"column {blank} has no name in the first line")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if twice:
         raise InvalidFileError(form.path, f"two columns are called {twice[0]!r}")
     return names

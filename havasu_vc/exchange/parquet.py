@@ -32,6 +32,7 @@ from havasu_vc.exchange.source import (
     Box,
     SourceOptions,
 )
+from havasu_vc.model.names import repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
@@ -224,7 +225,7 @@ def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
     try:
         with pq.ParquetFile(path) as file:
             arrow, metadata = file.schema_arrow, file.metadata
-            twice = sorted({name for name in arrow.names if arrow.names.count(name) > 1})
+            twice = repeated(arrow.names)
             if twice:
                 raise InvalidFileError(str(path), f"two columns are called {twice[0]!r}")
             found, covering = find_geometries(file, str(path))

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 from havasu_vc.errors import PatchError
 from havasu_vc.model.diffs import MetaChange
+from havasu_vc.model.names import repeated
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -189,9 +190,8 @@ def _parse_json(data: bytes) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise PatchError(f"the patch names {_short(twice)} twice in one object")
+        twice = repeated(name for name, _ in pairs)
+        raise PatchError(f"the patch names {_short(twice[0])} twice in one object")
     return result
 
 

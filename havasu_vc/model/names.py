@@ -20,6 +20,7 @@ __all__ = [
     "TABLES",
     "TABLE_MARKER",
     "check_dataset_path",
+    "repeated",
     "unsafe_reason",
 ]
 
@@ -58,6 +59,19 @@ _RESERVED_ON_WINDOWS = re.compile(
 )
 # Characters that HFS+ leaves out when it compares names, so `.g\u200cit` would be `.git` there.
 _IGNORED_ON_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that stand more than once, in order.
+
+    >>> repeated(["b", "a", "c", "b", "a"])
+    ['a', 'b']
+    """
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for name in names:
+        (twice if name in seen else seen).add(name)
+    return sorted(twice)
 
 
 def check_dataset_path(path: str, existing: Iterable[str] = ()) -> None:

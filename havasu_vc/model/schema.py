@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from havasu_vc.model.names import repeated
 from havasu_vc.model.types import Field, Primitive, Struct, children, descendants
 from havasu_vc.records import dataclass
 
@@ -108,8 +109,7 @@ def can_identify(field: Field) -> bool:
 def _refuse_equal_names(fields: tuple[Field, ...]) -> None:
     names = [field.name for field in fields]
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two columns are named {twice!r}")
+        raise ValueError(f"two columns are named {repeated(names)[0]!r}")
     for field in descendants(fields):
         if isinstance(field.type, Struct):
             inner = [child.name for child in field.type.fields]

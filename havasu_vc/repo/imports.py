@@ -52,7 +52,7 @@ from havasu_vc.model.evolution import (
     match_by_name,
     with_stored_names,
 )
-from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path
+from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path, repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
@@ -252,9 +252,9 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
         paths = [request.destination.rstrip("/")]
     paths = paths or [None] * len(sources)
     named = [(s, p if p is not None else s.name) for s, p in zip(sources, paths, strict=True)]
-    twice = {path for _, path in named if [p for _, p in named].count(path) > 1}
+    twice = repeated(path for _, path in named)
     if twice:
-        raise InvalidArgumentError(f"two layers would become the dataset {min(twice)!r}")
+        raise InvalidArgumentError(f"two layers would become the dataset {twice[0]!r}")
     return named
 
 
