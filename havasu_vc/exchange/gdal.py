@@ -22,6 +22,7 @@ from havasu_vc.errors import HavasuError, InvalidFileError, MissingProgramError,
 
 __all__ = ["gdal_errors", "list_layers", "one_line", "open_stream", "read_info", "write_stream"]
 
+_NOWHERE = "http://127.0.0.1:9"
 _MEASURED = re.compile(r"Measured \(M\) geometry types .* Original type '([^']+)'")
 _NOISE = (
     (re.compile(r"; ?It might help to specify the correct driver.*", re.S), ""),
@@ -41,7 +42,12 @@ def _pyogrio() -> Any:
             hints=("pip install pyogrio",),
         ) from error
     # FlatGeobuf's own Arrow stream gives null geometries lengths below zero (GDAL 3.12).
-    pyogrio.set_gdal_config_options({"OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES"})
+    # And no file makes this machine ask a server, as GeoJSON does whose CRS is a link: what
+    # GDAL would fetch is asked of a port on which nobody listens.
+    pyogrio.set_gdal_config_options(
+        {"OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES", "GDAL_HTTP_PROXY": _NOWHERE}
+        | {"GDAL_HTTPS_PROXY": _NOWHERE}
+    )
     # Not `catch_warnings`, which is not safe among threads. Warnings that GDAL raises in
     # a stream are said to come from whoever asks for the next batch.
     for module in (r"pyogrio\b", r"havasu_vc\.exchange\b", r"pyarrow\b", r"contextlib$"):
