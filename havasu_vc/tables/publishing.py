@@ -229,7 +229,8 @@ def _overtaken(location: Path) -> ConcurrentChangeError:
 
 def _point(hint: Path, version: int) -> None:
     """Move the hint forward, never back."""
-    with contextlib.suppress(OSError, ValueError):
-        if int(hint.read_bytes()[:20]) >= version:
-            return
+    if hint.is_file() and not hint.is_symlink():
+        with contextlib.suppress(OSError, ValueError), hint.open("rb") as file:
+            if int(file.read(20)) >= version:
+                return
     replace_file(hint, str(version).encode())

@@ -48,6 +48,10 @@ SYNC = b"havasu-vc iceber"
 
 MOST_BYTES = 256 * 1024 * 1024
 """A file that unpacks to more is refused."""
+MOST_TIMES = 64
+"""So is one that unpacks to so many times its size and `_FREE_BYTES` more: each file that a
+manifest names has a name of its own, so manifests are a few times larger than when packed."""
+_FREE_BYTES = 4 * 1024 * 1024
 _BLOCK_BYTES = 64 * 1024
 _LEVEL = 6
 
@@ -165,7 +169,7 @@ def _container(data: bytes) -> Container:
     except (ValueError, RecursionError):
         raise Malformed("its header is not JSON and text") from None
     blocks: list[tuple[int, bytes]] = []
-    left = MOST_BYTES
+    left = min(MOST_BYTES, MOST_TIMES * len(data) + _FREE_BYTES)
     while place < len(data):
         count, place = read_long(data, place)
         packed, place = read_bytes(data, place)
@@ -199,7 +203,7 @@ def _unpack(packed: bytes, codec: str, most: int) -> bytes:
             raise
         raise Malformed(f"a block cannot be unpacked ({error})") from error
     if len(unpacked) > most:
-        raise Malformed(f"it unpacks to more than {MOST_BYTES:,} bytes")
+        raise Malformed("it unpacks to more than a file of its size should")
     return unpacked
 
 
@@ -221,7 +225,7 @@ def _unpacked(packed: bytes, codec: str, most: int) -> bytes:
                 if byte < 128:
                     break
             if length > most:
-                raise Malformed(f"it unpacks to more than {MOST_BYTES:,} bytes")
+                raise Malformed("it unpacks to more than a file of its size should")
             # The last four bytes are a checksum.
             found: bytes = pa.decompress(packed[:-4], length, codec="snappy", asbytes=True)
             return found

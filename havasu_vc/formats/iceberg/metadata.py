@@ -232,17 +232,29 @@ def _refuse_havasu_three(schemas: Any, where: str) -> None:
             _refuse_havasu_three(item, where)
 
 
+_MOST_TIMES = 50
+_FREE_BYTES = 16 * 1024 * 1024
+_PIECE = 1024 * 1024
+"""Versions of schemas and snapshots are much alike, but not as alike as what packs better."""
+
+
 def _unpacked(data: bytes, where: str) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         return data
     unpacker = zlib.decompressobj(31)
+    most = min(MOST_BYTES, _MOST_TIMES * len(data) + _FREE_BYTES)
+    unpacked, left = bytearray(), data
     try:
-        unpacked = unpacker.decompress(data, MOST_BYTES + 1)
+        while left and not unpacker.eof and len(unpacked) <= most:
+            unpacked += unpacker.decompress(left, _PIECE)
+            left = unpacker.unconsumed_tail
     except zlib.error as error:
         raise CorruptDatasetError(where, f"it cannot be unpacked ({error})") from error
-    if not unpacker.eof and len(unpacked) <= MOST_BYTES:
+    if len(unpacked) > most:
+        raise CorruptDatasetError(where, "it unpacks to more than a file of its size should")
+    if not unpacker.eof:
         raise CorruptDatasetError(where, "it ends too early")
-    return unpacked
+    return bytes(unpacked)
 
 
 def _metadata(value: dict[str, Any], version: int, havasu: str | None, where: str) -> TableMetadata:
