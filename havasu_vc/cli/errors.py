@@ -66,6 +66,8 @@ INTERRUPTED = 130
 """What shells expect of a program that Ctrl-C stopped."""
 BROKEN_PIPE = 141
 """What shells expect of a program whose reader went away."""
+MOST_TEXT = 2000
+"""Characters of an error that are shown."""
 _OTHER = 11
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _DEBUG = "HAVASU_VC_DEBUG"
@@ -126,7 +128,12 @@ def error_lines(error: BaseException) -> list[str]:
             text, hints = "internal error: something nests too deeply", _bug_hints()
         case _:
             text, hints = f"internal error: {_first_line(error)}", _bug_hints()
-    return [f"Error: {visible(text)}", *(f"Hint: {visible(hint)}" for hint in hints)]
+    return [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
+
+
+def _short(text: str) -> str:
+    """Return a text to be seen, cut where a name or a value in it is longer than any should."""
+    return visible(text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…")
 
 
 def cause_lines(error: BaseException) -> list[str]:

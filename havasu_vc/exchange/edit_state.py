@@ -212,7 +212,7 @@ def read_states(path: Path) -> list[LayerState]:
         )
     try:
         return [_state(row[1:], str(path)) for row in rows]
-    except (ValueError, TypeError, KeyError, HavasuError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, HavasuError) as error:
         raise InvalidFileError(str(path), "what it remembers of its commit is damaged") from error
 
 

@@ -113,7 +113,8 @@ def parse_policy(data: bytes, name: str = POLICY_FILE) -> Policy:
     try:
         text = data.decode()
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # Beside what is no TOML, a number of more digits than Python reads.
         raise InvalidFileError(name, f"is not TOML: {error}") from error
     reader = _Reader(name, _lines_of(text))
     reader.known(document, (), ("dataset",))

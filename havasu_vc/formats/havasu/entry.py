@@ -211,7 +211,7 @@ def parse_entry(data: bytes, file: str, where: str) -> Entry:
             expect(value.get("location"), (str, type(None)), "location", where),
             {int(key): _area(item, where) for key, item in value.get("raster-bounds", {}).items()},
         )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         if isinstance(error, CorruptDatasetError):
             raise
         raise CorruptDatasetError(where, f"the entry is not possible ({error})") from error

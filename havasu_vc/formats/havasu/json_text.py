@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 
 __all__ = ["document_hash", "expect", "format_json", "parse_json"]
 
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 MOST_BYTES = 64 * 1024 * 1024
 """A document beyond this is refused before it is parsed."""
 
@@ -25,9 +27,15 @@ def parse_json(data: bytes, where: str) -> Any:
     if len(data) > MOST_BYTES:
         raise CorruptDatasetError(where, f"it has {len(data):,} bytes, more than any should")
     try:
-        return json.loads(data, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        value = json.loads(data, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        if _HALF.search(data):
+            # Half a character, which nothing could print or store.
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except RecursionError:
         raise CorruptDatasetError(where, "its JSON is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise CorruptDatasetError(where, "it holds half a character") from None
     except ValueError as error:
         raise CorruptDatasetError(where, f"it is not valid JSON ({error})") from error
 
