@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from havasu_vc.errors import MissingProgramError, NotYetSupportedError, UnsupportedVersionError
 from havasu_vc.spark.jars import COORDINATES, NONE
+from havasu_vc.store.aws_settings import s3_settings
 
 __all__ = ["JAR_SETTING", "SDKS", "bucket_jars", "bucket_settings", "hadoop_version"]
 
@@ -89,13 +90,12 @@ def bucket_settings(url: str, environment: Mapping[str, str]) -> dict[str, str]:
             "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
         ),
     }
-    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    if region:
-        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
-    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-    if endpoint:
-        secure = urlsplit(endpoint).scheme != "http"
-        settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
+    said = s3_settings(environment)
+    if said.region:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = said.region
+    if said.endpoint:
+        secure = urlsplit(said.endpoint).scheme != "http"
+        settings["spark.hadoop.fs.s3a.endpoint"] = said.endpoint
         settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
         settings["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(secure).lower()
     return settings

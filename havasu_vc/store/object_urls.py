@@ -3,7 +3,7 @@
 Credentials, region and endpoint come from the environment, as every program of that store
 takes them, and are never written down:
 
-    s3     AWS_PROFILE, AWS_ACCESS_KEY_ID, …, AWS_REGION, AWS_ENDPOINT_URL[_S3]
+    s3     AWS_PROFILE, AWS_ACCESS_KEY_ID, …, AWS_REGION, AWS_ENDPOINT_URL[_S3], AWS_CONFIG_FILE
     gs     GOOGLE_APPLICATION_CREDENTIALS, …, STORAGE_EMULATOR_HOST
     abfs   AZURE_CLIENT_ID, …, AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN
 """
@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.store.aws_settings import s3_settings
 
 __all__ = [
     "SCHEMES",
@@ -92,13 +93,13 @@ def system_arguments(url: str, environment: Mapping[str, str]) -> tuple[str, Arg
 
 def _s3(options: Mapping[str, str], environment: Mapping[str, str], bucket: str) -> Arguments:
     found: dict[str, Any] = {"bucket": bucket}
-    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    if region:
-        found["region"] = region
-    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-    if endpoint:
-        parts = urlsplit(endpoint)
-        found |= {"endpoint_override": parts.netloc, "scheme": parts.scheme or "https"}
+    said = s3_settings(environment)
+    if said.region:
+        found["region"] = said.region
+    if said.endpoint:
+        parts = urlsplit(said.endpoint)
+        place = f"{parts.netloc}{parts.path.rstrip('/')}"
+        found |= {"endpoint_override": place, "scheme": parts.scheme}
     for name in ("region", "endpoint_override", "scheme"):
         if name in options:
             found[name] = options[name]

@@ -1,5 +1,6 @@
 """Data in a bucket of a real S3 server on loopback."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
+from havasu_vc.spark.buckets import bucket_settings
 from havasu_vc.store import object_systems
 from havasu_vc.store.files import DataFileStore
 from tests.remotes.sharing import bare, clone, files, named, reopened, share
@@ -189,3 +191,38 @@ def test_pruning_a_bucket(bucket: tuple[S3FileSystem, str], tmp_path: Path) -> N
     assert there(bucket) == {*kept, "ab" * 32}
     assert ours.prune_remote(grace_days=0, delete=True).size == 8
     assert there(bucket) == kept
+
+
+@pytest.mark.parametrize("how", ["profile", "service", "default"])
+def test_a_profile_says_where_the_server_is(
+    bucket: tuple[S3FileSystem, str],
+    endpoint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    """Keys and address of a server of one's own stand in the files of AWS alone."""
+    for name in (*S3_ENVIRONMENT, "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    keys = "aws_access_key_id = somebody\naws_secret_access_key = secret\nregion = us-east-1\n"
+    texts = {
+        "profile": f"[profile maps]\n{keys}endpoint_url = {endpoint}\n",
+        "service": f"[profile maps]\n{keys}services = local\n"
+        f"[services local]\ns3 =\n  endpoint_url = {endpoint}\n",
+        "default": f"[default]\n{keys}endpoint_url = {endpoint}\n",
+    }
+    (tmp_path / "config").write_text(texts[how])
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    if how != "default":
+        monkeypatch.setenv("AWS_PROFILE", "maps")
+    url = f"s3://{bucket[1]}/data"
+    ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
+
+    share(ours, server, data=url)
+    theirs = clone(server, tmp_path / "theirs", data_url=url)
+
+    assert named(server) == there(bucket)
+    assert read(theirs) == read(ours)
+    assert bucket_settings(url, os.environ)["spark.hadoop.fs.s3a.endpoint"] == endpoint
