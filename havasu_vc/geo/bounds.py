@@ -17,7 +17,7 @@ from havasu_vc.geo.points import point_records
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 
-__all__ = ["bounds_of", "row_bounds"]
+__all__ = ["bounds_of", "row_bounds", "vertex_bounds"]
 
 
 def bounds_of(column: Column, encoding: AnyEncoding = "wkb") -> Bounds | None:
@@ -53,6 +53,14 @@ def row_bounds(column: Column, encoding: AnyEncoding = "wkb") -> Floats:
     nowhere = np.isnan(x) | np.isnan(y)
     for index, axis in enumerate((x, y, x, y)):
         bounds[view.rows, index] = np.where(nowhere, np.nan, axis)
+    return bounds
+
+
+def vertex_bounds(column: Column, encoding: AnyEncoding = "wkb") -> Floats:
+    """Return xmin, ymin, xmax, ymax of the vertices of every row, of arcs too; NaN for none."""
+    view = layout_column(column, encoding)
+    bounds = np.full((view.size, 4), np.nan)
+    bounds[view.rows] = extents(scan(view)).envelopes[:, [0, 2, 1, 3]]
     return bounds
 
 

@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.raster_v1_pixels import OpenUrl
 
-__all__ = ["ALLOWED", "opener"]
+__all__ = ["ALLOWED", "PlaceOfPixels", "opener"]
 
 ALLOWED: Final = "havasu.outdb.allow"
 """The git setting with what URLs of out-db rasters may begin with."""
@@ -53,6 +53,32 @@ def opener(allowed: Sequence[str]) -> OpenUrl:
         )
 
     return open_url
+
+
+class PlaceOfPixels:
+    """Whether the files with the pixels of rasters are there, each looked for once."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self._prefixes = [_split(prefix) for prefix in allowed if prefix]
+        self._known: dict[str, tuple[bool, str | None]] = {}
+
+    def problem(self, url: str) -> tuple[bool, str | None]:
+        """Return whether it is known what is at a URL, and what is wrong with it.
+
+        Only files of this machine that the settings allow are looked for.
+        """
+        if url not in self._known:
+            self._known[url] = self._looked(url)
+        return self._known[url]
+
+    def _looked(self, url: str) -> tuple[bool, str | None]:
+        parts = _split(url)
+        if parts is None or not any(each and _covers(each, parts) for each in self._prefixes):
+            return False, f"its pixels are in {_shown(url)}, which {ALLOWED} does not allow"
+        if parts.scheme != "file":
+            return True, None
+        there = os.path.isfile(os.path.realpath(unquote(parts.path)))
+        return True, None if there else f"its pixels are in {_shown(url)}, which is not there"
 
 
 def _split(url: str) -> SplitResult | None:

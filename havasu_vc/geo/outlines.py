@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.buffers import Bools, Floats, Ints, byte_column, simple_column
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
 from havasu_vc.geo.kinds import KINDS
@@ -86,7 +87,10 @@ def simplified(wkb: pa.Array[Any], rows: Ints, vertices: int) -> pa.Array[Any]:
     import shapely
 
     values = wkb.to_pylist()
+    curved = beyond_geos(wkb)
     for row in rows.tolist():
+        if curved[row]:
+            continue
         shape = shapely.from_wkb(values[row], on_invalid="ignore")
         if shape is None:
             continue

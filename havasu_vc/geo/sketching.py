@@ -13,6 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.errors import GeometryError
+from havasu_vc.geo.beyond_geos import beyond_geos
+from havasu_vc.geo.outlines import geometry_labels
+
 if TYPE_CHECKING:
     from shapely import Geometry
 
@@ -31,7 +35,8 @@ def geometry_words(wkb: bytes) -> str:
 
     shape = _parsed(wkb)
     if shape is None:
-        return "unreadable geometry"
+        found: str = geometry_labels(pa.array([wkb], pa.binary()))[0].as_py()
+        return found
     if shape.is_empty:
         return f"{shape.geom_type.upper()} EMPTY"
     if shape.geom_type == "Point":
@@ -73,12 +78,16 @@ def sketch(wkb: bytes, *, tolerance: float = 0.0, digits: int = 6) -> dict[str, 
 
 
 def invalid_rows(wkb: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return which geometries of canonical WKB are against the rules of their type."""
+    """Return which geometries of canonical WKB are against the rules of their type.
+
+    Arcs and surfaces, of which nobody here knows whether they are, never are.
+    """
     import shapely
 
     values = wkb.to_numpy(zero_copy_only=False)
     # A point cannot be wrong, and most tables are of points.
     wanted = np.array([value is not None and value[1] not in _POINTS for value in values], np.bool_)
+    wanted &= ~beyond_geos(wkb)
     flags = np.zeros(len(values), np.bool_)
     if wanted.any():
         shapes = shapely.from_wkb(values[wanted], on_invalid="ignore")
@@ -101,8 +110,14 @@ def invalidity(wkb: bytes) -> tuple[str, bool]:
 
 
 def _parsed(wkb: bytes) -> Geometry | None:
+    """Return a shape, None for one that cannot be read or is beyond GEOS."""
     import shapely
 
+    try:
+        if beyond_geos(pa.array([wkb], pa.binary()))[0]:
+            return None
+    except GeometryError:
+        return None
     return shapely.from_wkb(wkb, on_invalid="ignore")
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.buffers import byte_column, merge_rows, overlapping, row_error
 from havasu_vc.geo.kinds import KINDS, MAX_DEPTH
 from havasu_vc.geo.layout import scan
@@ -101,6 +102,9 @@ def geos_geometries(wkb: "pa.Array[Any]") -> npt.NDArray[np.object_]:
     import shapely
 
     scan(byte_column(wkb))  # GEOS's reader calls itself for every level of nesting
+    curved = beyond_geos(wkb)
+    if curved.any():
+        raise row_error(int(curved.argmax()), "not geometry that GEOS holds: arcs or surfaces")
     return read_by_geos(shapely.from_wkb, objects(wkb), "geometry that GEOS holds")
 
 

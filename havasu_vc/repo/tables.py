@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset, Predicate
-from havasu_vc.errors import InvalidArgumentError, MissingProgramError
+from havasu_vc.errors import InvalidArgumentError, MissingProgramError, UnsupportedTypeError
+from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
@@ -148,6 +149,12 @@ class Table:
                 continue
             column = table.column(field.name).combine_chunks()
             wkb, _ = to_canonical(column, field.geometry.encoding)
+            if beyond_geos(wkb).any():
+                raise UnsupportedTypeError(
+                    field.name,
+                    "a value has arcs or is a surface, which GeoPandas does not hold",
+                    hints=("to_arrow() gives the values as they are stored",),
+                )
             name = field.geometry.crs or ""
             # By its code where it has one: its WKT1 form alone does not give that back.
             known = name.startswith(("EPSG:", "OGC:", "ESRI:"))

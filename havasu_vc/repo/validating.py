@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -16,6 +17,7 @@ from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources, parse_table_location
 from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.out_db import ALLOWED
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.upkeep.fsck import check_dataset
@@ -31,6 +33,7 @@ class Validation:
 
     def __init__(self, repo: OpenRepo) -> None:
         self._repo = repo
+        self._allowed = repo.git.config.all(ALLOWED)
 
     def run(
         self,
@@ -74,14 +77,18 @@ class Validation:
                     yield Issue(path, Level.ERROR, "unreadable", error.message)
                 return
             srids = _srids(view.schema, view.crs)
-            yield from check_rows(path, tasks, view.schema, srids, engine, warnings=warnings)
+            yield from check_rows(
+                path, tasks, view.schema, srids, engine, warnings=warnings, allowed=self._allowed
+            )
 
     def _location(self, location: str, key: tuple[str, ...], *, warnings: bool) -> Iterator[Issue]:
         options = SourceOptions(primary_key=key or None)
         for source in open_sources(location, options=options):
             name = location if source.name in location else f"{location}:{source.name}"
             with self._repo.settings.open_engine(source.input_bytes) as engine:
-                yield from _of_source(name, source, engine, warnings=warnings)
+                yield from _of_source(
+                    name, source, engine, warnings=warnings, allowed=self._allowed
+                )
 
 
 def _of_dataset(path: str, view: AnyDataset, engine: Engine) -> Iterator[Issue]:
@@ -96,10 +103,13 @@ def _of_dataset(path: str, view: AnyDataset, engine: Engine) -> Iterator[Issue]:
             yield Issue(path, Level.ERROR, "stored", f"{found.where}: {found.message}")
 
 
-def _of_source(name: str, source: Source, engine: Engine, *, warnings: bool) -> Iterator[Issue]:
+def _of_source(
+    name: str, source: Source, engine: Engine, *, warnings: bool, allowed: Sequence[str]
+) -> Iterator[Issue]:
     srids = _srids(source.schema, source.crs)
     broken = False
-    rows = check_rows(name, source.tasks(), source.schema, srids, engine, warnings=warnings)
+    how: dict[str, Any] = {"warnings": warnings, "allowed": allowed}
+    rows = check_rows(name, source.tasks(), source.schema, srids, engine, **how)
     for issue in rows:
         broken = broken or issue.rule == "unreadable"
         yield issue

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.geo.bounds import vertex_bounds
 from havasu_vc.geo.distances import Measure
 from havasu_vc.geo.globe_bounds import reach_of_rows
 from havasu_vc.geo.sketching import invalid_rows
@@ -121,10 +122,17 @@ class GeometryTally:
         if len(rows) < len(side):
             column = column.take(pa.array(rows))
         encoding = field.geometry.encoding
+
+        def read(part: pa.Array) -> _Floats:
+            bounds = reach_of_rows(part, encoding, edges)
+            curved = np.isinf(bounds).any(axis=1)
+            if curved.any():
+                # Arcs may be anywhere, and people look for them where their vertices are.
+                bounds[curved] = vertex_bounds(part, encoding)[curved]
+            return bounds
+
         # A row that cannot be read keeps NaN, and `_invalid` says so.
-        for some, corners in readable_rows(
-            column, lambda part: reach_of_rows(part, encoding, edges)
-        ):
+        for some, corners in readable_rows(column, read):
             if corners is not None:
                 found[rows[some]] = corners
         return found

@@ -68,9 +68,14 @@ def check_rows(
     engine: Engine,
     *,
     warnings: bool,
+    allowed: Sequence[str] = (),
 ) -> Iterator[Issue]:
-    """Yield what is wrong with the rows of tasks; `srids` are those of geometry columns."""
-    checking = [task_of(broken_rows, task, schema, dict(srids), warnings) for task in tasks]
+    """Yield what is wrong with the rows of tasks; `srids` are those of geometry columns.
+
+    `allowed` are the places where files of rasters may be looked for.
+    """
+    how = (schema, dict(srids), warnings, tuple(allowed))
+    checking = [task_of(broken_rows, task, *how) for task in tasks]
     for _, batch in engine.run_each(checking, description=f"Checking {name}"):
         yield from _issues(name, batch)
 
@@ -96,7 +101,11 @@ def _issues(name: str, batch: pa.RecordBatch) -> Iterator[Issue]:
 
 @kernel
 def broken_rows(
-    task: Task, schema: Schema, srids: dict[str, int], warnings: bool
+    task: Task,
+    schema: Schema,
+    srids: dict[str, int],
+    warnings: bool,
+    allowed: tuple[str, ...] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row for each value of a task that breaks a rule, the first ones of each rule."""
     counts: dict[tuple[str, str], int] = {}
@@ -104,7 +113,7 @@ def broken_rows(
     try:
         for batch in run_task(task):
             found = []
-            for broken in broken_rules(batch, schema, srids, warnings=warnings):
+            for broken in broken_rules(batch, schema, srids, warnings=warnings, allowed=allowed):
                 what = broken.rule, broken.column
                 counts[what] = counts.get(what, 0) + 1
                 levels[what] = broken.level

@@ -2,12 +2,15 @@
 
     error      null          a required column, or one of the key, has no value
                encoding      bytes or text that are no geometry of the declared encoding
-               raster        a raster that cannot be one: lengths, pixel types, georeference
+               raster        a raster that cannot be one: lengths, pixel types, georeference, a
+                             system that is none, a file with its pixels that is missing
                srid          an SRID that is not that of the column's system, or where none can be
                type          a geometry of another type than is declared
                globe         a geography that is not on the globe
     warning    ring          a ring that does not end where it begins
                validity      a geometry against the rules of its type: one that crosses itself
+               unchecked     what nobody here knows the rules of, or may look at: arcs, surfaces,
+                             files of rasters that the settings do not allow to be opened
 
 A column is looked at as a whole; only in a batch that breaks a rule are rows looked
 at one by one.
@@ -16,17 +19,22 @@ at one by one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import GeometryError
+from havasu_vc.errors import CrsError, GeometryError
+from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import byte_column, overlapping
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.out_db import PlaceOfPixels
+from havasu_vc.geo.outlines import geometry_labels
 from havasu_vc.geo.raster_v1_columns import parse_rasters
 from havasu_vc.geo.sketching import invalid_rows, invalidity
 from havasu_vc.geo.wkb import to_canonical
@@ -65,9 +73,17 @@ class Broken:
 
 
 def broken_rules(
-    rows: pa.RecordBatch, schema: Schema, srids: dict[str, int], *, warnings: bool
+    rows: pa.RecordBatch,
+    schema: Schema,
+    srids: dict[str, int],
+    *,
+    warnings: bool,
+    allowed: Sequence[str] = (),
 ) -> Iterator[Broken]:
-    """Yield what is wrong with some rows; `srids` are those of geometry columns' systems."""
+    """Yield what is wrong with some rows; `srids` are those of geometry columns' systems.
+
+    `allowed` are the places where files of rasters may be looked for.
+    """
     for field, column in zip(schema.fields, rows.columns, strict=True):
         if field.required and column.null_count:
             for row in _rows(np.asarray(column.is_null())):
@@ -75,12 +91,44 @@ def broken_rules(
         if field.geometry is not None:
             yield from _of_geometries(field, column, srids.get(field.name), warnings=warnings)
         elif field.raster is not None:
-            yield from _of_rasters(field, column)
+            yield from _of_rasters(field, column, allowed, warnings=warnings)
 
 
-def _of_rasters(field: Field, column: pa.Array) -> Iterator[Broken]:
-    for row, cause in itertools.islice(_unreadable(column, parse_rasters), _MOST_UNREADABLE):
+def _of_rasters(
+    field: Field, column: pa.Array, allowed: Sequence[str], *, warnings: bool
+) -> Iterator[Broken]:
+    bad = list(itertools.islice(_unreadable(column, parse_rasters), _MOST_UNREADABLE))
+    for row, cause in bad:
         yield Broken(Level.ERROR, "raster", field.name, cause, row)
+    if len(bad) == _MOST_UNREADABLE:
+        return
+    if bad:
+        mask = np.zeros(len(column), np.bool_)
+        mask[[row for row, _ in bad]] = True
+        column = pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
+    place = PlaceOfPixels(allowed)
+    for row, raster in enumerate(parse_rasters(column)):
+        if raster is None:
+            continue
+        unknown = None if raster.crs_wkt is None else _unknown_system(raster.crs_wkt)
+        if unknown is not None:
+            yield Broken(Level.ERROR, "raster", field.name, unknown, row)
+        for url in sorted({band.out_db_url for band in raster.bands if band.out_db_url}):
+            known, missing = place.problem(url)
+            if missing is not None and (known or warnings):
+                level = Level.ERROR if known else Level.WARNING
+                rule = "raster" if known else "unchecked"
+                yield Broken(level, rule, field.name, missing, row)
+
+
+@lru_cache(maxsize=256)
+def _unknown_system(text: str) -> str | None:
+    """Return what is wrong with the text that says the system of a raster."""
+    try:
+        parse_crs(text)
+    except CrsError as error:
+        return f"its crs_wkt cannot be understood: {error.message}"
+    return None
 
 
 def _of_geometries(
@@ -110,9 +158,20 @@ def _of_geometries(
         for row in _rows(np.asarray((np.abs(bounds) > most).any(axis=1))):
             yield Broken(Level.ERROR, "globe", field.name, "it is not on the globe", row)
     if warnings:
+        yield from _of_unchecked(field, wkb)
         for row in _rows(invalid_rows(wkb)):
             cause, is_open = invalidity(wkb[row].as_py())
             yield Broken(Level.WARNING, "ring" if is_open else "validity", field.name, cause, row)
+
+
+def _of_unchecked(field: Field, wkb: pa.Array) -> Iterator[Broken]:
+    """Yield the geometries of which it is not known whether they follow the rules."""
+    rows = _rows(beyond_geos(wkb))
+    if not rows:
+        return
+    for row, words in zip(rows, geometry_labels(wkb.take(pa.array(rows))).to_pylist(), strict=True):
+        cause = f"whether it is valid cannot be checked: {words}"
+        yield Broken(Level.WARNING, "unchecked", field.name, cause, row)
 
 
 def _of_srids(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -156,6 +157,37 @@ KEYED = Schema(
 
 def reports(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_rasters_without_a_system_or_a_file(tmp_path: Path) -> None:
+    sound = format_rasters([EXAMPLE])
+    rows: list[Any] = sound.to_pylist()
+    there = tmp_path / "there.tif"
+    there.write_bytes(b"II*\0")
+
+    def outside(url: str) -> dict[str, Any]:
+        band = {**rows[0]["band_1"], "data": None, "out_db_band_no": 0, "out_db_url": url}
+        bands = dict.fromkeys(("band_2", "band_3", "band_4", "bands"))
+        return {**rows[0], **bands, "num_bands": 1, "band_1": band}
+
+    values = [
+        {**rows[0], "crs_wkt": "no system at all"},
+        {**rows[0], "crs_wkt": 'PROJCS["half'},
+        outside(there.as_uri()),
+        outside((tmp_path / "gone.tif").as_uri()),
+        outside("/etc/elsewhere.tif"),
+        outside("https://example.org/a.tif"),
+    ]
+    schema = Schema((raster_field(1, "rast", 2),))
+    batch = pa.RecordBatch.from_arrays([pa.array(values, sound.type)], names=["rast"])
+
+    def found(**how: Any) -> list[tuple[str, int]]:
+        broken = broken_rules(batch, schema, {}, allowed=(str(tmp_path),), **how)
+        return [(each.rule, each.row) for each in broken]
+
+    errors = [("raster", 0), ("raster", 1), ("raster", 3)]
+    assert found(warnings=False) == errors
+    assert found(warnings=True) == [*errors, ("unchecked", 4), ("unchecked", 5)]
 
 
 def test_the_first_rows_are_named_and_the_others_counted() -> None:
