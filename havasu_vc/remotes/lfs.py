@@ -54,6 +54,7 @@ _ELSEWHERE = (
     "that all can reach (file://)"
 )
 _NO_SERVER = re.compile(r"git-lfs-(authenticate|transfer)\b.*(not found|No such file|127)")
+_PROGRESS = re.compile(r"(?m)^\S+ \d+/\d+ (\d+)/\d+ .*?\b([0-9a-f]{64})$")
 _ABSENT = re.compile(r"404|not found|not exist|missing", re.IGNORECASE)
 
 
@@ -93,13 +94,17 @@ class LfsRemote:
         """Return all of them: the client asks the server itself, many in one request."""
         return list(files)
 
-    def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
-        """Send files that the server lacks."""
+    def upload(
+        self, files: Sequence[WantedFile], store: DataFileStore, report: Report
+    ) -> Sequence[WantedFile]:
+        """Send files that the server lacks, as it says itself."""
         each(files, lambda file: store.check_size(file.sha256, file.size))
         each(files, lambda file: store.verify(file.sha256))
         ids = "".join(f"{file.sha256}\n" for file in files)
-        with _watched(self._environment, report, sum(file.size for file in files)) as environment:
+        total = sum(file.size for file in files)
+        with _watched(self._environment, report, total) as (environment, moved):
             self._run(["push", "--object-id", "--stdin", self._remote], ids, environment)
+        return [file for file in files if file.sha256 in moved]
 
     def download(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Bring files into the store, many in one request; what comes wrong is removed again."""
@@ -120,7 +125,7 @@ class LfsRemote:
         try:
             with (
                 self._naming(files) as (commit, named),
-                _watched({**self._environment, **named}, report, total) as environment,
+                _watched({**self._environment, **named}, report, total) as (environment, _),
             ):
                 largest = max(file.size for file in files)
                 self._run(["fetch", self._remote, commit], "", environment, largest=largest)
@@ -241,23 +246,26 @@ def _made(folder: Path) -> Path:
 @contextmanager
 def _watched(
     environment: Mapping[str, str], report: Report, total: int
-) -> Iterator[Mapping[str, str]]:
+) -> Iterator[tuple[Mapping[str, str], Mapping[str, int]]]:
     """Report what the client writes of its progress, and in the end all that is left.
 
-    Its lines are `<direction> <file>/<files> <bytes>/<total> <name>`, bytes of that file.
+    Its lines are `<direction> <file>/<files> <bytes>/<total> <name>`, bytes of that file, which
+    is named by its path or its id. What the other side has already is in no line. Afterwards,
+    the second value has the bytes of what was moved, by id.
     """
     folder = Path(tempfile.mkdtemp(prefix="havasu-vc-lfs-"))
     path, ended, told = folder / "progress", threading.Event(), 0
     done: dict[str, int] = {}
 
+    def read() -> None:
+        with suppress(OSError):
+            for match in _PROGRESS.finditer(path.read_text("utf-8", "replace")):
+                done[match[2]] = int(match[1])
+
     def look() -> None:
         nonlocal told
         while not ended.wait(0.25):
-            with suppress(OSError):
-                for line in path.read_text("utf-8", "replace").splitlines():
-                    words = line.split()
-                    if len(words) >= 4 and words[2].partition("/")[0].isdecimal():
-                        done[words[3]] = int(words[2].partition("/")[0])
+            read()
             now = min(sum(done.values()), total)
             if now > told:
                 report(now - told)
@@ -266,9 +274,10 @@ def _watched(
     watcher = threading.Thread(target=look, name="havasu-vc-lfs", daemon=True)
     watcher.start()
     try:
-        yield {**environment, "GIT_LFS_PROGRESS": str(path)}
+        yield {**environment, "GIT_LFS_PROGRESS": str(path)}, done
     finally:
         ended.set()
         watcher.join()
+        read()
         shutil.rmtree(folder, ignore_errors=True)
     report(total - told)

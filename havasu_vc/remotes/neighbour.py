@@ -58,9 +58,12 @@ class NeighbourRemote:
         """Return those files that it does not have."""
         return [file for file in files if not _has(self._store, file)]
 
-    def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
+    def upload(
+        self, files: Sequence[WantedFile], store: DataFileStore, report: Report
+    ) -> Sequence[WantedFile]:
         """Put files into its store."""
         bring_all(files, store, self._store, report)
+        return files
 
     def download(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Bring files from its store."""

@@ -100,12 +100,15 @@ class ObjectStoreRemote:
                 if info.is_file:
                     yield info.base_name, info.size
 
-    def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
+    def upload(
+        self, files: Sequence[WantedFile], store: DataFileStore, report: Report
+    ) -> Sequence[WantedFile]:
         """Send files, each after it was hashed."""
         if self._folder is None:
             each(files, lambda file: self._send(file, store, report))
         else:
             bring_all(files, store, self._folder, report)
+        return files
 
     def _send(self, file: WantedFile, store: DataFileStore, report: Report) -> None:
         """Send a file to a store, which shows it when its stream is closed."""

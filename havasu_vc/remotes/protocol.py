@@ -61,8 +61,13 @@ class DataRemote(Protocol):
     def lacking(self, files: Sequence[WantedFile]) -> list[WantedFile]:
         """Return those files that it does not have, or has with another size."""
 
-    def upload(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
-        """Send files; each is there for good when this returns, whatever became of others."""
+    def upload(
+        self, files: Sequence[WantedFile], store: DataFileStore, report: Report
+    ) -> Sequence[WantedFile]:
+        """Send files, and return those that it lacked.
+
+        Each is there for good when this returns, whatever became of others.
+        """
 
     def download(self, files: Sequence[WantedFile], store: DataFileStore, report: Report) -> None:
         """Bring files into the store, checked; raise for the first that cannot be had."""

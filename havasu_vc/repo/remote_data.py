@@ -154,14 +154,13 @@ def send_data(
     repo: OpenRepo, remote: DataRemote, files: Sequence[WantedFile]
 ) -> Sequence[WantedFile]:
     """Send those files that the remote lacks, inside of its `sending`; return which those were."""
-    lacking = remote.lacking(files)
-    if lacking:
+    if lacking := remote.lacking(files):
         with (
             shared_lock(repo.git.data_folder / "lock"),
             moving(repo, lacking, f"Sending data to {remote.name}") as report,
         ):
-            remote.upload(lacking, repo.storage.files, report)
-    return lacking
+            return remote.upload(lacking, repo.storage.files, report)
+    return ()
 
 
 def is_here(store: DataFileStore, file: WantedFile) -> bool:

@@ -310,3 +310,21 @@ def test_a_part_is_pushed_elsewhere(ours: Repo, server: WebServer, tmp_path: Pat
     theirs.push(str(bare(tmp_path / "other.git")), ["main"])
 
     assert set(files(tmp_path / "other.git")) == named(tmp_path / "other.git") == there(server)
+
+
+def test_a_push_counts_what_it_sends(ours: Repo, server: WebServer) -> None:
+    """Also where the server has some of it, as after a push that was cut off."""
+    assert ours.push_data().files == 0
+    first = write(ours, {**ROWS, 3: ("three", 3)})
+    run_git("push", "--quiet", "--no-verify", "origin", f"{first}:refs/heads/other", cwd=ours.path)
+    run_git("lfs", "push", "--object-id", "origin", *files(ours), cwd=ours.path)
+    had = there(server)
+    run_git("update-ref", "-d", "refs/heads/other", cwd=server.root / "points.git")
+    run_git("update-ref", "-d", "refs/remotes/origin/other", cwd=ours.path)
+    write(ours, {**ROWS, 3: ("three", 3), 4: ("four", 4)})
+
+    sent = ours.push()
+
+    assert sent.files == len(there(server) - had) == 1
+    assert sent.size == sum(store(ours).size(name) for name in there(server) - had)
+    assert_keeps_its_promise(server)

@@ -20,6 +20,9 @@ __all__ = ["command"]
 @click.option("--force-with-lease", is_flag=True, help="The same, unless others moved them.")
 @click.option("--tags", is_flag=True, help="Push all tags.")
 @click.option("--all", "every", is_flag=True, help="Push all branches.")
+@click.option(
+    "--mirror", is_flag=True, help="Make the refs there what they are here; others there go."
+)
 @click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
 @click.option("-n", "--dry-run", is_flag=True, help="Send nothing.")
 @click.pass_obj
