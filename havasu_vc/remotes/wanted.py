@@ -3,17 +3,19 @@
 The pointers at `data/<2 hex>/<sha256>` are objects like any other, so git's own walk of
 objects finds those that are new, in time that follows what the commits changed. git tells
 of each object one path only, and a pointer may have stood elsewhere too, so every blob
-is looked at whose name is a sha256.
+is looked at whose name is a sha256. Of a path with a line end in it git tells what is
+before that, the same for all that is in the folder: such blobs are looked at by size.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.lfs import parse_pointer
-from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.formats.lfs import LONGEST_POINTER, parse_pointer
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.store.objects import read_object
 from havasu_vc.store.repository import GitRepository
@@ -23,6 +25,7 @@ __all__ = ["commits_here", "files_of_commits", "pointed_file", "where_new_begins
 _NAMED = re.compile(rb"([0-9a-f]{40}) (?:[^\n]*/)?([0-9a-f]{64})")
 _NO_REPLACEMENTS = {"GIT_NO_REPLACE_OBJECTS": "1"}
 _INSIDE = f"{HAVASU_MARKER}/data/".encode()
+_APART = tuple(f"/{marker}".encode() for marker in TABLES)
 
 
 def files_of_commits(
@@ -44,13 +47,36 @@ def files_of_commits(
         environment=_NO_REPLACEMENTS,
     )
     found: dict[str, WantedFile] = {}
+    cut: dict[bytes, list[str]] = {}
     for line in answer.output.split(b"\n"):
         match = _NAMED.fullmatch(line)
-        if match and (name := match[2].decode()) not in found:
+        if match is None:
+            identity, _, path = line.partition(b" ")
+            if path and not any(part in path for part in _APART):
+                cut.setdefault(path, []).append(identity.decode())
+            continue
+        if (name := match[2].decode()) not in found:
             file = pointed_file(repository, match[1].decode(), name, sure=_INSIDE in line)
             if file is not None:
                 found[name] = file
+    # A folder of that name has three objects at least: a dataset, its internals, what is in it.
+    suspects = [each for identities in cut.values() if len(identities) > 2 for each in identities]
+    for other in _pointed(repository, suspects):
+        found.setdefault(other.sha256, other)
     return sorted(found.values())
+
+
+def _pointed(repository: GitRepository, objects: Sequence[str]) -> Iterator[WantedFile]:
+    """Yield the files that those of some objects name which are pointers."""
+    asked = "".join(f"{each}\n" for each in objects).encode()
+    answer = repository.git("cat-file", "--batch-check", stdin=asked) if objects else None
+    for line in () if answer is None else answer.text.split("\n"):
+        words = line.split()
+        if words[1:2] != ["blob"] or int(words[2]) > LONGEST_POINTER:
+            continue
+        with suppress(ValueError, CorruptDatasetError):
+            pointer = parse_pointer(read_object(repository.objects, words[0], "blob"))
+            yield WantedFile(pointer.oid, pointer.size)
 
 
 def where_new_begins(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from havasu_vc.datasets.any import AnyDataset, as_havasu
 from havasu_vc.datasets.kart.view import KartDataset
@@ -16,10 +17,12 @@ from havasu_vc.repo.clustered_versions import forget_clustered
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.kart_tables import forget_counterparts
 from havasu_vc.repo.keeping_bases import forget_gone_work_trees
-from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.opened import OpenRepo, unsafe_path
 from havasu_vc.repo.results import CommitResult, GcResult, Problem
+from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder, find_datasets
 from havasu_vc.upkeep.finding import Finding
 from havasu_vc.upkeep.fsck import check_dataset
 from havasu_vc.upkeep.fsck_kart import check_kart_dataset
@@ -37,8 +40,9 @@ def optimize(
 ) -> CommitResult:
     """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
     kinds = repo.folders(repo.head())
-    every = (path for path in repo.datasets() if kinds[path].marker == HAVASU_MARKER)
-    paths = tuple(datasets) or tuple(every)
+    paths = tuple(datasets) or tuple(
+        path for path in sound_datasets(repo) if kinds[path].marker == HAVASU_MARKER
+    )
 
     def make(view: AnyDataset, engine: Engine) -> TreeEdit:
         return optimize_dataset(as_havasu(view, "optimize"), engine) or TreeEdit(view.path, {})
@@ -61,19 +65,28 @@ def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
     checked: set[str] = set()
     seen: set[str] = set()
     for revision in _tips(repo):
-        for path, folder in repo.folders(revision).items():
+        odd: dict[str, str] = {}
+        found = find_datasets(repo.git.objects, revision.tree, partial(_note_path, odd))
+        for path in odd.keys() - seen:
+            where, hint = f"{path!r} at {revision.name}", unsafe_path(path, odd[path]).hints[0]
+            yield Problem(where, f"as a dataset's path, {odd[path]}", hint)
+        seen.update(odd)
+        for folder in found:
+            path = folder.path
             if folder.marker not in TABLES or folder.internals in seen:
                 continue
             seen.add(folder.internals)
             view = repo.view(folder, revision.name)
             try:
                 with repo.settings.open_engine(0) as engine:
-                    for found in _findings(view, engine, full, checked):
-                        yield Problem(
-                            f"{found.where} at {revision.name}", found.message, found.hint
-                        )
+                    for each in _findings(view, engine, full, checked):
+                        yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
             except HavasuError as error:
                 yield Problem(f"{path} at {revision.name}", error.message, None)
+
+
+def _note_path(paths: dict[str, str], folder: DatasetFolder, reason: str) -> None:
+    paths[folder.path] = reason
 
 
 def _index(repo: OpenRepo) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.storage import Storage
-from havasu_vc.errors import DatasetNotFoundError, NotYetSupportedError
+from havasu_vc.errors import CorruptDatasetError, DatasetNotFoundError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.files import DataFileStore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
     from havasu_vc.datasets.storage import Fetcher
 
-__all__ = ["OpenRepo"]
+__all__ = ["OpenRepo", "unsafe_path"]
 
 
 class OpenRepo:
@@ -42,6 +42,7 @@ class OpenRepo:
         """Makes what brings data files that come on demand; None where they must be here."""
         self.verify = False
         """Whether commits are held against the policy of the repository."""
+        self._said: set[str] = set()
         self.taken: dict[str, int] = {}
         """Tables whose edits the next commit takes in, and which metadata version was read:
         they follow HEAD as if they had none."""
@@ -77,8 +78,21 @@ class OpenRepo:
         return resolve(self.git, "[EMPTY]" if commit is None else commit)
 
     def folders(self, revision: Revision) -> dict[str, DatasetFolder]:
-        """Return the folders of a revision's datasets, of every kind, by path."""
-        return {f.path: f for f in find_datasets(self.git.objects, revision.tree)}
+        """Return the folders of a revision's datasets, of every kind, by path.
+
+        Those whose path could do harm are named and passed over.
+        """
+        found = find_datasets(self.git.objects, revision.tree, self._pass_over)
+        return {folder.path: folder for folder in found}
+
+    def _pass_over(self, folder: DatasetFolder, reason: str) -> None:
+        self.tell(folder.path, unsafe_path(repr(folder.path), reason).message)
+
+    def tell(self, path: str, message: str) -> None:
+        """Note what is wrong with a dataset, once for a command."""
+        if path not in self._said:
+            self._said.add(path)
+            self.settings.note(message)
 
     def datasets(self, revision: str = "HEAD") -> tuple[str, ...]:
         """Return the paths of the datasets that can be read, in order."""
@@ -114,3 +128,10 @@ class OpenRepo:
                 hints=("tables can be read: `havasu-vc data ls` lists them",),
             )
         return HavasuDataset(folder.path, inside, self.storage, revision)
+
+
+def unsafe_path(where: str, reason: str) -> CorruptDatasetError:
+    """Return what is wrong with a dataset whose path could do harm."""
+    error = CorruptDatasetError(where, f"as a dataset's path, {reason}")
+    error.hints = ("`git mv --sparse` gives it another one; until then it is passed over",)
+    return error

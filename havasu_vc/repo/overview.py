@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from havasu_vc.datasets.folder import TreeFolder, check_guard
-from havasu_vc.errors import CorruptionError, HavasuError, UnfinishedMergeError
-from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER
+from havasu_vc.errors import HavasuError
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
+from havasu_vc.repo.soundness import broken_datasets, defect_of
 from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.refs import list_branches, read_head
 from havasu_vc.store.repository import Operation
@@ -22,26 +23,22 @@ def list_datasets(repo: OpenRepo, revision: str) -> tuple[DatasetInfo, ...]:
     found = repo.revision(revision)
     infos = []
     for path, folder in repo.folders(found).items():
-        if folder.marker == HAVASU_MARKER:
-            view = repo.view(folder, found.name)
-            title = view.header.meta.get("title")
-            infos.append(DatasetInfo(path, "havasu", 1, title, view.rows, view.size))
-        else:
-            infos.append(_other(repo, path, folder, found.name))
+        infos.append(_info(repo, path, folder, revision))
     return tuple(infos)
 
 
-def _other(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
-    """Describe a dataset of Kart's."""
-    if folder.marker not in KART_MARKERS:
+def _info(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
+    """Describe a dataset; one that cannot be read is named, and is there all the same."""
+    if folder.marker not in TABLES:
         return DatasetInfo(path, folder.marker.strip("."), 0)
+    kind = "havasu" if folder.marker == HAVASU_MARKER else "kart"
+    version = 1 if kind == "havasu" else 3 if folder.marker == TABLE_MARKER else 2
     view = repo.view(folder, revision)
-    version = 3 if folder.marker == TABLE_MARKER else 2
-    try:
-        title = view.header.meta.get("title")
-        return DatasetInfo(path, "kart", version, title, view.rows, view.size)
-    except CorruptionError:
-        return DatasetInfo(path, "kart", version)  # it is there; `fsck` says what is wrong
+    error = defect_of(view)
+    if error is not None:
+        repo.tell(path, error.message)
+        return DatasetInfo(path, kind, version)
+    return DatasetInfo(path, kind, version, view.header.meta.get("title"), view.rows, view.size)
 
 
 def status(repo: OpenRepo) -> RepoStatus:
@@ -90,11 +87,5 @@ def status(repo: OpenRepo) -> RepoStatus:
 
 
 def _problems(repo: OpenRepo) -> Iterator[str]:
-    head = repo.head()
-    for folder in repo.folders(head).values():
-        if folder.marker == HAVASU_MARKER:
-            inside = TreeFolder(repo.git.objects, folder.internals)
-            try:
-                check_guard(inside, folder.path, "HEAD")
-            except UnfinishedMergeError as error:
-                yield error.message
+    for error in broken_datasets(repo, replace(repo.head(), name="HEAD")).values():
+        yield "; ".join((error.message, *error.hints[:1]))

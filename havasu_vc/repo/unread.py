@@ -19,15 +19,15 @@ from havasu_vc.errors import (
     GeometryError,
     HavasuError,
     MissingProgramError,
-    StateError,
     StorageError,
-    UnsupportedError,
 )
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.entry_facts import entry_words
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import defect_of
 from havasu_vc.review.report import DatasetReview, Flag, FlagKind
 from havasu_vc.store.revisions import Range, Revision
 from havasu_vc.store.trees import DatasetFolder
@@ -109,13 +109,10 @@ def broken_datasets(repo: OpenRepo, ends: Range) -> dict[str, DatasetReview]:
 def _reason(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> str | None:
     if folder is None:
         return None
-    try:
-        view = repo.view(folder, revision.name)
-        view.check_guard()
-        view.schema  # noqa: B018  what is not to be parsed raises
-    except (CorruptionError, StateError, UnsupportedError) as error:
-        return _plain(str(error))
-    return None
+    if folder.marker not in TABLES:
+        return _plain(f"it is a dataset of another kind ({folder.marker})")
+    error = defect_of(repo.view(folder, revision.name))
+    return None if error is None else _plain(str(error))
 
 
 def _broken(

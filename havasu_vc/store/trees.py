@@ -5,7 +5,7 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError
@@ -174,16 +174,25 @@ def tree_difference(source: ObjectSource, old: ObjectId, new: ObjectId) -> Itera
         )
 
 
-def find_datasets(source: ObjectSource, tree: ObjectId) -> tuple[DatasetFolder, ...]:
+def find_datasets(
+    source: ObjectSource,
+    tree: ObjectId,
+    passed_over: Callable[[DatasetFolder, str], None] | None = None,
+) -> tuple[DatasetFolder, ...]:
     """Return the datasets in a tree, by path. They do not nest, so none is looked into.
 
-    Remembered by tree id, so asking again after a change reads what changed.
+    One at a path that could do harm is passed over, so that it keeps nobody from the others;
+    `passed_over` hears of it and why. Remembered by tree id, so asking again after a change
+    reads what changed.
     """
-    found = _datasets_below(source, tree, 0)
-    for folder in found:
-        if reason := unsafe_reason(folder.path):
-            raise CorruptDatasetError(repr(folder.path), f"as a dataset's path, {reason}")
-    return tuple(sorted(found, key=lambda folder: folder.path))
+    found = []
+    for folder in sorted(_datasets_below(source, tree, 0), key=lambda folder: folder.path):
+        reason = unsafe_reason(folder.path)
+        if reason is None:
+            found.append(folder)
+        elif passed_over is not None:
+            passed_over(folder, reason)
+    return tuple(found)
 
 
 # Paths are relative to the tree, so an entry is right wherever the tree stands.

@@ -213,16 +213,18 @@ def test_datasets_are_found_and_not_looked_into(shared: GitRepository) -> None:
 
 
 @pytest.mark.parametrize("name", [b"..", b".git", b"a\nb", b".GIT ", b"git~1", b"a\\b"])
-def test_a_dataset_of_a_dangerous_name_is_refused(shared: GitRepository, name: bytes) -> None:
+def test_a_dataset_of_a_dangerous_name_is_passed_over(shared: GitRepository, name: bytes) -> None:
     inner = write(shared, None, {".havasu-dataset/snapshot.json": b"{}"})
-    raw = format_tree({name: (b"40000", bytes.fromhex(inner))})
+    raw = format_tree({n: (b"40000", bytes.fromhex(inner)) for n in (name, b"good")})
     tree = shared.objects.write("tree", raw) if name not in (b"..", b".git") else None
     if tree is None:  # libgit2 writes no such tree, but git's plumbing does
         tree = shared.git(
             "hash-object", "-w", "--literally", "-t", "tree", "--stdin", stdin=raw
         ).text
-    with pytest.raises(CorruptDatasetError, match="as a dataset's path"):
-        find_datasets(shared.objects, tree)
+    told: list[str] = []
+    found = find_datasets(shared.objects, tree, lambda folder, _: told.append(folder.path))
+    assert [folder.path for folder in found] == ["good"]
+    assert told == [name.decode()]
 
 
 def nested(repository: GitRepository, depth: int, width: int, leaf: str) -> str:

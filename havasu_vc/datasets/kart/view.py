@@ -76,7 +76,11 @@ class KartDataset:
         return f"{self.path}/{self.marker}/{name} at {self.revision}"
 
     def check_guard(self) -> None:
-        """Do nothing: a Kart dataset has no sums that could be off."""
+        """Raise `CorruptDatasetError` when what its rows are read by cannot be read itself.
+
+        A Kart dataset has no sums that could be off.
+        """
+        _ = self.schema, self.structure, self.legends
 
     @cached_property
     def _meta(self) -> Mapping[str, bytes]:

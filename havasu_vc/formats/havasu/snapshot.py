@@ -96,7 +96,7 @@ def format_snapshot(snapshot: Snapshot, guard: Guard) -> bytes:
 def parse_snapshot(data: bytes, where: str) -> tuple[Snapshot, Guard]:
     """Return the sums and the guard, after checking that the lines below it are its own."""
     value = expect(parse_json(data, where), dict, "the snapshot", where)
-    version = value.get("format")
+    version = expect(value.get("format"), int, "format", where)
     if version != FORMAT:
         raise UnsupportedVersionError(
             f"{where}: dataset format {version!r} is not known to this version",
