@@ -1,108 +1,368 @@
-"""Mending datasets of HEAD whose guard does not match.
+"""Mending the broken datasets of HEAD: there is always a way forward, in a commit on top.
 
-That happens when git was made to finish a merge of two edited snapshots. Where HEAD is
-a merge of two commits, its datasets are merged again, row by row, from these. Where it
-has one parent, what can be told from the tree itself is mended (`upkeep.repair`). The
-result is a commit of its own; nothing is rewritten.
+The history is walked back, over all parents, to the versions of a dataset that are sound
+last. Several, as where a merge broke it, are merged again row by row. Where it is one, and
+the files of HEAD are its or agree among themselves, only the sums are made anew
+(`upkeep.repair`); else the dataset is taken as it was there, and every commit since whose
+change of it cannot be told any more is named. Nothing is rewritten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
 
-from havasu_vc.datasets.any import as_havasu
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConflictError,
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    HavasuError,
+    InvalidArgumentError,
     NoChangesError,
-    UnfinishedMergeError,
+    NotYetSupportedError,
+    StateError,
 )
-from havasu_vc.model.names import HAVASU_MARKER
-from havasu_vc.repo.merge_datasets import MergedDataset
-from havasu_vc.repo.merge_state import MergeState
+from havasu_vc.history.merging import MergePolicy
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import KART_MARKERS, TABLES
+from havasu_vc.records import dataclass
+from havasu_vc.repo.merge_bases import base_tree
+from havasu_vc.repo.merge_datasets import MergedDataset, markers_of
 from havasu_vc.repo.merge_trees import MergeRules, merge_trees, root_tree
-from havasu_vc.repo.merging import base_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.soundness import broken_datasets, defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.stray import sweep
+from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.upkeep.repair import repair_dataset
 
-__all__ = ["broken_datasets", "repair"]
+__all__ = ["LastSound", "RepairRequest", "last_sound", "last_version", "repair"]
 
 
-def broken_datasets(repo: OpenRepo) -> tuple[str, ...]:
-    """Return the datasets of HEAD whose guard does not match."""
+@dataclass(frozen=True, slots=True)
+class RepairRequest:
+    """What to mend, and how."""
+
+    datasets: tuple[str, ...] = ()
+    """Datasets by path; none for all that are broken."""
+    source: str | None = None
+    """The commit whose version is taken; None for the last sound ones."""
+    policy: MergePolicy = field(default_factory=MergePolicy)
+    """How conflicts between the last sound versions are decided."""
+    message: str | None = None
+    """The message of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastSound:
+    """Where a dataset was sound last, on every line of the history."""
+
+    commits: tuple[str, ...]
+    """Commits in which it is sound, or is not; none contains another."""
+    lost: tuple[str, ...]
+    """Commits since that changed it and were broken by that, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mended:
+    """What becomes of one dataset."""
+
+    datasets: Mapping[str, MergedDataset]
+    """By path: it may have stood elsewhere."""
+    notes: tuple[str, ...]
+    """What was taken, and what could not be kept."""
+
+
+def repair(repo: OpenRepo, request: RepairRequest) -> CommitResult:
+    """Mend datasets of HEAD, in a commit on top of it; return what was taken in its notes."""
     head = repo.head()
-    broken = []
-    for path, folder in repo.folders(head).items():
-        if folder.marker == HAVASU_MARKER:
-            try:
-                repo.view(folder, "HEAD").check_guard()
-            except UnfinishedMergeError:
-                broken.append(path)
-    return tuple(broken)
-
-
-def repair(repo: OpenRepo, message: str | None) -> CommitResult:
-    """Mend the datasets of HEAD whose guard does not match."""
-    head = repo.head()
-    broken = broken_datasets(repo)
-    if head.commit is None or not broken:
+    broken = broken_datasets(repo, head)
+    paths = tuple(path.strip("/") for path in request.datasets) or _mendable(repo, broken)
+    if head.commit is None or not paths:
         raise NoChangesError("every dataset of HEAD is sound")
-    parents = read_commit(repo.git.objects, head.commit).parents
-    internals: dict[str, str | None] = {}
-    edits: list[TreeEdit]
+    if request.source is not None:
+        if not request.datasets and len(paths) > 1:
+            raise InvalidArgumentError(
+                f"{' and '.join(paths)} are broken", hints=("name those that COMMIT is to mend",)
+            )
+        source = repo.resolve(request.source)
+        plans = {path: _taken_from(repo, path, source.commit or "") for path in paths}
+    else:
+        plans = {path: _plan(repo, path, head.commit, broken.get(path)) for path in paths}
+        if not any(plan.commits or plan.lost for plan in plans.values()):
+            raise NoChangesError(f"{' and '.join(paths)} need no repair")
+    message = request.message or f"Repair {', '.join(paths)}"
+    result = _mend(repo, head.commit, plans, request, message)
+    # Lines that meet in more than one merge are merged one after the other.
+    while any(len(plan.commits) > 2 for plan in plans.values()):
+        plans = {
+            path: replace(plan, commits=(*plan.commits[:1], *plan.commits[2:]), lost=())
+            for path, plan in plans.items()
+            if len(plan.commits) > 2
+        }
+        more = _mend(repo, result.commit or head.commit, plans, request, message, upon_head=True)
+        result = replace(more, notes=(*result.notes, *more.notes))
+    sweep(repo.git, paths)
+    return result
+
+
+def _mendable(repo: OpenRepo, broken: Mapping[str, HavasuError]) -> tuple[str, ...]:
+    """Return the broken datasets that another version can mend; those of a bad name cannot."""
+    known = repo.folders(repo.head())
+    named = tuple(path for path in broken if path in known)
+    for path, error in broken.items():
+        if path not in named:
+            if not named:
+                raise StateError(error.message, hints=error.hints)
+            repo.tell(path, error.message)
+    return named
+
+
+def _plan(repo: OpenRepo, path: str, commit: str, error: HavasuError | None) -> LastSound:
+    """Return from where a dataset is mended; nothing for one that is sound."""
+    folder = repo.folders(repo.head()).get(path)
+    if folder is None:
+        raise DatasetNotFoundError(path)
+    if error is not None:
+        return last_sound(repo, path, commit)
+    if folder.marker in KART_MARKERS:
+        # What its rows are is in no sum: whoever names it wants every one looked at.
+        return last_sound(repo, path, commit, thorough=True)
+    return LastSound((), ())
+
+
+def _taken_from(repo: OpenRepo, path: str, commit: str) -> LastSound:
+    folder = repo.folders(repo.resolve(commit)).get(path)
+    if folder is None:
+        raise DatasetNotFoundError(path, commit[:10])
+    error = defect(repo, folder, commit[:10])
+    if error is not None:
+        raise error
+    return LastSound((commit,), ())
+
+
+def last_sound(repo: OpenRepo, path: str, commit: str, *, thorough: bool = False) -> LastSound:
+    """Return where a dataset was sound last before it broke; nothing where it is sound now.
+
+    A commit without the dataset ends a line too: it was moved there, or is not yet.
+    """
+    known: dict[str, bool] = {}
+
+    def sound(folder: DatasetFolder) -> bool:
+        if folder.internals not in known:
+            known[folder.internals] = _is_sound(repo, folder, thorough=thorough)
+        return known[folder.internals]
+
+    ends, lost = _walk(repo, path, commit, sound)
+    if ends == [commit]:
+        return LastSound((), ())
+    if len(ends) > 1:
+        apart = repo.git.git("merge-base", "--independent", *ends).text.split()
+        ends = [end for end in ends if end in apart]
+    return LastSound(tuple(ends), tuple(lost))
+
+
+def last_version(repo: OpenRepo, path: str, commit: str) -> tuple[DatasetFolder, str] | None:
+    """Return the last sound version of a broken dataset, and the commit that has it."""
+    for each in last_sound(repo, path, commit).commits:
+        folder = repo.folders(repo.resolve(each)).get(path)
+        if folder is not None:
+            return folder, each
+    return None
+
+
+def _walk(
+    repo: OpenRepo, path: str, commit: str, sound: Callable[[DatasetFolder], bool]
+) -> tuple[list[str], list[str]]:
+    """Return the commits at which a walk back from a broken one ends, and what is lost."""
+    ends: list[str] = []
+    lost: list[str] = []
+    waiting, seen = [commit], {commit}
+    while waiting:
+        identity = waiting.pop()
+        folder = repo.folders(repo.resolve(identity)).get(path)
+        if folder is None or sound(folder):
+            ends.append(identity)
+            continue
+        parents = read_commit(repo.git.objects, identity).parents
+        if len(parents) < 2:
+            before = [repo.folders(repo.resolve(parent)).get(path) for parent in parents]
+            if not any(each and each.internals == folder.internals for each in before):
+                lost.append(identity)
+        # The first parent's line comes first; a shallow clone has not all of them.
+        here = [each for each in reversed(parents) if repo.git.objects.has(each)]
+        waiting += [parent for parent in here if parent not in seen]
+        seen.update(parents)
+    return ends, lost
+
+
+def _is_sound(repo: OpenRepo, folder: DatasetFolder, *, thorough: bool) -> bool:
+    if defect(repo, folder, "HEAD") is not None:
+        return False
+    if not thorough or folder.marker not in KART_MARKERS:
+        return True
+    from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.upkeep.fsck_kart import check_kart_dataset
+
+    view = repo.view(folder, "HEAD")
+    assert isinstance(view, KartDataset)
+    return next(check_kart_dataset(view, full=True), None) is None
+
+
+def _mend(
+    repo: OpenRepo,
+    head: str,
+    plans: Mapping[str, LastSound],
+    request: RepairRequest,
+    message: str,
+    *,
+    upon_head: bool = False,
+) -> CommitResult:
+    """Commit datasets mended; with `upon_head` HEAD's version stands for the first commit."""
     with Transaction(repo) as transaction:
-        transaction.require_head(head.commit)
-        if len(parents) == 2:
-            merged = _merged_again(repo, transaction, broken, (parents[0], parents[1]))
-            internals = {path: each.internals for path, each in merged.items()}
-            edits = [each.edit for each in merged.values() if each.edit is not None]
-        else:
-            edits = [_mended(repo, transaction, path, parents) for path in broken]
+        transaction.require_head(head)
+        mended = {
+            path: _mended(repo, transaction, path, plan, request, head if upon_head else None)
+            for path, plan in plans.items()
+            if plan.commits or plan.lost
+        }
+        merged = {path: m for each in mended.values() for path, m in each.datasets.items()}
+        found = [each.edit for each in merged.values() if each.edit is not None]
+        edits = [edit for edit in found if edit.blobs or edit.snapshot is not None]
+        internals = {path: each.internals for path, each in merged.items()}
+        now = {path: folder.internals for path, folder in transaction.folders.items()}
+        if not edits and all(now.get(path) == tree for path, tree in internals.items()):
+            raise NoChangesError(f"{' and '.join(plans)} are so in HEAD already")
         commit = transaction.commit(
-            [edit for edit in edits if edit.blobs or edit.snapshot is not None],
-            message or f"Repair {', '.join(broken)}",
-            merge=MergedTree({}, internals, ()),
+            edits, message, merge=MergedTree({}, internals, (), markers_of(merged))
         )
-    sweep(repo.git, broken)
-    return CommitResult(commit, repo.head_branch, {edit.path: edit.counts for edit in edits})
+    notes = tuple(note for each in mended.values() for note in each.notes)
+    counts: dict[str, ChangeCounts] = {edit.path: edit.counts for edit in edits}
+    return CommitResult(commit, repo.head_branch, counts, notes)
 
 
 def _mended(
-    repo: OpenRepo, transaction: Transaction, path: str, parents: tuple[str, ...]
-) -> TreeEdit:
-    views = []
-    for parent in parents:
-        folder = repo.folders(repo.resolve(parent)).get(path)
-        if folder is not None:
-            views.append(as_havasu(repo.view(folder, parent)))
-    view = as_havasu(repo.view(repo.folders(repo.head())[path], "HEAD"))
-    with repo.settings.open_engine(0) as engine:
-        return repair_dataset(replace(view, storage=transaction.storage), engine, parents=views)
+    repo: OpenRepo,
+    transaction: Transaction,
+    path: str,
+    plan: LastSound,
+    request: RepairRequest,
+    ours: str | None,
+) -> _Mended:
+    lost = tuple(_lost(repo, path, plan.lost))
+    if len(plan.commits) > 1:
+        return _merged_again(repo, transaction, path, plan.commits, request.policy, ours)
+    folder = None
+    if plan.commits:
+        folder = repo.folders(repo.resolve(plan.commits[0])).get(path)
+    if request.source is None:
+        edit = _summed_anew(repo, transaction, path, folder, plan)
+        if edit is not None:
+            kept = MergedDataset(transaction.folders[path].internals, edit)
+            return _Mended({path: kept}, (f"{path}: its files are kept, and their sums made anew",))
+    if folder is None:
+        folder = _moved_from(repo, transaction.folders, path, plan.commits)
+    if folder is None:
+        raise NotYetSupportedError(
+            f"no version of {path} that HEAD comes from is sound",
+            hints=(
+                f"`havasu-vc repair {path} --from COMMIT` takes it from any other commit",
+                "`havasu-vc import --replace` takes its rows from a file",
+            ),
+        )
+    taken = MergedDataset(folder.internals, marker=folder.marker)
+    said = f"{path} is as it was at {_named(repo, plan.commits[0])}"
+    return _Mended({path: taken}, (said, *lost))
+
+
+def _moved_from(
+    repo: OpenRepo, now: Mapping[str, DatasetFolder], path: str, commits: Sequence[str]
+) -> DatasetFolder | None:
+    """Return the dataset of one of some commits that stood elsewhere and is the same."""
+    identity = _identity(repo, now[path])
+    for commit in commits:
+        for other, folder in repo.folders(repo.resolve(commit)).items():
+            gone = other not in now and identity is not None
+            if gone and _identity(repo, folder) == identity and not defect(repo, folder, commit):
+                return folder
+    return None
+
+
+def _identity(repo: OpenRepo, folder: DatasetFolder) -> str | None:
+    view = repo.view(folder, "HEAD") if folder.marker in TABLES else None
+    with suppress(CorruptDatasetError):
+        return view.properties.table_uuid if isinstance(view, HavasuDataset) else None
+    return None
+
+
+def _summed_anew(
+    repo: OpenRepo,
+    transaction: Transaction,
+    path: str,
+    last: DatasetFolder | None,
+    plan: LastSound,
+) -> TreeEdit | None:
+    """Return the edit that gives the files of HEAD their sums; None where that cannot be."""
+    view = repo.view(transaction.folders[path], "HEAD")
+    before = [] if last is None else [repo.view(last, plan.commits[0][:10])]
+    if not isinstance(view, HavasuDataset):
+        return None
+    parents = [each for each in before if isinstance(each, HavasuDataset)]
+    if len(parents) != len(before):
+        return None
+    try:
+        with repo.settings.open_engine(0) as engine:
+            staged = replace(view, storage=transaction.storage)
+            return repair_dataset(staged, engine, parents=parents)
+    except (NotYetSupportedError, NoChangesError, CorruptDatasetError):
+        return None
+
+
+def _lost(repo: OpenRepo, path: str, commits: Sequence[str]) -> Iterator[str]:
+    for commit in commits:
+        yield (
+            f"{path}: what {_named(repo, commit)} changed is not in it, as only its own broken "
+            "version tells; `havasu-vc cherry-pick` or `import --replace` can bring that again"
+        )
+
+
+def _named(repo: OpenRepo, commit: str) -> str:
+    subject = read_commit(repo.git.objects, commit).message.partition("\n")[0]
+    return f"{commit[:10]} ({subject})"
 
 
 def _merged_again(
-    repo: OpenRepo, transaction: Transaction, broken: Sequence[str], parents: tuple[str, str]
-) -> dict[str, MergedDataset]:
-    """Merge datasets from the two parents of a merge commit."""
-    short = parents[0][:10]
-    state = MergeState(parents[0], parents[1], parents[1][:10], "")
-    sides = [root_tree(repo, repo.resolve(parent)) for parent in parents]
-    base = base_of(repo, transaction, state)
-    rules = MergeRules(only=broken)
+    repo: OpenRepo,
+    transaction: Transaction,
+    path: str,
+    commits: Sequence[str],
+    policy: MergePolicy,
+    ours: str | None,
+) -> _Mended:
+    """Merge a dataset from two commits, row by row."""
+    first, second = commits[0], commits[1]
+    bases = repo.git.git("merge-base", "--all", first, second, check=False).text.split()
+    base = base_tree(repo, transaction.storage, sorted(bases))
+    sides = [root_tree(repo, repo.resolve(commit)) for commit in (ours or first, second)]
+    rules = MergeRules(policy, only=(path,))
     merged = merge_trees(repo, transaction.storage, (base, sides[0], sides[1]), rules)
-    for path, each in merged.items():
+    for each in merged.values():
         if each.conflicts is not None:
             raise ConflictError(
-                f"{path}: {each.conflicts.total:,} conflicts were not resolved by this merge",
+                f"{path}: {each.conflicts.total:,} conflicts between {_named(repo, first)} and "
+                f"{_named(repo, second)}, which a merge did not resolve",
                 hints=(
-                    f"`git reset --hard {short}`, then `havasu-vc merge {parents[1][:10]}` "
-                    "and resolve them",
+                    f"`havasu-vc repair {path} -X ours` decides them by {first[:10]}, "
+                    f"`-X theirs` by {second[:10]}, `-X COLUMN=theirs` cell by cell",
+                    f"`havasu-vc diff {first[:10]}...{second[:10]} {path}` shows what one changed",
+                    f"`havasu-vc repair {path} --from COMMIT` takes all of one version",
                 ),
             )
+    said = f"{path} is merged again, row by row, from {_named(repo, first)} and "
     # What no side has is what git made of a dataset that was moved.
-    return {**{path: MergedDataset(None) for path in broken}, **merged}
+    return _Mended({path: MergedDataset(None), **merged}, (said + _named(repo, second),))

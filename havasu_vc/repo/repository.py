@@ -36,6 +36,7 @@ from havasu_vc.store.repository import GitRepository
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.storage import Fetcher, Storage
+    from havasu_vc.history.merging import MergePolicy
     from havasu_vc.repo import results
     from havasu_vc.repo.cloning import CloneRequest
     from havasu_vc.repo.sharing import FetchResult
@@ -229,11 +230,24 @@ class Repo(Reading, Changing, Sharing):
         return fsck(self.opened, full=full)
 
     @commits
-    def repair(self, *, message: str | None = None) -> results.CommitResult:
-        """Mend datasets whose guard does not match, where that needs no decision."""
-        from havasu_vc.repo.repairing import repair
+    def repair(
+        self,
+        datasets: Sequence[str] = (),
+        *,
+        source: str | None = None,
+        policy: MergePolicy | None = None,
+        message: str | None = None,
+    ) -> results.CommitResult:
+        """Mend broken datasets, in a commit on top of HEAD; its notes say what was taken.
 
-        return repair(self.opened, message)
+        They are taken from a commit, or from where they were sound last; `policy` decides
+        conflicts between several such versions.
+        """
+        from havasu_vc.history.merging import MergePolicy
+        from havasu_vc.repo.repairing import RepairRequest, repair
+
+        request = RepairRequest(tuple(datasets), source, policy or MergePolicy(), message)
+        return repair(self.opened, request)
 
     def gc(self, *, grace_days: float = 14.0, dry_run: bool = False) -> results.GcResult:
         """Remove data files that nothing reaches and that are older than a grace period."""

@@ -90,6 +90,7 @@ class GitRepository:
         """git's settings."""
         self.note: Callable[[str], None] = _tell_nobody
         """Where to tell a person what was found and mended."""
+        self._besides: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: Path | str = ".") -> "GitRepository":
@@ -166,6 +167,11 @@ class GitRepository:
         self.handle.set_ident(found.name, found.email)
         return found
 
+    def read_besides(self, objects: Path) -> None:
+        """Read objects from another folder too, as those that a push has brought and git holds."""
+        self._besides += (str(objects.resolve()),)
+        self.handle.odb.add_disk_alternate(str(objects.resolve()))
+
     def writer(self) -> ObjectWriter:
         """Return a writer for the objects of one commit."""
         return ObjectWriter(self.objects)
@@ -178,6 +184,9 @@ class GitRepository:
         environment: Mapping[str, str] | None = None,
     ) -> GitResult:
         """Run a git command in this repository; locks that nobody holds are no hindrance."""
+        if self._besides:
+            besides = os.pathsep.join(self._besides)
+            environment = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": besides, **(environment or {})}
         deadline = None
         while True:
             result = run_git(

@@ -27,10 +27,7 @@ from havasu_vc.upkeep.fsck import check_contents
 
 __all__ = ["has_files_of", "repair_dataset"]
 
-_HINTS = (
-    "take one side's dataset: `git checkout COMMIT -- DATASET`, then commit",
-    "a later version merges rows with `havasu-vc merge --continue`",
-)
+_HINTS = ("`havasu-vc repair DATASET --from COMMIT` takes it as it is there",)
 
 
 def repair_dataset(
@@ -55,10 +52,7 @@ def repair_dataset(
         raise NotYetSupportedError(
             f"{view.path} at {view.revision} has to be merged row by row, and HEAD does not tell "
             "from which commit",
-            hints=(
-                "`git reset --hard HEAD^`, then `havasu-vc merge`, with `--squash`, or "
-                "`havasu-vc cherry-pick` of that commit",
-            ),
+            hints=_HINTS,
         )
     if not view.key:
         raise _refusal(view, "it has no key to tell rows apart")

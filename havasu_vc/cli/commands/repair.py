@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.commands.merge import parse_policy
+from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.cli.results import tell_commit
@@ -14,17 +16,38 @@ __all__ = ["command"]
 
 
 @click.command("repair", cls=Command)
+@click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
+@click.option(
+    "--from", "source", metavar="COMMIT", help="Take the version of this commit, and no other."
+)
+@click.option(
+    "-X",
+    "policies",
+    metavar="POLICY",
+    multiple=True,
+    help="Decide conflicts between the last sound versions, as `merge -X` does.",
+)
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
 @click.pass_obj
-def command(invocation: Invocation, messages: tuple[str, ...]) -> None:
-    """Finish merges that git left half done, where that needs no decision.
+def command(
+    invocation: Invocation,
+    datasets: tuple[str, ...],
+    source: str | None,
+    policies: tuple[str, ...],
+    messages: tuple[str, ...],
+) -> None:
+    """Mend broken datasets, those named or all, in a commit on top of HEAD.
 
-    A dataset whose `snapshot.json` does not fit the rest of it was put together by git,
-    not row by row; its rows are taken from the commit's parents.
+    A dataset is broken when git or a hand merged it as text, or a document of it is damaged.
+    The history is walked back to where it was sound last. Where a merge broke it, the sound
+    versions are merged again, row by row; else the last one is taken, and commits whose
+    changes could not be kept are named. Nothing is rewritten, so no push need be forced.
     """
     repo = invocation.open_repo()
     try:
-        result = repo.repair(message=join_message(messages))
+        result = repo.repair(
+            datasets, source=source, policy=parse_policy(policies), message=join_message(messages)
+        )
     except NoChangesError as nothing:
         # To find all sound is no failure.
         invocation.say(f"There is nothing to repair: {nothing.message}")

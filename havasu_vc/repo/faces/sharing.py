@@ -90,6 +90,12 @@ class Sharing:
 
         return push_data(self.opened, remote, lines)
 
+    def check_received(self, lines: Sequence[str], *, data: bool = True) -> None:
+        """Raise unless what a push brings may stay; `lines` are those of git's `pre-receive`."""
+        from havasu_vc.repo.receiving import check_received
+
+        check_received(self.opened, lines, data=data)
+
     def fetch_data(
         self, remote: str | None = None, *, part: Part | None = None, revision: str = "HEAD"
     ) -> FetchResult:
