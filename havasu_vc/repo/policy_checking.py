@@ -19,6 +19,7 @@ from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.review.policy import POLICY_FILE, Policy, parse_policy
 from havasu_vc.review.policy_checks import DatasetCheck
 from havasu_vc.review.report import Finding
@@ -26,7 +27,14 @@ from havasu_vc.review.summarising import Means, Seen, summarise
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import read_blob
 
-__all__ = ["PolicyWatch", "check_edits", "edited_versions", "policy_between", "read_policy"]
+__all__ = [
+    "PolicyWatch",
+    "broken_findings",
+    "check_edits",
+    "edited_versions",
+    "policy_between",
+    "read_policy",
+]
 
 
 def read_policy(repo: OpenRepo, revision: Revision) -> Policy | None:
@@ -139,6 +147,14 @@ def check_edits(
             f"the policy refuses this commit: {'; '.join(refused)}",
             hints=("mend the rows, or commit with --no-verify",),
         )
+
+
+def broken_findings(repo: OpenRepo, revision: Revision, *, refuses: bool) -> tuple[Finding, ...]:
+    """Return the broken datasets of a revision, which are against every policy."""
+    return tuple(
+        Finding("broken", error.message, refuses, path)
+        for path, error in broken_datasets(repo, revision).items()
+    )
 
 
 def edited_versions(

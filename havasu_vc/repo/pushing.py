@@ -8,15 +8,15 @@ what they reached when they were last seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 
 from havasu_vc.errors import ConcurrentChangeError, StateError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
-from havasu_vc.remotes.wanted import files_of_commits, where_new_begins
+from havasu_vc.remotes.wanted import commits_here, files_of_commits, where_new_begins
 from havasu_vc.repo.fetching_on_demand import RemoteFetcher
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.remote_data import (
@@ -27,6 +27,7 @@ from havasu_vc.repo.remote_data import (
     send_data,
 )
 from havasu_vc.repo.setting_up import set_up
+from havasu_vc.repo.soundness import require_sound
 from havasu_vc.store.command import GitResult
 
 __all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
@@ -74,6 +75,8 @@ class PushRequest:
     """More options of `git push`, long ones."""
     dry_run: bool = False
     """Whether to change nothing."""
+    allow_broken: bool = False
+    """Whether broken datasets go too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,9 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         raise refusal(asked, shown)
     updates = _updates(repo, asked)
     changes = [update for update in updates if update.flag != "="]
+    _require_sound(
+        repo, {each.commit: each.source for each in changes}, allowed=request.allow_broken
+    )
     if request.dry_run or not changes:
         if not request.dry_run:
             _follow(repo, request, name, updates)
@@ -133,13 +139,28 @@ def push_data(repo: OpenRepo, remote: str | None, lines: Sequence[str] | None) -
         named = repo.git.git("for-each-ref", "--format=%(objectname)").lines
     else:
         # What was pushed may be written with spaces in it, as `HEAD@{1 day ago}`.
-        named = [words[1] for line in lines if len(words := line.rsplit(" ", 3)) == 4]
+        told = [words for line in lines if len(words := line.rsplit(" ", 3)) == 4]
+        named = [words[1] for words in told]
+        _require_sound(repo, {words[1]: words[0] for words in told})
     wanted = sorted({commit for commit in named if set(commit) != {"0"}})
     shown = hidden_secrets(remote_address(repo, name, push=True))
     with _sent(repo, name, wanted, everything=lines is None) as (sent, claim):
         # The refs move after this, if at all: the hook is asked before.
         claim.outlasting = lines is not None
     return PushResult(shown, (), len(sent), total_size(sent))
+
+
+def _require_sound(repo: OpenRepo, names: Mapping[str, str], *, allowed: bool = False) -> None:
+    """Raise where what is pushed has broken datasets; `names` are its refs by commit or tag.
+
+    Older commits may have them: a repair does not rewrite what was.
+    """
+    heads = (
+        replace(repo.resolve(commit), name=name.removeprefix("refs/heads/") or commit[:10])
+        for commit, name in names.items()
+        if commits_here(repo.git, [commit])
+    )
+    require_sound(repo, *heads, what="this push", allowed=allowed)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ repo.workspace.check_out_to("/data/parcels", "v1.2", dataset="parcels")
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -195,13 +196,16 @@ class Workspace:
         dry_run: bool = False,
         allow_empty: bool = False,
         refs: bool = False,
+        allow_broken: bool = False,
     ) -> CommitResult:
         """Commit the edits of all tables, or of some; the tables are at HEAD then.
 
-        With `refs`, branches of tables that were written to are committed to git's.
+        With `refs`, branches of tables that were written to are committed to git's. It is
+        refused where HEAD has a broken dataset, unless that is allowed.
         """
         from havasu_vc.repo.workspace_edits import commit_edits_of
 
+        self._require_sound(allowed=allow_broken)
         try:
             return commit_edits_of(
                 self._repo,
@@ -221,13 +225,24 @@ class Workspace:
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
+        allow_broken: bool = False,
     ) -> CommitResult:
-        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD."""
+        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
+
+        It is refused where HEAD has a broken dataset, unless that is allowed.
+        """
         from havasu_vc.repo.edits_elsewhere import commit_from_table
 
+        self._require_sound(allowed=allow_broken)
         return commit_from_table(
             self._repo, location, message=message, dry_run=dry_run, allow_empty=allow_empty
         )
+
+    def _require_sound(self, *, allowed: bool) -> None:
+        from havasu_vc.repo.soundness import require_sound
+
+        head = replace(self._repo.head(), name="HEAD")
+        require_sound(self._repo, head, what="this commit", allowed=allowed)
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""

@@ -13,7 +13,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, engine_option, format_option
 from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.errors import SourceNotFoundError
-from havasu_vc.repo.policy_checking import read_policy
+from havasu_vc.repo.policy_checking import broken_findings, read_policy
 from havasu_vc.repo.reviewing import review
 from havasu_vc.review.json import json_value
 from havasu_vc.review.policy import POLICY_FILE, parse_policy
@@ -32,6 +32,9 @@ __all__ = ["command"]
     type=click.Path(path_type=Path),
     help="Hold it against this file instead of the policy that is committed.",
 )
+@click.option(
+    "--allow-broken", is_flag=True, help="Only warn of broken datasets, whatever changed."
+)
 @engine_option
 @format_option("text", "json")
 @click.pass_context
@@ -40,12 +43,14 @@ def command(
     /,
     arguments: tuple[str, ...],
     file: Path | None,
+    allow_broken: bool,
     output_format: str,
 ) -> int:
     """Hold what changed against the policy in .havasu/policy.toml.
 
     REV (HEAD if not given) is checked by its own policy against its first parent, a range by
-    the policy of where it begins. The exit code is 1 if the policy refuses something.
+    the policy of where it begins. The exit code is 1 if the policy refuses something, or if a
+    dataset is broken, with or without a policy.
     """
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
@@ -61,19 +66,24 @@ def command(
         policy = read_policy(repo.opened, repo.resolve(text))
     whole = text if ".." in text else f"{text}^?..{text}"
     found = review(repo.opened, whole, filters, samples=0, policy=policy)
-    refused = sum(finding.refuses for finding in found.findings)
+    end = repo.resolve((revisions[-1] if revisions else "HEAD").rpartition("..")[2] or "HEAD")
+    broken = broken_findings(repo.opened, end, refuses=not allow_broken)
+    said = {finding.dataset for finding in broken}
+    others = [each for each in found.findings if each.dataset not in said]
+    findings = (*broken, *others)
+    refused = sum(finding.refuses for finding in findings)
     if output_format == "json":
-        value = {"range": found.range, "refused": refused, "findings": json_value(found.findings)}
+        value = {"range": found.range, "refused": refused, "findings": json_value(findings)}
         click.echo(json.dumps({"havasu.check/v1": value}, indent=2))
     else:
-        for finding in found.findings:
+        for finding in findings:
             level = "refused" if finding.refuses else "warning"
             rows = f" ({', '.join(finding.rows)})" if finding.rows else ""
             message = finding.message.replace("`", "")
             click.echo(visible(f"{level}: {finding.dataset}: {message}{rows}"))
         for note in found.notes:
             invocation.note(visible(note.replace("`", "")))
-        if not found.findings:
+        if not findings:
             none = policy is None and read_policy(repo.opened, repo.resolve("HEAD")) is None
             invocation.say(
                 f"there is no {POLICY_FILE}" if none else "nothing is against the policy"

@@ -46,6 +46,7 @@ __all__ = ["command"]
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be committed, and stop.")
 @click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
+@click.option("--allow-broken", is_flag=True, help="Commit beside broken datasets.")
 @click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
 @engine_option
 @format_option("text", "json")
@@ -60,6 +61,7 @@ def command(
     message_file: TextIO | None,
     dry_run: bool,
     no_verify: bool,
+    allow_broken: bool,
     allow_empty: bool,
     output_format: str,
 ) -> None:
@@ -67,7 +69,8 @@ def command(
 
     The tables of the workspace, all or those of the datasets named, are compared with the
     commit that they were checked out at, and FILE with the one it was written at, so only
-    what was edited is committed. Without -m or -F git's editor asks for the message.
+    what was edited is committed. Without -m or -F git's editor asks for the message. Where HEAD
+    has a broken dataset, nothing is committed before `repair` has mended it.
     """
     if file is None and dataset is not None:
         raise click.UsageError("--dataset goes with --from; write DATASET alone")
@@ -82,14 +85,28 @@ def command(
     def commit(message: str | None, *, dry_run: bool) -> CommitResult:
         if file is None:
             return repo.workspace.commit(
-                datasets, message=message, dry_run=dry_run, allow_empty=allow_empty, refs=refs
+                datasets,
+                message=message,
+                dry_run=dry_run,
+                allow_empty=allow_empty,
+                refs=refs,
+                allow_broken=allow_broken,
             )
         if isinstance(file, str) or _is_table(file):
             return repo.workspace.commit_from(
-                str(file), message=message, dry_run=dry_run, allow_empty=allow_empty
+                str(file),
+                message=message,
+                dry_run=dry_run,
+                allow_empty=allow_empty,
+                allow_broken=allow_broken,
             )
         return repo.commit_from(
-            file, dataset=dataset, message=message, dry_run=dry_run, allow_empty=allow_empty
+            file,
+            dataset=dataset,
+            message=message,
+            dry_run=dry_run,
+            allow_empty=allow_empty,
+            allow_broken=allow_broken,
         )
 
     if message is None and not dry_run and can_edit():

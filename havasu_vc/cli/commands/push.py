@@ -25,6 +25,7 @@ __all__ = ["command"]
 )
 @click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
 @click.option("-n", "--dry-run", is_flag=True, help="Send nothing.")
+@click.option("--allow-broken", is_flag=True, help="Send broken datasets too.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -32,16 +33,20 @@ def command(
     remote: str | None,
     refspecs: tuple[str, ...],
     dry_run: bool,
+    allow_broken: bool,
     **flags: bool,
 ) -> None:
     """Send commits to REMOTE: the data files that they name, then the branches.
 
-    What to push where nothing is named, and how to get in, is as in `git push`.
+    What to push where nothing is named, and how to get in, is as in `git push`. Branches with
+    a broken dataset are refused.
     """
     flags["all"] = flags.pop("every")
     options = tuple(f"--{name.replace('_', '-')}" for name, given in flags.items() if given)
     repo = invocation.open_repo(rows=False)
-    result = repo.push(remote, refspecs, options=options, dry_run=dry_run)
+    result = repo.push(
+        remote, refspecs, options=options, dry_run=dry_run, allow_broken=allow_broken
+    )
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
     if not result.refs:

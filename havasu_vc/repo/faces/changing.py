@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,10 +132,17 @@ class Changing:
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
+        allow_broken: bool = False,
     ) -> results.CommitResult:
-        """Commit the edits made in a copy that `checkout_as` or `export` wrote."""
-        from havasu_vc.repo.copies import commit_from
+        """Commit the edits made in a copy that `checkout_as` or `export` wrote.
 
+        It is refused where HEAD has a broken dataset, unless that is allowed.
+        """
+        from havasu_vc.repo.copies import commit_from
+        from havasu_vc.repo.soundness import require_sound
+
+        head = replace(self.opened.head(), name="HEAD")
+        require_sound(self.opened, head, what="this commit", allowed=allow_broken)
         return commit_from(
             self.opened, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
         )
