@@ -20,6 +20,7 @@ from havasu_vc.cli.options import JSON_STYLES, engine_option, output_option
 from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.pages import write_diff_page
+from havasu_vc.cli.readable import Readable
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
@@ -152,9 +153,13 @@ def print_diff(
         files = repo.file_changes(*revisions, contents=options.diff_files)
         how = replace(how, files=files)
     seen = _Seen()
+    readable = Readable(diffs)
+    diffs = readable
     shown = diffs if options.diff_format == "full" else seen.reduce(diffs, options.diff_format)
     if name == "html":
-        return _print_page(shown, options, revisions, seen)
+        code = _print_page(shown, options, revisions, seen)
+        readable.finish(invocation)
+        return code
     if options.output is None:
         how = replace(how, color=invocation.colored(sys.stdout, options.color))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
@@ -164,6 +169,7 @@ def print_diff(
     else:
         with opened_output(options.output) as out:
             summary = writer_named(name)(shown, out, how)
+    readable.finish(invocation)
     differs = summary.has_changes or seen.changes or bool(how.files)
     return 1 if differs and (options.exit_code or name == "quiet") else 0
 

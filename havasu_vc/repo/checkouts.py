@@ -32,6 +32,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import kept_part
 from havasu_vc.repo.ref_tables import other_refs
 from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.table_places import table_place, tidy_root, workspace_root
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.preparation import ignore
@@ -281,7 +282,7 @@ class _Following:
         tidy_root(self.repo, self.state.root, {*self.state.tables, *folders})
         for path in [path for path in self.state.tables if not can_be_table(folders.get(path))]:
             self._gone(path)
-        first: HavasuError | None = None
+        failed: list[HavasuError] = []
         part = kept_part(self.repo)
         for path, folder in folders.items():
             if part is not None and not part.has(path) and path not in self.state.tables:
@@ -295,18 +296,28 @@ class _Following:
                 if self.strict:
                     self.notes.append(no_table(path))
                 continue
+            known = self.state.tables.get(path)
+            if known is None or known.tree != folder.internals:
+                broken = defect(self.repo, folder, "HEAD")
+                if broken is not None:
+                    stays = "stays as it is" if known else "is not made"
+                    self.repo.tell(path, f"the table of {path} {stays}: {broken.message}")
+                    continue
             try:
                 self._one(path, folder, head)
             except HavasuError as error:
                 if isinstance(error, UncommittedChangesError):
                     raise
-                first = first or error
-                self.notes.append(f"the table of {path} stays as it is: {error.message}")
+                error.message = f"the table of {path} stays as it is: {error.message}"
+                failed.append(error)
         if self.state != before or self.strict:
             write_state(self.repo.git.git_directory, self.state)
             keep_bases(self.repo, before, self.state, head.commit)
-        if first is not None and self.strict:
-            raise first
+        if failed and self.strict:
+            for each in failed[1:]:
+                self.repo.settings.note(each.message)
+            raise failed[0]
+        self.notes += [each.message for each in failed]
         return CheckoutResult(
             self.state.root,
             head.commit,

@@ -28,6 +28,7 @@ from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, conflict_keys
 from havasu_vc.repo.merge_state import DatasetConflicts, MergeState, conflict_columns, require_state
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import WaitingMerge
+from havasu_vc.repo.soundness import defect_of
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.revisions import EMPTY, merge_base
 
@@ -38,10 +39,13 @@ VERSIONS = (("ancestor", "base"), ("ours", "ours"), ("theirs", "theirs"))
 
 
 def view_conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[ConflictedDataset]:
-    """Yield the conflicts that are not resolved, by dataset."""
-    state = require_state(repo.git)
-    for each in conflicts(repo, filters):
-        yield _viewed(repo, state, each)
+    """Return the conflicts that are not resolved, by dataset, each read when it is asked for.
+
+    Whether there is a merge and what the filters say is looked at first, so that nothing is
+    printed of what cannot be.
+    """
+    state, found = require_state(repo.git), conflicts(repo, filters)
+    return (_viewed(repo, state, each) for each in found)
 
 
 def _viewed(repo: OpenRepo, state: MergeState, found: DatasetConflicts) -> ConflictedDataset:
@@ -93,7 +97,9 @@ def _rows(rows: pa.Table) -> pa.RecordBatch:
 def _view(repo: OpenRepo, path: str, revision: str) -> AnyDataset | None:
     found = repo.resolve(revision)
     folder = repo.folders(found).get(path)
-    return None if folder is None else repo.view(folder, found.name)
+    view = None if folder is None else repo.view(folder, found.name)
+    # Of a broken version nothing can be shown; it may be taken or left as a whole.
+    return None if view is None or defect_of(view) is not None else view
 
 
 def _item(view: AnyDataset | None, name: str) -> Any:

@@ -50,6 +50,7 @@ from havasu_vc.repo.imports import renamed, replacement
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult
+from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.repo.tables import Table
 from havasu_vc.store.commits import read_commit
 
@@ -73,7 +74,7 @@ def checkout_as(
     commit = repo.resolve(revision).commit
     if commit is None:
         raise RevisionNotFoundError(revision)
-    views = [repo.dataset(path, commit) for path in datasets or repo.datasets(commit)]
+    views = [repo.dataset(path, commit) for path in datasets or sound_datasets(repo, commit)]
     if not views:
         raise NotFoundError("there is no dataset to check out")
     if overwrite and not discard_changes and file.is_file():

@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from havasu_vc.errors import CorruptionError, HavasuError, StateError
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.commits import CommitInfo
@@ -15,6 +16,7 @@ from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.histories import commit_info
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import raise_last
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder
 
@@ -65,12 +67,15 @@ def diff_revisions(
 
     So are the datasets that are `skipped`. With `equal_ones` Kart datasets that do not
     differ come too, with nothing that changed. With `tables_only` datasets that are no tables
-    are noted where they differ, unless they are asked for; else they are an error.
+    are noted where they differ, unless they are asked for; else they are an error. What is wrong
+    with a broken one is raised after all others came.
     """
     wanted = parse_filters(filters)
     before, after = repo.folders(old), repo.folders(new)
     paths = sorted(before.keys() | after.keys())
     wanted.check(paths)
+
+    broken: dict[str, HavasuError] = {}
 
     def differing() -> Iterator[DatasetDiff]:
         for path in paths:
@@ -88,11 +93,16 @@ def diff_revisions(
                     f"{path} differs and is not shown: it is of another kind ({marker})"
                 )
                 continue
-            sides = _view(repo, first, old), _view(repo, second, new)
+            try:
+                sides = _view(repo, first, old), _view(repo, second, new)
+            except (CorruptionError, StateError) as error:
+                broken[path] = error
+                continue
             found = _dataset_diff(repo, path, *sides)
             if chosen.keys is not None and chosen.rows:
                 found = _with_rows(found, *sides, chosen.keys)
             yield found
+        raise_last(repo, broken)
 
     return wanted.chosen(differing())
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.errors import ConflictError, CorruptDatasetError
+from havasu_vc.errors import ConflictError, CorruptDatasetError, UnsupportedError
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
 from havasu_vc.repo.merge_state import DatasetConflicts
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import defect_of
 from havasu_vc.store.objects import ObjectSource
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
@@ -43,8 +44,10 @@ class RootTree:
     """Its id."""
 
     def folders(self) -> dict[str, DatasetFolder]:
-        """Return the datasets by path."""
-        return {folder.path: folder for folder in find_datasets(self.source, self.tree)}
+        """Return the datasets by path, also those whose path keeps others from looking."""
+        odd: list[DatasetFolder] = []
+        found = find_datasets(self.source, self.tree, lambda folder, _: odd.append(folder))
+        return {folder.path: folder for folder in (*found, *odd)}
 
 
 def root_tree(repo: OpenRepo, revision: Revision) -> RootTree:
@@ -99,8 +102,11 @@ def merge_trees(
             marker = HAVASU_MARKER if found[1] is None else found[1].marker
             merged[group.path] = MergedDataset(internals[1], marker=marker)
             continue
+        one_sided = internals[1] == internals[0] or internals[2] in internals[:2]
         views = [
-            None if each is None else _view(repo, storage, tree, each, group.path)
+            None
+            if each is None or (one_sided and len(named) == 1)
+            else _view(repo, storage, tree, each, group.path)
             for each, tree in zip(found, trees, strict=True)
         ]
         merged[group.path] = merge_dataset(
@@ -118,11 +124,19 @@ def merge_trees(
 
 def _view(
     repo: OpenRepo, storage: Storage, tree: RootTree, folder: DatasetFolder, path: str
-) -> AnyDataset:
-    """Return a dataset of a tree as if it stood where it will be, after checking its guard."""
+) -> AnyDataset | None:
+    """Return a dataset of a tree as if it stood where it will be; None for a broken one.
+
+    That one is taken as a whole or not at all, like one that is not there.
+    """
     inside = TreeFolder(tree.source, folder.internals)
     view = replace(repo.view(folder, tree.name), folder=inside, storage=storage)
-    view.check_guard()
+    broken = defect_of(view)
+    if isinstance(broken, UnsupportedError):
+        raise broken
+    if broken is not None:
+        repo.tell(folder.path, f"{broken.message}; it can only be taken or left as a whole")
+        return None
     return replace(view, path=path)
 
 

@@ -32,6 +32,7 @@ from havasu_vc.repo.merge_state import (
 )
 from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import tell_broken
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import read_commit
@@ -156,6 +157,7 @@ def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeRe
     else:
         # git brings the user's own files along, or refuses when that would lose edits.
         repo.git.git("merge", "--quiet", "--ff-only", commit)
+    tell_broken(repo, repo.head())
     return MergeResult("fast-forward", commit)
 
 
@@ -169,6 +171,15 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
         if not dry_run:
             _require_committed(repo, tuple(files))
         merged = merge_datasets(repo, transaction, base, state)
+        for tree in (ours, theirs):
+            taken = {
+                path
+                for path, folder in repo.folders(tree).items()
+                if path in merged
+                and folder.internals == merged[path].internals
+                and merged[path].edit is None
+            }
+            tell_broken(repo, tree, taken)
         waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
         edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
         changes = {edit.path: edit.counts for edit in edits}

@@ -8,9 +8,10 @@ dropped exactly as with a merge.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import CorruptionError, DataFileNotFoundError, InvalidArgumentError
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.changes import count_changes
 from havasu_vc.repo.differences import diff_revisions
@@ -18,6 +19,7 @@ from havasu_vc.repo.merge_state import MergeState
 from havasu_vc.repo.merging import MergeResult, merge_commits, require_calm
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.retrying import on_newest_head
+from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.revisions import EMPTY
 
@@ -89,9 +91,13 @@ def _counted(repo: OpenRepo, result: MergeResult, ours: str) -> MergeResult:
     if result.commit in (None, ours):
         return result
     changes = dict(result.changes)
-    for diff in diff_revisions(repo, repo.resolve(ours), repo.resolve(str(result.commit))):
+    ends = repo.resolve(ours), repo.resolve(str(result.commit))
+    # The commit stands, so what cannot be counted is no error any more.
+    broken = {path for end in ends for path in broken_datasets(repo, end)}
+    for diff in diff_revisions(repo, *ends, skipped=broken):
         if diff.path not in changes:
-            changes[diff.path] = count_changes(diff.changes)
+            with suppress(CorruptionError, DataFileNotFoundError):
+                changes[diff.path] = count_changes(diff.changes)
     return replace(result, changes=changes)
 
 

@@ -37,8 +37,10 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.retrying import on_newest_head
 from havasu_vc.repo.rows import keys_batch
+from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["restore"]
 
@@ -51,6 +53,12 @@ class _Restored:
     internals: dict[str, str | None] = field(default_factory=dict)
     markers: dict[str, str] = field(default_factory=dict)
     counts: dict[str, ChangeCounts] = field(default_factory=dict)
+
+    def take(self, path: str, other: DatasetFolder | None, mine: DatasetFolder | None) -> None:
+        """Take a dataset as it was; None where it goes."""
+        self.internals[path] = None if other is None else other.internals
+        there = other or mine
+        self.markers[path] = HAVASU_MARKER if there is None else there.marker
 
 
 def restore(
@@ -69,13 +77,22 @@ def restore(
     wanted = parse_filters(filters)
     then = repo.resolve(source)
     text = message or _message(filters, source)
-    return on_newest_head(repo, lambda: _restore(repo, wanted, then, text, dry_run=dry_run))
+    asked = bool(filters)
+    return on_newest_head(
+        repo, lambda: _restore(repo, wanted, then, text, asked=asked, dry_run=dry_run)
+    )
 
 
 def _restore(
-    repo: OpenRepo, wanted: RepoFilter, then: Revision, message: str, *, dry_run: bool
+    repo: OpenRepo,
+    wanted: RepoFilter,
+    then: Revision,
+    message: str,
+    *,
+    asked: bool,
+    dry_run: bool,
 ) -> CommitResult:
-    """Commit what is wanted as it was `then`."""
+    """Commit what is wanted as it was `then`; `asked` says whether datasets were named."""
     with Transaction(repo) as transaction:
         now, before = transaction.folders, repo.folders(then)
         paths = sorted(now.keys() | before.keys())
@@ -86,15 +103,23 @@ def _restore(
             mine, other = now.get(path), before.get(path)
             if filter_ is None or (mine and other and mine.internals == other.internals):
                 continue
-            old = None if mine is None else transaction.dataset(path)
+            if other is not None and (broken := defect(repo, other, then.name)) is not None:
+                if asked:
+                    raise broken
+                repo.tell(path, f"{broken.message}; it is left as it is")
+                continue
             new = None if other is None else repo.view(other, then.name)
-            if new is not None:
-                new.check_guard()
+            if _is_whole(filter_) and mine is not None:
+                broken = defect(repo, mine, "HEAD")
+                if broken is not None:
+                    # Nobody can tell which rows of it change, so all of them come anew.
+                    repo.tell(path, f"{broken.message}; it is replaced as a whole")
+                    restored.take(path, other, mine)
+                    continue
+            old = None if mine is None else transaction.dataset(path)
             with repo.settings.open_engine(sum(v.size for v in (old, new) if v)) as engine:
                 if _is_whole(filter_):
-                    restored.internals[path] = None if other is None else other.internals
-                    there = other or mine
-                    restored.markers[path] = HAVASU_MARKER if there is None else there.marker
+                    restored.take(path, other, mine)
                     restored.counts[path] = count_changes(row_changes(old, new, engine))
                 else:
                     edit = _edit(path, old, new, filter_, engine)

@@ -26,6 +26,7 @@ from havasu_vc.repo.clustering import CLUSTERED, clustered
 from havasu_vc.repo.kart_tables import can_be_table, no_table, table_view
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.table_places import place_elsewhere
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.condition import Condition, condition_of
@@ -73,7 +74,12 @@ def check_out_to(repo: OpenRepo, wish: Elsewhere, *, upon: int | None = None) ->
     chosen, notes = chosen_datasets(folders, wish)
     changed = []
     with changing_tables(repo):
-        for below, folder in chosen.items():
+        for below, folder in list(chosen.items()):
+            broken = defect(repo, folder, wish.revision) if wish.dataset is None else None
+            if broken is not None:
+                repo.tell(folder.path, broken.message)
+                del chosen[below]
+                continue
             location = _below(root, below)
             with place_elsewhere(repo, location) as place:
                 if _make(repo, place, folder, found.commit or "", wish, upon=upon):

@@ -13,7 +13,13 @@ from typing import Any
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import CrsError, HavasuError, InvalidArgumentError
+from havasu_vc.errors import (
+    CorruptionError,
+    CrsError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+)
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources, parse_table_location
 from havasu_vc.geo.crs import parse_crs
@@ -64,7 +70,11 @@ class Validation:
                 )
 
     def _dataset(self, path: str, revision: str, *, warnings: bool) -> Iterator[Issue]:
-        view = self._repo.dataset(path, revision)
+        try:
+            view = self._repo.dataset(path, revision)
+        except (CorruptionError, StateError) as error:
+            yield Issue(path, Level.ERROR, "broken", error.message)
+            return
         with self._repo.settings.open_engine(0) as engine:
             broken = False
             for issue in _of_dataset(path, view, engine):

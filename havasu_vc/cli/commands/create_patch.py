@@ -37,7 +37,9 @@ def command(
     The patch is JSON in Kart's form and names the commit that it is made on.
     """
     repo = invocation.open_repo()
-    commit, diffs = repo.create_patch(revision, filters)
+    commit, found = repo.create_patch(revision, filters)
+    # A patch without a dataset that cannot be read would be another commit's.
+    diffs = list(found)
     files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)
     options = WriterOptions(json_style=JsonStyle(json_style), commit=commit, files=files)
     if crs is not None:
