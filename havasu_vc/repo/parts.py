@@ -18,10 +18,12 @@ from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import defect
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.formats.havasu.entry import Entry
+    from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Box", "Part", "files_of_part", "keep_part", "kept_part", "parse_box"]
 
@@ -94,10 +96,18 @@ def files_of_part(repo: OpenRepo, part: Part, revision: str) -> Sequence[WantedF
     files = {
         WantedFile(entry.file, entry.size)
         for path, folder in folders.items()
-        if path in chosen and folder.marker == HAVASU_MARKER
+        if path in chosen and folder.marker == HAVASU_MARKER and _is_sound(repo, folder, revision)
         for entry in _entries(repo.view(folder, revision), part.box)  # type: ignore[arg-type]
     }
     return sorted(files)
+
+
+def _is_sound(repo: OpenRepo, folder: DatasetFolder, revision: str) -> bool:
+    """Whether the entries of a dataset can be told; it is named where they cannot."""
+    broken = defect(repo, folder, revision)
+    if broken is not None:
+        repo.tell(folder.path, broken.message)
+    return broken is None
 
 
 def _entries(view: HavasuDataset, box: Box | None) -> Iterator[Entry]:

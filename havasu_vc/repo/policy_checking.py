@@ -6,7 +6,7 @@ cannot loosen what it is checked by; where that side has none, it is that of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -149,11 +149,23 @@ def check_edits(
         )
 
 
-def broken_findings(repo: OpenRepo, revision: Revision, *, refuses: bool) -> tuple[Finding, ...]:
-    """Return the broken datasets of a revision, which are against every policy."""
+def broken_findings(
+    repo: OpenRepo,
+    revision: Revision,
+    *,
+    refuses: bool = True,
+    since: Revision | None = None,
+    changed: Container[str] = (),
+) -> tuple[Finding, ...]:
+    """Return the broken datasets of a revision, which are against every policy.
+
+    With `since` only those that were not broken there, or are `changed`.
+    """
+    before = () if since is None else broken_datasets(repo, since)
     return tuple(
         Finding("broken", error.message, refuses, path)
         for path, error in broken_datasets(repo, revision).items()
+        if path not in before or path in changed
     )
 
 

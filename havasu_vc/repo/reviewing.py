@@ -27,7 +27,7 @@ from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.entry_facts import dataset_facts
 from havasu_vc.repo.filters import DatasetFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.policy_checking import PolicyWatch, policy_between
+from havasu_vc.repo.policy_checking import PolicyWatch, broken_findings, policy_between
 from havasu_vc.repo.reproject import reprojection
 from havasu_vc.repo.unread import ReadableRows, Unverified, broken_datasets, unread_review
 from havasu_vc.review.page import Page
@@ -79,7 +79,10 @@ def review(
         found.append(replace(each, flags=(*unverified.flags(diff.path), *each.flags)))
     found.sort(key=lambda each: each.path)
     review = _named(repo, revisions, ends, tuple(found))
-    return replace(review, notes=(*review.notes, *notes), findings=watch.findings())
+    changed = {each.path for each in found}
+    findings = broken_findings(repo, ends.new, since=ends.old, changed=changed)
+    findings = tuple(each for each in findings if wanted.of(each.dataset) is not None)
+    return replace(review, notes=(*review.notes, *notes), findings=(*findings, *watch.findings()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
 from havasu_vc.repo import Repo
+from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.spark.deleted import apart, live_rows
 from havasu_vc.spark.far import far_frame, in_place
 from havasu_vc.spark.frames import frame_of
@@ -126,11 +127,11 @@ def register(
     """Make every dataset a temporary view, and return the names of the views by dataset.
 
     A view is called as its dataset, with `_` for whatever SQL would want quoted: `nz/roads`
-    is `nz_roads`. Two that would be called alike get `_2` and so on.
+    is `nz_roads`. Two that would be called alike get `_2` and so on. A broken one gets none.
     """
     source = opened(repo)
     names: dict[str, str] = {}
-    for path in source.datasets(ref):
+    for path in sound_datasets(source.opened, ref):
         name = view_name(path, prefix, set(names.values()))
         read(spark, source, path, ref).createOrReplaceTempView(name)
         names[path] = name
