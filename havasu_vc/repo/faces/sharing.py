@@ -75,11 +75,15 @@ class Sharing:
         *,
         options: Sequence[str] = (),
         dry_run: bool = False,
+        allow_broken: bool = False,
     ) -> PushResult:
-        """Send data files, then move the remote's refs; `options` are git's."""
+        """Send data files, then move the remote's refs; `options` are git's.
+
+        Branches with a broken dataset are refused, unless that is allowed.
+        """
         from havasu_vc.repo.pushing import PushRequest, push
 
-        request = PushRequest(remote, tuple(refspecs), options=tuple(options), dry_run=dry_run)
+        request = PushRequest(remote, tuple(refspecs), tuple(options), dry_run, allow_broken)
         return push(self.opened, request)
 
     def push_data(
