@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
@@ -28,7 +27,12 @@ from havasu_vc.formats.havasu.schema import format_schema, parse_schema
 from havasu_vc.history.merging import MergePolicy, Side, conflict_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
-from havasu_vc.repo.waiting import merge_folder, require_no_merge_of_kart
+from havasu_vc.repo.waiting import (
+    drop_state,
+    merge_folder,
+    merge_waits,
+    require_no_merge_of_kart,
+)
 from havasu_vc.store.commits import Signature, parse_signature
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.repository import GitRepository
@@ -317,16 +321,9 @@ def _rows(folder: Path, value: Mapping[str, Any]) -> pa.Table | None:
         raise _unreadable(f"{name[:7]}….arrow", error) from error
 
 
-def drop_state(git: GitRepository) -> None:
-    """Forget the merge that waits."""
-    folder = merge_folder(git)
-    (folder / "state.json").unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def require_state(git: GitRepository) -> MergeState:
     """Return the merge that waits; raises when there is none."""
-    state = read_state(git)
+    state = read_state(git) if merge_waits(git) else None
     if state is None:
         require_no_merge_of_kart(git)
         raise StateError("there is no merge to go on with", hints=("`havasu-vc merge BRANCH`",))

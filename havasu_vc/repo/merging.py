@@ -128,11 +128,8 @@ def _message(repo: OpenRepo, name: str) -> str:
 
 def require_calm(repo: OpenRepo) -> None:
     """Raise when something else is half done."""
-    state = read_state(repo.git)
-    if state is not None and state.takes_over and repo.git.operation is Operation.NONE:
-        # git ended it without us.
-        drop_state(repo.git)
-    elif state is not None:
+    if merge_waits(repo.git):
+        read_state(repo.git)  # a damaged one is told as such
         raise StateError(
             "a merge waits for its conflicts to be resolved",
             hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),

@@ -171,12 +171,17 @@ def is_here(store: DataFileStore, file: WantedFile) -> bool:
         return False
 
 
-def bring_data(repo: OpenRepo, remote: DataRemote, tips: Sequence[str]) -> Sequence[WantedFile]:
-    """Bring the data files of some commits and their history; return which came."""
+def bring_data(
+    repo: OpenRepo, remote: DataRemote, tips: Sequence[str], *, thorough: bool = False
+) -> Sequence[WantedFile]:
+    """Bring the data files of some commits and their history; return which came.
+
+    If `thorough`, those that came once are looked for too, as somebody may have removed them.
+    """
     folder = repo.git.data_folder
     with shared_lock(folder / "lock"):
         known = read_complete(folder)
-        files = download(repo, remote, files_of_commits(repo.git, tips, known))
+        files = download(repo, remote, files_of_commits(repo.git, tips, () if thorough else known))
         _note_complete(repo, known, tips)
     return files
 

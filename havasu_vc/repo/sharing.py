@@ -88,7 +88,7 @@ def fetch_data(
     files: Sequence[WantedFile]
     if part is None:
         tips = repo.git.git("for-each-ref", "--format=%(objectname)").lines
-        files = bring_data(repo, place, sorted(set(tips)))
+        files = bring_data(repo, place, sorted(set(tips)), thorough=True)
         repo.storage.files.show_all_to_lfs()  # `git lfs prune` removes what shows them
     else:
         files = download(repo, place, files_of_part(repo, part, revision))

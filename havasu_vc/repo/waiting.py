@@ -1,13 +1,21 @@
-"""Whether a merge waits for its conflicts, ours or Kart's, without reading any of it."""
+"""Whether a merge waits for its conflicts, ours or Kart's, without loading any of them.
+
+Conflicts of an operation that git began wait only as long as git does: once that was aborted,
+skipped or concluded by git itself, what was noted of it means nothing and goes.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
-from havasu_vc.errors import StateError
+from havasu_vc.errors import HavasuError, StateError
+from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.stopped import read_stopped
 
-__all__ = ["merge_folder", "merge_waits", "require_no_merge_of_kart"]
+__all__ = ["drop_state", "merge_folder", "merge_waits", "require_no_merge_of_kart"]
 
 
 def merge_folder(git: GitRepository) -> Path:
@@ -16,8 +24,34 @@ def merge_folder(git: GitRepository) -> Path:
 
 
 def merge_waits(git: GitRepository) -> bool:
-    """Whether a merge waits."""
-    return (merge_folder(git) / "state.json").exists()
+    """Whether a merge waits; what outlived its operation is dropped."""
+    path = merge_folder(git) / "state.json"
+    if not path.exists():
+        return False
+    if _is_over(git, path):
+        drop_state(git)
+        return False
+    return True
+
+
+def _is_over(git: GitRepository, path: Path) -> bool:
+    """Whether a merge that git began is not what git has stopped at."""
+    try:
+        value = json.loads(path.read_bytes())
+        if value["takes_over"] is not True:
+            return False
+        noted = (value["ours"], value["theirs"], value["base"])
+        stopped = read_stopped(git)
+        return stopped is None or (read_head(git).commit, stopped.theirs, stopped.base) != noted
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, HavasuError):
+        return False  # whoever reads it says what is wrong
+
+
+def drop_state(git: GitRepository) -> None:
+    """Forget the merge that waits."""
+    folder = merge_folder(git)
+    (folder / "state.json").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def require_no_merge_of_kart(git: GitRepository) -> None:

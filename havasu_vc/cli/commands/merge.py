@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from havasu_vc.repo.merging import MergeResult
     from havasu_vc.writers.merges import MergeReport
 
-__all__ = ["command", "merge_and_tell"]
+__all__ = ["command", "configured_fast_forward", "merge_and_tell"]
 
 CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
 
@@ -33,9 +33,8 @@ CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
 @click.option(
     "--ff/--no-ff",
     "fast_forward",
-    default=True,
-    show_default=True,
-    help="Only move the branch where it has no commits of its own.",
+    default=None,
+    help="Only move the branch where it has no commits of its own.  [default: merge.ff, or yes]",
 )
 @click.option("--ff-only", is_flag=True, help="Refuse what is no fast-forward.")
 @click.option("--squash", is_flag=True, help="Make a commit with one parent.")
@@ -60,7 +59,7 @@ CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
 def command(
     invocation: Invocation,
     revision: tuple[str, ...],
-    fast_forward: bool,
+    fast_forward: bool | None,
     ff_only: bool,
     squash: bool,
     dry_run: bool,
@@ -94,8 +93,9 @@ def command(
             "only one revision can be merged at a time",
             hints=("merge one after the other: " + ", then ".join(revision),),
         )
-    if ff_only and not fast_forward:
+    if ff_only and fast_forward is False:
         raise click.UsageError("--no-ff and --ff-only contradict each other")
+    wanted = {None: configured_fast_forward(repo, "merge.ff"), True: "auto", False: "never"}
     (name,) = revision
     return merge_and_tell(
         invocation,
@@ -104,11 +104,19 @@ def command(
         fail_on_conflict=fail_on_conflict,
         output_format=output_format,
         message=message,
-        fast_forward="only" if ff_only else "auto" if fast_forward else "never",
+        fast_forward="only" if ff_only else wanted[fast_forward],
         squash=squash,
         dry_run=dry_run,
         policy=parse_policy(policies),
     )
+
+
+def configured_fast_forward(repo: Repo, *names: str) -> str:
+    """Return what git's settings say of fast-forwards, the first that says something."""
+    for name in names:
+        if (value := repo.config.get(name)) is not None:
+            return "only" if value == "only" else "auto" if repo.config.boolean(name) else "never"
+    return "auto"
 
 
 def merge_and_tell(
