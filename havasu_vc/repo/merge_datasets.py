@@ -17,7 +17,14 @@ import pyarrow as pa
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.editing import collect_changes, evolved, last_column_id, revived
+from havasu_vc.datasets.editing import (
+    AnyEdit,
+    collect_changes,
+    evolved,
+    last_column_id,
+    revived,
+)
+from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -164,8 +171,9 @@ class DatasetMerger:
         more, edit = evolved(self._ours, columns.schema)
         with edit:
             edit.add_documents({**self._back, **documents})
+            adopted = self._adopt(edit)
             collect_changes(edit, self._changes(schemas, pieces))
-            changed = edit.counts.total or more or documents or self._back
+            changed = edit.counts.total or more or documents or self._back or adopted
             tree = edit.finish() if changed else None
         conflicts = self._conflicts(pieces, columns.schema)
         return MergedDataset(internals, tree, conflicts)
@@ -211,6 +219,16 @@ class DatasetMerger:
         return dropped_and_edited(base, ours, theirs, lambda: changes(self._theirs)) | (
             dropped_and_edited(base, theirs, ours, lambda: changes(self._ours))
         )
+
+    def _adopt(self, edit: AnyEdit) -> bool:
+        """Take features of Kart's that only theirs changed as they are there."""
+        base, theirs = self._base, self._theirs
+        if not isinstance(base, KartDataset) or not isinstance(theirs, KartDataset):
+            return False
+        if isinstance(edit, Edit) or base.schema == self._ours.schema == theirs.schema:
+            # Under one schema the rows that are written are the same bytes.
+            return False
+        return edit.adopt(base, theirs)
 
     def _take_back(self, merged: Schema) -> Schema | None:
         """Have our side with columns that it dropped and the merge keeps; return those it had."""

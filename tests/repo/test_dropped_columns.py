@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.cli.main import cli, run
+from havasu_vc.errors import ConflictError
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo import Repo
 from havasu_vc.writers.conflicts_geojson import write_conflicts_geojson
@@ -21,7 +23,9 @@ from havasu_vc.writers.protocol import WriterOptions
 from tests.repo.points import assert_clean, make
 from tests.repo.tables import BY_ID
 from tests.repo.tables import write as write_file
-from tests.repo.test_column_conflicts import change, dropped
+from tests.repo.test_column_conflicts import change, dropped, retyped, widened
+from tests.support.git import run_git
+from tests.workspace import by_hand
 
 LABEL = "points:meta:schema.json"
 ROWS = {number: (f"n{number}", number) for number in range(6)}
@@ -275,3 +279,134 @@ def test_a_part_of_a_struct(
     assert [row["parts"] for row in found_rows.values()] == wanted
     assert found_rows[1]["name"] == "touched"
     assert_sound(repo, capsys)
+
+
+# The same merge, by other names
+
+
+def test_a_cherry_pick(tmp_path: Path) -> None:
+    repo = diverged(tmp_path, drop, edit)
+    assert repo.cherry_pick("side").kind == "conflicts"
+    repo.resolve_conflicts([LABEL], choice="theirs")
+    repo.continue_merge()
+    assert rows(repo) == expected(kept=True)
+
+
+def test_a_revert_of_what_added_the_column(tmp_path: Path) -> None:
+    """To take the column back is to drop it, and values were written into it since."""
+    repo = make(tmp_path / "repo", ROWS)
+    columns = repo.get_meta("points")["schema.json"]
+    repo.set_meta("points", {"schema.json": [*columns, {"name": "note", "dataType": "text"}]})
+    added = repo.head().commit
+    assert added is not None
+    repo.write("points", pa.table({"id": [3], "note": ["kept"]}))
+    assert repo.revert(added).kind == "conflicts"
+    (found,) = repo.conflicts()
+    assert {name: each.kinds for name, each in found.columns.items()} == {"note": ("edit",)}
+    repo.resolve_conflicts([LABEL], choice="ours")
+    repo.continue_merge()
+    assert rows(repo)[3] == {"name": "n3", "height": 3, "note": "kept"}
+    assert repo.revert(added, policy=MergePolicy(side=Side.THEIRS)).kind == "revert"
+    assert "note" not in repo.dataset("points").schema.by_name
+
+
+def test_a_pull(tmp_path: Path) -> None:
+    theirs = make(tmp_path / "there" / "repo", ROWS)
+    run_git("clone", "-q", str(theirs.path), str(tmp_path / "here"), cwd=tmp_path)
+    ours = Repo.open(tmp_path / "here")
+    run_git("config", "pull.rebase", "false", cwd=ours.path)
+    assert run(cli, ["-C", str(ours.path), "data", "fetch"]) == 0
+    edit(theirs)
+    drop(ours)
+    assert run(cli, ["-C", str(ours.path), "pull"]) == 0
+    (found,) = ours.conflicts()
+    assert {name: each.kinds for name, each in found.columns.items()} == {"height": ("edit",)}
+    ours.resolve_conflicts([LABEL], choice="theirs")
+    ours.continue_merge()
+    assert rows(ours) == expected(kept=True)
+
+
+def execute(file: Path, statement: str) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_edits_of_a_copy_of_before(tmp_path: Path) -> None:
+    repo = make(tmp_path / "repo", ROWS)
+    repo.checkout_as(tmp_path / "copy.gpkg")
+    drop(repo)
+    execute(tmp_path / "copy.gpkg", "update points set height = 22 where id = 2")
+    head = repo.head().commit
+    with pytest.raises(ConflictError, match="HEAD has changed the same"):
+        repo.commit_from(tmp_path / "copy.gpkg")
+    assert repo.head().commit == head
+
+
+def test_a_stash_and_a_commit_of_edited_tables(tmp_path: Path) -> None:
+    repo = make(tmp_path / "repo", ROWS)
+    repo.workspace.check_out()
+    place = repo.workspace.root / "points"
+    edited: by_hand.Rows = [{"id": 2, "name": "n2", "height": 22}]
+    by_hand.delete(place, [2])
+    by_hand.insert(place, edited)
+    repo.workspace.stash()
+    drop(repo)
+    with pytest.raises(ConflictError, match="points"):
+        repo.workspace.apply_stash(drop=True)
+    assert len(repo.workspace.stashes()) == 1
+    assert rows(repo)[2] == {"name": "n2"}
+
+
+@pytest.mark.parametrize("case", ["widened here", "widened there"])
+def test_a_type_that_is_wider_takes_the_edit_along(tmp_path: Path, case: str) -> None:
+    def wider(repo: Repo) -> None:
+        change(repo, widened)
+        update(repo, id=1, name="touched")
+
+    sides = (wider, edit) if case == "widened here" else (edit, wider)
+    repo = diverged(tmp_path, *sides)
+    assert repo.merge("side").kind == "merge"
+    assert str(repo.dataset("points").schema.by_name["height"].type) == "long"
+    assert rows(repo) == expected(kept=True)
+
+
+@pytest.mark.parametrize("answer", ["ours", "theirs"])
+@pytest.mark.parametrize("case", ["retyped here", "retyped there"])
+def test_another_type_is_another_column(tmp_path: Path, case: str, answer: str) -> None:
+    """A column of text instead of numbers: the numbers that were edited are asked for."""
+
+    def other(repo: Repo) -> None:
+        change(repo, retyped(dataType="text"))
+        repo.write("points", pa.table({"id": [2], "height": ["two"]}))
+
+    here = case == "retyped here"
+    repo = diverged(tmp_path, *((other, edit) if here else (edit, other)))
+    assert repo.merge("side").kind == "conflicts"
+    repo.resolve_conflicts([LABEL], choice=answer)
+    repo.continue_merge()
+    retyped_side = "ours" if here else "theirs"
+    value: Any = "two" if answer == retyped_side else 22
+    assert rows(repo)[2]["height"] == value
+
+
+def test_kart_merges_it_as_ever(tmp_path: Path) -> None:
+    """Kart's features keep what they were stored with, whatever the schema shows of it."""
+    repo = Repo.init(tmp_path / "repo", kart=True)
+    table = pa.table(
+        {"id": range(6), "name": list("abcdef"), "height": pa.array(range(6), pa.int32())}
+    )
+    repo.import_(write_file(tmp_path / "points.parquet", table), options=BY_ID)
+    repo.create_branch("side")
+    change(repo, dropped)
+    repo.switch("side")
+    edit(repo)
+    blobs = run_git("ls-tree", "-r", "HEAD", "--", "points/.table-dataset/feature", cwd=repo.path)
+    repo.switch("main")
+    schema = run_git("rev-parse", "HEAD:points/.table-dataset/meta/schema.json", cwd=repo.path)
+    assert repo.merge("side").kind == "merge"
+    merged = run_git("ls-tree", "-r", "HEAD", "--", "points/.table-dataset/feature", cwd=repo.path)
+    assert merged == blobs
+    assert schema == run_git(
+        "rev-parse", "HEAD:points/.table-dataset/meta/schema.json", cwd=repo.path
+    )

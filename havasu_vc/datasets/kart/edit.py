@@ -70,6 +70,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         self._encoder = FeatureEncoder(self.schema, self._legend)
         self._features = FeatureChanges()
         self._blobs: dict[bytes, bytes] = {}
+        self._adopted: dict[bytes, bytes | None] = {}
         self._last: pa.RecordBatch | None = None
         self.counts = ChangeCounts()
         """The changes collected so far."""
@@ -88,6 +89,33 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                 self._last = check_order(batch, self._last, self.dataset.schema, self._given)
                 self._collect(batch)
                 self.counts += batch.counts
+
+    def adopt(self, base: KartDataset, theirs: KartDataset) -> bool:
+        """Take features as they are in `theirs`, to the byte, that it alone changed since `base`.
+
+        So Kart merges them: whatever the schema shows, a feature holds what it was stored with.
+        Returns whether there are any.
+        """
+        changed = list(base.folder.difference(theirs.folder, "feature"))
+        paths = [path.encode().rpartition(b"/") for path, _, _ in changed]
+        here = self.dataset.find([folder for folder, _, _ in paths], [name for *_, name in paths])
+        for (path, old, new), ours in zip(changed, here, strict=True):
+            if ours == (None if old is None else bytes.fromhex(old)) and old != new:
+                identity = None if new is None else bytes.fromhex(new)
+                self._adopted[path.encode()] = identity
+                if identity is not None and self.dataset.storage.sink is None:
+                    self._blobs[identity] = theirs.folder.read_blob(str(new))
+        for name, blob in theirs.folder.blobs("meta/legend") if self._adopted else ():
+            self.documents[f"meta/legend/{name}"] = theirs.folder.read_blob(blob)
+        return bool(self._adopted)
+
+    def _add(
+        self, folders: Sequence[bytes], names: Sequence[bytes], ids: Sequence[bytes | None]
+    ) -> None:
+        if self._adopted:
+            paths = [folder + b"/" + name for folder, name in zip(folders, names, strict=True)]
+            ids = [self._adopted.pop(p, each) for p, each in zip(paths, ids, strict=True)]
+        self._features.add(folders, names, ids)
 
     def write_rows(self, rows: pa.RecordBatch) -> None:
         """Bring rows that are known to be new, without a look at what is there."""
@@ -118,12 +146,12 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         data = self._encoder.encode(come.rows)
         self._keep_spellings(data, come, gone, blobs, places, partner)
         deleted = np.flatnonzero(~np.isin(gone.index, come.index, assume_unique=True)).tolist()
-        self._features.add(
+        self._add(
             [gone.folders[at] for at in deleted],
             [gone.names[at] for at in deleted],
             [None] * len(deleted),
         )
-        self._features.add(come.folders, come.names, [self._stored(each) for each in data])
+        self._add(come.folders, come.names, [self._stored(each) for each in data])
 
     def _stored(self, data: bytes) -> bytes:
         sink = self.dataset.storage.sink
@@ -226,6 +254,9 @@ class KartEdit(AbstractContextManager["KartEdit"]):
     def finish(self, *, fold: bool = True) -> TreeEdit:
         """Return what changes in the tree."""
         dataset = self.dataset
+        left, self._adopted = self._adopted, {}
+        parts = [path.rpartition(b"/") for path in left]
+        self._add([folder for folder, _, _ in parts], [n for *_, n in parts], list(left.values()))
         blobs: dict[str, Change] = {
             name: data for name, data in self.documents.items() if dataset.folder.read(name) != data
         }
