@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-all faults installed demo bench golden docs clean
+.PHONY: help setup check test test-all faults mutants installed demo bench golden docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /:/' | awk -F: '{printf "make %-9s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ test-all: $(READY) ## Run the slow tests as well
 
 faults: $(READY) ## Let each file-system call of each command fail, in turn
 	$(BIN)/python -m tests.faults
+
+mutants: $(READY) ## Change the code on which everything rests, one thing at a time; do tests notice?
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
 installed: ## Build the wheel, install it without extras, and use it
 	@PYTHON="$(PYTHON)" scripts/installed.sh
