@@ -10,11 +10,13 @@ parcels:meta:title           one of them
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
 
+from havasu_vc.datasets.comparing import alike
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
@@ -104,7 +106,8 @@ class RepoFilter:
         if wanted.rows:
             changes = diff.changes
             if wanted.keys is not None:
-                changes = only_keys(changes, wanted.keys, diff.header.schema)
+                sides = [each.schema for each in (diff.new, diff.old) if each is not None]
+                changes = only_keys(changes, wanted.keys, sides or [diff.header.schema])
         return replace(diff, meta=meta, changes=changes)
 
 
@@ -158,20 +161,29 @@ def parse_key(text: str, schema: Schema) -> tuple[object, ...]:
     return tuple(values)
 
 
+def _parse_one(text: str, sides: Sequence[Schema]) -> tuple[object, ...]:
+    """Return a key as the first side that can have it says it."""
+    for schema in sides[:-1]:
+        with suppress(InvalidArgumentError):
+            return parse_key(text, schema)
+    return parse_key(text, sides[-1])
+
+
 def only_keys(
-    changes: Iterator[ChangeBatch], keys: frozenset[str], schema: Schema
+    changes: Iterator[ChangeBatch], keys: frozenset[str], sides: Sequence[Schema]
 ) -> Iterator[ChangeBatch]:
-    """Yield the changes of some rows."""
+    """Yield the changes of some rows; a key may be one of either side."""
+    schema = sides[0]
     if not schema.key:
         raise InvalidArgumentError("the dataset has no key to choose a row by")
-    wanted = [parse_key(key, schema) for key in sorted(keys)]
+    wanted = [_parse_one(key, sides) for key in sorted(keys)]
     for batch in changes:
         keep = None
         for key in wanted:
             same = None
             for value, key_field in zip(key, schema.key.fields, strict=True):
                 column = _coalesced(batch, key_field.name)
-                equal = pc.equal(column, pa.scalar(value, column.type))
+                equal = _equal(column, value)
                 same = equal if same is None else pc.and_(same, equal)
             keep = same if keep is None else pc.or_(keep, same)
         chosen = pc.filter(batch.data, keep)
@@ -183,4 +195,12 @@ def _coalesced(batch: ChangeBatch, name: str) -> pa.Array:
     sides = [pc.struct_field(s, name) for s in (batch.new, batch.old) if name in s.type.names]
     if len(sides) == 1:
         return sides[0]
-    return pc.coalesce(sides[0], pc.cast(sides[1], sides[0].type))
+    return pc.coalesce(*alike(*sides))  # either side may be of before the key was widened
+
+
+def _equal(column: pa.Array, value: object) -> pa.BooleanArray:
+    """Return where a column has a value, which may be one that its type cannot be."""
+    try:
+        return pc.equal(column, pa.scalar(value, column.type))
+    except (pa.ArrowInvalid, OverflowError):
+        return pa.repeat(pa.scalar(False), len(column))

@@ -41,15 +41,28 @@ class Interval:
         return batch if keep is None else pc.filter(batch, keep)
 
     def mask(self, batch: pa.RecordBatch, schema: Schema) -> pa.BooleanArray | None:
-        """Return which rows are in the interval; None for all."""
+        """Return which rows are in the interval; None for all.
+
+        Limits may be of files whose key is wider than the batch's, so it is the values that
+        are widened: no limit is rounded, and what is equal falls into one interval.
+        """
         column = batch.column(schema.by_id[self.field_id].name)
+        widest = _widest(column.type)
+        column = column if column.type == widest else pc.cast(column, widest)
         keep = None
         if self.low is not None:
-            keep = pc.greater_equal(column, pa.scalar(self.low, column.type))
+            keep = pc.greater_equal(column, pa.scalar(self.low, widest))
         if self.high is not None:
-            below = pc.less(column, pa.scalar(self.high, column.type))
+            below = pc.less(column, pa.scalar(self.high, widest))
             keep = below if keep is None else pc.and_(keep, below)
         return None if keep is None or pc.all(keep).as_py() else keep
+
+
+def _widest(type_: pa.DataType) -> pa.DataType:
+    """Return the type that a column of keys may have been widened to."""
+    if pa.types.is_int32(type_):
+        return pa.int64()
+    return pa.decimal128(38, type_.scale) if pa.types.is_decimal(type_) else type_
 
 
 def groups_in(path: str, interval: Interval) -> tuple[int, ...]:

@@ -223,7 +223,7 @@ def key_ranges(path: str, field_id: int) -> list[tuple[Any, Any] | None]:
             if index is not None:
                 statistics = file.metadata.row_group(group).column(index).statistics
                 if statistics is not None and statistics.has_min_max:
-                    with suppress(OverflowError):  # a date beyond what Python knows
+                    with suppress(OverflowError, ValueError):  # a date beyond what Python knows
                         found = (statistics.min, statistics.max)
             ranges.append(found)
         return ranges
