@@ -90,6 +90,9 @@ def describe_key(key: tuple[object, ...]) -> str:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
+    extra = _first_extra(column.type, field.type, field.name)
+    if extra is not None:
+        raise SchemaViolationError(f"rows have {extra!r}, which the dataset has not")
     try:
         return pc.cast(column, field.type)
     except pa.ArrowException as error:
@@ -97,3 +100,22 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
             f"column {field.name!r} is {field.type}, and a value does not fit: "
             f"{str(error).splitlines()[0]}"
         ) from error
+
+
+def _first_extra(came: pa.DataType, wanted: pa.DataType, name: str) -> str | None:
+    """Return the first part of a struct that has no place, which a cast would leave out."""
+    if pa.types.is_struct(came) and pa.types.is_struct(wanted):
+        for part in came:
+            index = wanted.get_field_index(part.name)
+            inside = f"{name}.{part.name}"
+            if index < 0:
+                return inside
+            found = _first_extra(part.type, wanted.field(index).type, inside)
+            if found is not None:
+                return found
+        return None
+    if pa.types.is_map(came) and pa.types.is_map(wanted):
+        return _first_extra(came.item_type, wanted.item_type, name)
+    if pa.types.is_list(came) and pa.types.is_list(wanted):
+        return _first_extra(came.value_type, wanted.value_type, name)
+    return None

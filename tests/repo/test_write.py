@@ -4,9 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from havasu_vc.errors import InvalidArgumentError, InvalidInputError, KeyViolationError, PatchError
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    InvalidInputError,
+    KeyViolationError,
+    PatchError,
+    SchemaViolationError,
+)
+from havasu_vc.exchange.source import SourceOptions
+from tests.repo.points import make
 from tests.repo.tables import NO_KEY, points, rows, write
 from tests.support.sound import CheckedRepo, refuses
 
@@ -111,3 +120,27 @@ def test_many_edits_keep_every_row(filled: CheckedRepo) -> None:
     assert rows(filled, "points") == [expected[key] for key in sorted(expected)]
     assert list(filled.fsck(full=True)) == []
     assert rows(filled, "points", "HEAD~40") == points(100).to_pylist()
+
+
+@pytest.mark.parametrize("inside", ["struct", "list", "map", "deeper"])
+def test_parts_that_have_no_place_are_refused(tmp_path: Path, inside: str) -> None:
+    def nested(parts: dict[str, int]) -> pa.Array:
+        inner = pa.array([parts], pa.struct([(name, pa.int32()) for name in parts]))
+        match inside:
+            case "list":
+                return pa.ListArray.from_arrays([0, 1], inner)
+            case "map":
+                return pa.MapArray.from_arrays([0, 1], pa.array(["k"]), inner)
+            case "deeper":
+                return pa.StructArray.from_arrays([inner], names=["in"])
+            case _:
+                return inner
+
+    repo = make(tmp_path / "repo", {1: ("one", 1)})
+    rows = pa.table({"id": pa.array([1], pa.int64()), "all": nested({"x": 1})})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    repo.import_(tmp_path / "t.parquet", options=SourceOptions(primary_key=("id",)))
+
+    more = pa.table({"id": pa.array([2], pa.int64()), "all": nested({"x": 1, "more": 5})})
+    with pytest.raises(SchemaViolationError, match=r"all.*more', which the dataset has not"):
+        repo.write("t", more)
