@@ -8,6 +8,7 @@ without it, and learns the rest from its environment while the clone lasts.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -31,11 +32,13 @@ from havasu_vc.repo.parts import Part, files_of_part, keep_part
 from havasu_vc.repo.remote_data import bring_data, download, local_folder, remote_data
 from havasu_vc.repo.settings import Settings
 from havasu_vc.repo.sharing import FetchResult
+from havasu_vc.repo.unfinished_clones import UnfinishedClone, being_cloned
 from havasu_vc.store.command import run_git
 from havasu_vc.store.preparation import prepare
+from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["CloneRequest", "clone", "folder_of"]
+__all__ = ["CloneRequest", "clone", "finish_clone", "folder_of"]
 
 ORIGIN = "origin"
 
@@ -62,6 +65,12 @@ class CloneRequest:
     """What comes at once then; None for nothing."""
     base: Path | None = None
     """The folder that a relative URL is relative to; None for the current one."""
+    tables: bool = False
+    """Whether whoever asks makes tables yet, and calls `finish_clone` then."""
+
+
+_TELLING = ("branch", "bare", "depth", "data_url", "on_demand", "part", "tables")
+"""What tells a clone from another of the same URL."""
 
 
 def folder_of(url: str) -> str:
@@ -80,16 +89,45 @@ def folder_of(url: str) -> str:
 
 
 def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchResult]:
-    """Clone a repository and its data."""
-    folder = request.folder
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidArgumentError(f"{folder} is there already, and is not an empty folder")
+    """Clone a repository and its data, or go on where the same clone was cut off."""
     if request.data_url is not None:
         from havasu_vc.remotes.data_urls import check_data_url
 
         check_data_url(request.data_url)
     url, environment = _without_secret(request.url)
-    repo = OpenRepo(_cloned(request, url, environment), settings)
+    with being_cloned(request.folder, _asked(request, url), bare=request.bare) as unfinished:
+        if not unfinished.has_git:
+            unfinished.begin()
+            try:
+                _clone_git(request, url, environment, unfinished.clone)
+            except HavasuError:
+                unfinished.drop()
+                raise
+        unfinished.settle()
+        repo = OpenRepo(GitRepository.open(request.folder), settings)
+        fetched = _finished(repo, request, url, environment)
+        if not request.tables:
+            unfinished.finish()
+        return repo, fetched
+
+
+def finish_clone(repo: OpenRepo) -> None:
+    """Note that the tables of a clone are made, with which it is all there."""
+    UnfinishedClone(repo.git.path, "", bare=repo.git.is_bare).finish()
+
+
+def _asked(request: CloneRequest, url: str) -> str:
+    """Return a text that tells one clone from another; it goes into the clone."""
+    asked = (url, *(getattr(request, name) for name in _TELLING))
+    return hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
+
+
+def _finished(
+    repo: OpenRepo, request: CloneRequest, url: str, environment: Mapping[str, str]
+) -> FetchResult:
+    """Do what is to be done when git has cloned."""
+    folder, settings = request.folder, repo.settings
+    _lay_out_files(repo.git)
     if environment:
         settings.note("the password in the URL was not kept; git's credential helpers can keep it")
     config = repo.git.config
@@ -111,7 +149,16 @@ def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchRes
             f"the commits are in {folder}; `havasu-vc fetch` goes on there",
         )
         raise
-    return repo, FetchResult(hidden_secrets(url), (), len(files), total_size(files))
+    return FetchResult(hidden_secrets(url), (), len(files), total_size(files))
+
+
+def _lay_out_files(git: GitRepository) -> None:
+    """Put the user's files into the work tree, which git was told to leave."""
+    index = git.git_directory / "index"
+    if git.is_bare or index.exists() or read_head(git).commit is None:
+        return
+    git.git("reset", "--quiet", "--hard")
+    (git.git_directory / "ORIG_HEAD").unlink(missing_ok=True)
 
 
 def _first_data(
@@ -147,7 +194,9 @@ def _without_secret(url: str) -> tuple[str, Mapping[str, str]]:
     }
 
 
-def _cloned(request: CloneRequest, url: str, environment: Mapping[str, str]) -> GitRepository:
+def _clone_git(
+    request: CloneRequest, url: str, environment: Mapping[str, str], folder: Path
+) -> None:
     """Let git clone; what it says on failure is put in one line, without a password."""
     base = request.base or Path.cwd()
     local = local_folder(url, base)
@@ -160,7 +209,14 @@ def _cloned(request: CloneRequest, url: str, environment: Mapping[str, str]) -> 
         (template / "info").mkdir()
         hidden = "".join(f"!**/{marker}/\n" for marker in (HAVASU_MARKER, TABLE_MARKER))
         (template / "info" / "sparse-checkout").write_text("/*\n" + hidden)
-        arguments = ["clone", "--quiet", f"--template={template}", "--origin", ORIGIN]
+        arguments = [
+            "clone",
+            "--quiet",
+            "--no-checkout",
+            f"--template={template}",
+            "--origin",
+            ORIGIN,
+        ]
         # What `prepare` would set; each setting by itself is another process.
         arguments += ["-c", "merge.directoryRenames=false"]
         if request.bare:
@@ -172,7 +228,7 @@ def _cloned(request: CloneRequest, url: str, environment: Mapping[str, str]) -> 
         if request.depth is not None:
             arguments += ["--depth", str(request.depth), "--no-single-branch"]
         answer = run_git(
-            [*arguments, "--", url, str(request.folder.absolute())],
+            [*arguments, "--", url, str(folder.absolute())],
             folder=base,
             environment=environment,
             check=False,
@@ -181,4 +237,3 @@ def _cloned(request: CloneRequest, url: str, environment: Mapping[str, str]) -> 
         shutil.rmtree(template, ignore_errors=True)
     if answer.code:
         raise StateError(f"git says: {without_passwords(answer.message)}")
-    return GitRepository.open(request.folder)

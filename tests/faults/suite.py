@@ -196,7 +196,8 @@ class SceneRun:
         done = view == self.after
         if done and not succeeded and "othing is changed" in said:
             found.append("it said that nothing is changed, and all is")
-        told = "Note: the table" in said  # HEAD has moved, and a table did not come along
+        # HEAD has moved, and a table did not come along.
+        told = "Note: the table" in said
         if succeeded and not done and not told:
             found.append(f"it said that it succeeded; {_differing(view, self.after)} is not so")
         if done and not self.scene.again:
@@ -227,8 +228,8 @@ class SceneRun:
 
 
 def _on_its_way(key: str, value: Any) -> bool:
-    """Whether commits of elsewhere are here and their data is still to come."""
-    return ("/remotes/" in key or key.startswith("new ")) and ABSENT in (value or ())
+    """Whether this is a clone in the making, or commits of elsewhere whose data is to come."""
+    return key.startswith("new ") or ("/remotes/" in key and ABSENT in (value or ()))
 
 
 def _let_time_pass(folder: Path) -> None:

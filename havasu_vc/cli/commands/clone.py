@@ -58,19 +58,26 @@ def command(
     """Clone a repository with its data into DIRECTORY.
 
     URL is anything that git takes. The tables of its branch are checked out in `tables/`.
-    A clone that was cut off while data came goes on with `havasu-vc fetch`.
+    A clone that was cut off goes on when the same command is given again.
 
     With `--dataset`, they are those of the datasets named. With `--filter=data` or `--bbox`
     no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
     that were not brought come when something reads them.
     """
-    from havasu_vc.repo.cloning import CloneRequest, folder_of
+    from havasu_vc.repo.cloning import CloneRequest, finish_clone, folder_of
     from havasu_vc.repo.parts import Part, parse_box
 
     place = invocation.folder / (directory or folder_of(url))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
+    tables = not (options["bare"] or no_checkout or what == "data" or bbox is not None)
     request = CloneRequest(
-        url, place, on_demand=what == "data", part=part, base=invocation.folder, **options
+        url,
+        place,
+        on_demand=what == "data",
+        part=part,
+        base=invocation.folder,
+        tables=tables,
+        **options,
     )
     repo, fetched = Repo.clone(request, settings=invocation.settings())
     if fetched.files:
@@ -79,9 +86,11 @@ def command(
     else:
         invocation.say(f"Cloned into {place}")
     if repo.git.is_bare or no_checkout or repo.git.is_kart or not repo.datasets():
+        finish_clone(repo.opened)
         return
     if what == "data" or bbox is not None:
         invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
         return
     result = repo.workspace.check_out()
+    finish_clone(repo.opened)
     tell_tables(invocation, repo, result)
