@@ -37,6 +37,7 @@ from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.edits import Change
+from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import Operation
@@ -153,7 +154,8 @@ def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeRe
         move_head(repo.git, read_head(repo.git), commit, f"merge {request.revision}: Fast-forward")
     else:
         # git brings the user's own files along, or refuses when that would lose edits.
-        repo.git.git("merge", "--quiet", "--ff-only", commit)
+        with moving_all(repo.git, commit):
+            repo.git.git("merge", "--quiet", "--ff-only", commit)
     tell_broken(repo, repo.head())
     return MergeResult("fast-forward", commit)
 

@@ -8,11 +8,12 @@ what they reached when they were last seen.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field, replace
 
-from havasu_vc.errors import ConcurrentChangeError, StateError, StorageError
+from havasu_vc.errors import ConcurrentChangeError, HavasuError, StateError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile, total_size
 from havasu_vc.remotes.urls import hidden_secrets, without_passwords
@@ -22,13 +23,17 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.remote_data import (
     default_remote,
     is_here,
+    local_folder,
     remote_address,
     remote_data,
     send_data,
 )
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.soundness import require_sound
-from havasu_vc.store.command import GitResult
+from havasu_vc.store.command import GitResult, is_locked
+from havasu_vc.store.left_locks import lock_in_message
+from havasu_vc.store.refs import read_ref
+from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 
 __all__ = ["PushRequest", "PushResult", "commits_there", "push", "push_data", "refusal"]
 
@@ -113,6 +118,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     )
     if request.dry_run or not changes:
         if not request.dry_run:
+            _note_moved(repo, name, updates)
             _follow(repo, request, name, updates)
         return PushResult(shown, tuple(update.line for update in changes))
     wanted = sorted({update.commit for update in changes if update.commit})
@@ -120,9 +126,12 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         # From here on refs may move even if nobody is told so.
         claim.outlasting = True
         answer = _move_refs(repo, request, name, changes)
+        if answer.code and _freed(repo, name, answer):
+            answer = _move_refs(repo, request, name, changes)
         claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:
         raise refusal(answer, shown)
+    _note_moved(repo, name, changes)
     _follow(repo, request, name, updates)
     lines = tuple(update.line for update in changes)
     return PushResult(shown, lines, len(sent), total_size(sent))
@@ -307,6 +316,32 @@ def _move_refs(
         check=False,
         environment=SENT,
     )
+
+
+def _note_moved(repo: OpenRepo, name: str, updates: Sequence[_Update]) -> None:
+    """Note where branches of a remote are now, where a git that was stopped has not."""
+    if f"+refs/heads/*:refs/remotes/{name}/*" not in repo.git.config.all(f"remote.{name}.fetch"):
+        return
+    for update in updates:
+        branch = update.target.removeprefix("refs/heads/")
+        seen = f"refs/remotes/{name}/{branch}"
+        if not update.commit or branch == update.target:
+            continue
+        if read_ref(repo.git, seen) != update.commit:
+            repo.git.git("update-ref", "-m", "update by push", seen, update.commit)
+
+
+def _freed(repo: OpenRepo, name: str, answer: GitResult) -> bool:
+    """Whether a ref of a remote that is a folder here was locked by nobody, and is not now."""
+    place = local_folder(remote_address(repo, name, push=True), repo.git)
+    if place is None or not is_locked(answer):
+        return False
+    with suppress(HavasuError):
+        server = GitRepository.open(place)
+        server.note = repo.git.note
+        lock = lock_in_message(answer.errors, server.git_directory)
+        return lock is not None and server.frees(lock, time.monotonic() + LOCK_PATIENCE)
+    return False
 
 
 def _follow(repo: OpenRepo, request: PushRequest, name: str, updates: Sequence[_Update]) -> None:

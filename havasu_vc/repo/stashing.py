@@ -47,6 +47,8 @@ from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.refs import delete_ref, list_refs
+from havasu_vc.workspace.places import TablePlace
+from havasu_vc.workspace.properties import COMMIT
 from havasu_vc.workspace.showing import show_as_edits
 from havasu_vc.workspace.state import WorkspaceState
 
@@ -151,14 +153,16 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     then = repo.resolve(parents[0] if parents else "[EMPTY]")
     before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
     changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
-    for path in changed:
+    for path in tuple(changed):
         known = state.tables.get(path)
         if known is None:
             raise NotFoundError(
                 f"{path} is not checked out, and the stash edits it",
                 hints=("`havasu-vc checkout` makes its table; go to a commit that has it first",),
             )
-        if read_table_edits(repo, state, known) is not None:
+        if _shows(table_place(repo, state.root, path), stash):
+            changed.remove(path)  # it came back before this was cut off
+        elif read_table_edits(repo, state, known) is not None:
             raise UncommittedChangesError(
                 f"{path} has edits that are not committed",
                 hints=("`havasu-vc commit` or `havasu-vc stash` them first",),
@@ -197,6 +201,14 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     if drop:
         delete_ref(repo.git, stash.ref, stash.commit)
     return stash
+
+
+def _shows(place: TablePlace, stash: Stash) -> bool:
+    """Whether the newest snapshot of a table is the one that brought a stash back."""
+    if place.newest() is None:
+        return False
+    snapshot = place.read().metadata.snapshot
+    return snapshot is not None and snapshot.summary.get(COMMIT) == stash.commit
 
 
 def _laid_out(

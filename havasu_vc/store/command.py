@@ -96,6 +96,9 @@ class GitResult:
 
 
 _LOCKED = re.compile(r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref")
+_STORAGE = re.compile(
+    "No space left on device|Input/output error|: Permission denied|: Read-only file system"
+)
 _TALKING = frozenset(("clone", "fetch", "ls-remote", "push"))
 SILENT_SECONDS = "300"
 
@@ -161,7 +164,7 @@ def is_locked(result: GitResult) -> bool:
 
 def _translated(result: GitResult, arguments: Sequence[str], place: str) -> HavasuError:
     text, line = result.errors, result.message
-    if re.search(r"No space left on device|: Permission denied|: Read-only file system", text):
+    if _STORAGE.search(text):
         return StorageError(f"git says: {line}")
     if is_locked(result):
         return LockedError(

@@ -25,9 +25,9 @@ from havasu_vc.store.preparation import is_prepared, prepare
 from havasu_vc.store.refs import check_ref_name, read_head, read_ref
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
-from havasu_vc.store.trees import find_entry
+from havasu_vc.store.trees import find_datasets, find_entry
 
-__all__ = ["in_step", "mend", "switch_worktree"]
+__all__ = ["in_step", "mend", "moving_all", "switch_worktree"]
 
 PATIENCE = 5.0
 """Seconds that a held `index.lock` is waited for."""
@@ -75,10 +75,10 @@ def mend(repository: GitRepository) -> bool:
             except BlockingIOError:
                 continue  # its owner is alive
             try:
-                internals, blobs = _parse_marker(file.read())
+                internals, blobs, before = _parse_marker(file.read())
             except ValueError:
-                internals, blobs = [], {}  # it died while it wrote this, before the ref moved
-            if internals or blobs:
+                internals, blobs, before = [], {}, None  # it died in writing, before the ref moved
+            if (internals or blobs) and (before is None or before != _checksum(repository)):
                 lock = repository.git_directory / "index.lock"
                 if lock.exists() and not repository.frees(lock, time.monotonic()):
                     continue  # another git is at work; a later command mends
@@ -120,7 +120,58 @@ def switch_worktree(
         options += ["--no-track", "--create", target, *([start] if start else [])]
     else:
         options += [target] if is_branch else ["--detach", target]
-    _patiently(lambda: repository.git("switch", *options))
+    there = start if create else read_ref(repository, f"refs/heads/{target}") or target
+    with moving_all(repository, there):
+        _patiently(lambda: repository.git("switch", *options))
+
+
+@contextlib.contextmanager
+def moving_all(repository: GitRepository, commit: ObjectId | None) -> Iterator[None]:
+    """Have the index at HEAD after a block in which git moves both to a commit.
+
+    git writes the index first. If it is stopped before it has moved HEAD, or cannot, the
+    datasets of the commit would stay staged, and the user's next commit take them along.
+    """
+    internals = [] if commit is None else _internals_apart(repository, commit)
+    if not internals:
+        yield
+        return
+    before = _checksum(repository)
+    with _marked(repository, internals, {}, before) as marker:
+        try:
+            yield
+        except HavasuError:
+            with contextlib.suppress(HavasuError, OSError):
+                if before != _checksum(repository):
+                    _catch_up(repository, internals, {})
+                marker.unlink(missing_ok=True)
+            raise
+        marker.unlink(missing_ok=True)
+
+
+def _internals_apart(repository: GitRepository, commit: ObjectId) -> list[str]:
+    """Return the folders of internals that are others in a commit than in HEAD."""
+    head = read_head(repository).commit
+    if head is None or head == commit:
+        return []
+    old, new = (
+        {f"{folder.path}/{folder.marker}": folder.internals for folder in found}
+        for found in (
+            find_datasets(repository.objects, commit_tree(repository, each))
+            for each in (head, commit)
+        )
+    )
+    return sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+
+
+def _checksum(repository: GitRepository) -> str:
+    """Return what the index ends with, which is another for other content."""
+    try:
+        with open(repository.git_directory / "index", "rb") as file:
+            file.seek(-20, os.SEEK_END)
+            return file.read().hex()
+    except OSError:
+        return ""
 
 
 def _point_head(
@@ -239,7 +290,10 @@ def _marker_folder(repository: GitRepository) -> Path:
 
 @contextlib.contextmanager
 def _marked(
-    repository: GitRepository, internals: Sequence[str], blobs: Mapping[str, ObjectId | None]
+    repository: GitRepository,
+    internals: Sequence[str],
+    blobs: Mapping[str, ObjectId | None],
+    before: str | None = None,
 ) -> Iterator[Path]:
     folder = _marker_folder(repository)
     path = folder / uuid.uuid4().hex
@@ -249,19 +303,24 @@ def _marked(
     with file:
         with reporting_storage_errors(folder):
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(_format_marker(internals, blobs))
+            file.write(_format_marker(internals, blobs, before))
             file.flush()
             os.fsync(file.fileno())
             fsync_folder(folder)
         yield path
 
 
-def _format_marker(internals: Sequence[str], blobs: Mapping[str, ObjectId | None]) -> bytes:
-    return json.dumps({"internals": list(internals), "files": dict(blobs)}).encode()
+def _format_marker(
+    internals: Sequence[str], blobs: Mapping[str, ObjectId | None], before: str | None
+) -> bytes:
+    """Return a marker; with `before`, there is nothing to do while the index ends so."""
+    document = {"internals": list(internals), "files": dict(blobs), "before": before}
+    return json.dumps(document).encode()
 
 
-def _parse_marker(data: bytes) -> tuple[list[str], dict[str, ObjectId | None]]:
+def _parse_marker(data: bytes) -> tuple[list[str], dict[str, ObjectId | None], str | None]:
     document = json.loads(data)
     if not isinstance(document, dict):
         raise ValueError("a marker is an object")
-    return list(document.get("internals", ())), dict(document.get("files", {}))
+    internals, files = document.get("internals", ()), document.get("files", {})
+    return list(internals), dict(files), document.get("before")

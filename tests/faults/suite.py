@@ -235,9 +235,6 @@ def _on_its_way(key: str, value: Any) -> bool:
 def _let_time_pass(folder: Path) -> None:
     """Make locks that were left an hour old: a person looks at what happened, and tries again."""
     for lock in folder.rglob("*.lock"):
-        if os.environ.get("FAULTS_BREAK_LOCKS"):
-            lock.unlink()
-            continue
         then = lock.stat().st_mtime - 3600
         os.utime(lock, (then, then))
 

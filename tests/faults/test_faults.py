@@ -52,6 +52,15 @@ ONCE = {
     "checkout --as": ("full:pwrite64 .*/copy.exact",),
     # The edits were said to be dropped, and the table was still the edited one.
     "restore": ("eio:openat .*/points/metadata/.*tmp",),
+    # git writes the index before it moves HEAD, and left datasets of elsewhere staged.
+    "switch": ("kill:openat .*/HEAD.lock", "full:write .*/HEAD.lock"),
+    "pull": ("eio:openat repo/.git/refs/heads/main.lock", "kill:openat repo/.git/HEAD.lock"),
+    # The edits were back and the stash not forgotten, and they were in its way.
+    "stash pop": ("kill:openat .*/packed-refs.lock",),
+    # What was begun was in the way of beginning again.
+    "clone": ("die:rename .*/remotes/origin/HEAD", "kill:openat new/.*/workspace-lock"),
+    # What git left locked, here and there, stayed so.
+    "push": ("die:write repo/.*/origin/main.lock", "kill:write server.git/refs/heads/main.lock"),
 }
 
 
