@@ -22,6 +22,7 @@ from havasu_vc.store.repository import GitRepository
 __all__ = [
     "DIFF_COMMAND",
     "HOOK_IS_ELSEWHERE",
+    "OTHER_HOOK",
     "PRE_PUSH",
     "SNAPSHOT",
     "TEXT_CONVERSION",
@@ -49,6 +50,8 @@ HOOK_IS_ELSEWHERE = (
     "each `git push`"
 )
 """What to tell a user whose hook stays."""
+OTHER_HOOK = "havasu.otherHook"
+"""The setting which says that a hook of the user's was seen."""
 DIFF_COMMAND = (
     'havasu() { case "$1" in '
     f"*{SNAPSHOT}) "
@@ -95,10 +98,13 @@ def install_hooks(repository: GitRepository) -> bool:
 
 def is_installed(repository: GitRepository) -> bool:
     """Whether both were set up, as far as the user's own hook and diff let that be."""
-    if repository.config.get("diff.havasu.command") is None:
+    config, path = repository.config, _path(repository)
+    if config.get("diff.havasu.command") is None:
         return False
-    elsewhere = repository.config.get("core.hooksPath") is not None
-    return elsewhere or os.path.lexists(_path(repository))
+    if config.get("core.hooksPath") is None and (_is_ours(path) or not os.path.lexists(path)):
+        return _is_ours(path)
+    # The user's own, perhaps since yesterday: it is looked at, and told, once.
+    return config.boolean(OTHER_HOOK)
 
 
 def _sends_data(repository: GitRepository) -> bool:

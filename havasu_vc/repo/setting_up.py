@@ -9,7 +9,7 @@ everything in a repository without datasets.
 from __future__ import annotations
 
 from havasu_vc.errors import HavasuError
-from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks, is_installed
+from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, OTHER_HOOK, install_hooks, is_installed
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.preparation import is_prepared, prepare
@@ -36,6 +36,8 @@ def set_up(repo: OpenRepo, *, surely: bool = False) -> None:
         prepare(git)
         if not install_hooks(git):
             repo.settings.note(HOOK_IS_ELSEWHERE)
+        if not is_installed(git):
+            git.config.set(OTHER_HOOK, True)
 
 
 def _has_datasets(repo: OpenRepo) -> bool:

@@ -228,3 +228,21 @@ def test_an_edit_that_git_half_merged_is_kept_from_the_work_tree(
 
     assert_clean(Repo.open(plain, settings=LOCAL))
     assert_set_up(plain)
+
+
+@pytest.mark.parametrize("place", [".git/hooks", ".githooks"])
+def test_a_hook_that_comes_later_is_told_as_well(ours: Repo, tmp_path: Path, place: str) -> None:
+    plain = plain_clone(tmp_path)
+    succeed(invoke(["-C", plain, "data", "fetch"]))
+    hook = plain / place / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    if place == ".githooks":
+        run_git("config", "core.hooksPath", place, cwd=plain)
+
+    first = succeed(invoke(["-C", plain, "data", "fetch"]))
+    again = succeed(invoke(["-C", plain, "data", "fetch"]))
+
+    assert 'havasu-vc data push --hook "$1"' in first.stderr
+    assert "hook" not in again.stderr
+    assert hook.read_text() == "#!/bin/sh\nexit 0\n"
