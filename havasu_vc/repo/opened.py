@@ -133,5 +133,5 @@ class OpenRepo:
 def unsafe_path(where: str, reason: str) -> CorruptDatasetError:
     """Return what is wrong with a dataset whose path could do harm."""
     error = CorruptDatasetError(where, f"as a dataset's path, {reason}")
-    error.hints = ("`git mv --sparse` gives it another one; until then it is passed over",)
+    error.hints = ("`havasu-vc repair` gives it another one; until then it is passed over",)
     return error

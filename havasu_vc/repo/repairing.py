@@ -9,7 +9,7 @@ change of it cannot be told any more is named. Nothing is rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 
@@ -23,12 +23,12 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     NoChangesError,
     NotYetSupportedError,
-    StateError,
 )
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import KART_MARKERS, TABLES
 from havasu_vc.records import dataclass
+from havasu_vc.repo.harmless_paths import give_harmless_paths
 from havasu_vc.repo.merge_bases import base_tree
 from havasu_vc.repo.merge_datasets import MergedDataset, markers_of
 from havasu_vc.repo.merge_trees import MergeRules, merge_trees, root_tree
@@ -80,9 +80,21 @@ class _Mended:
 
 def repair(repo: OpenRepo, request: RepairRequest) -> CommitResult:
     """Mend datasets of HEAD, in a commit on top of it; return what was taken in its notes."""
+    moved = give_harmless_paths(repo, request.datasets, request.message)
+    try:
+        result = _repair(repo, request, tuple(moved))
+    except NoChangesError:
+        if not moved:
+            raise
+        return CommitResult(repo.head().commit, repo.head_branch, notes=tuple(moved.values()))
+    return replace(result, notes=(*moved.values(), *result.notes))
+
+
+def _repair(repo: OpenRepo, request: RepairRequest, done: Collection[str]) -> CommitResult:
     head = repo.head()
     broken = broken_datasets(repo, head)
-    paths = tuple(path.strip("/") for path in request.datasets) or _mendable(repo, broken)
+    asked = [path for path in request.datasets if path not in done]
+    paths = tuple(path.strip("/") for path in asked) if request.datasets else tuple(broken)
     if head.commit is None or not paths:
         raise NoChangesError("every dataset of HEAD is sound")
     if request.source is not None:
@@ -109,18 +121,6 @@ def repair(repo: OpenRepo, request: RepairRequest) -> CommitResult:
         result = replace(more, notes=(*result.notes, *more.notes))
     sweep(repo.git, paths)
     return result
-
-
-def _mendable(repo: OpenRepo, broken: Mapping[str, HavasuError]) -> tuple[str, ...]:
-    """Return the broken datasets that another version can mend; those of a bad name cannot."""
-    known = repo.folders(repo.head())
-    named = tuple(path for path in broken if path in known)
-    for path, error in broken.items():
-        if path not in named:
-            if not named:
-                raise StateError(error.message, hints=error.hints)
-            repo.tell(path, error.message)
-    return named
 
 
 def _plan(repo: OpenRepo, path: str, commit: str, error: HavasuError | None) -> LastSound:

@@ -31,6 +31,7 @@ __all__ = [
     "make_bare",
     "make_sound",
     "make_sound_kart",
+    "named",
     "set_files",
 ]
 

@@ -21,6 +21,7 @@ from tests.support.broken import (
     listed,
     make_bare,
     make_sound,
+    named,
     set_files,
 )
 from tests.support.git import run_git
@@ -154,11 +155,33 @@ def test_a_dataset_that_was_never_sound(place: Path) -> None:
     assert rows(place) == THEIRS
 
 
+@pytest.mark.parametrize("since", [nothing, one_more_commit, make_bare])
 @pytest.mark.parametrize("way", NAMED)
-def test_a_name_is_not_mended_but_told(place: Path, way: str) -> None:
+def test_a_harmless_name_is_given(place: Path, way: str, since: Callable[[Path], None]) -> None:
     BREAKS[way](place)
+    since(place)
+    before = run_git("rev-parse", "HEAD", cwd=place)
 
-    done = havasu(place, "repair")
+    done = succeed(havasu(place, "repair"))
 
-    assert done.exit_code == 20
-    assert "git mv" in done.stderr
+    assert " is at a_b now" in done.stderr
+    assert rows(place, "a_b") == FIRST
+    assert havasu(place, "data", "ls").stdout.splitlines() == ["a_b", "bad", "good", "other"]
+    assert run_git("rev-parse", "HEAD^", cwd=place) == before
+    succeed(havasu(place, "check"))
+    succeed(havasu(place, "fsck"))
+    if since is not make_bare:
+        assert run_git("status", "--porcelain", cwd=place) == ""
+
+
+def test_a_harmless_name_is_one_that_is_free(place: Path) -> None:
+    for name in ("a_b", "a\nb", "a:b"):
+        named(name)(place)
+    BREAKS["no schema"](place)
+
+    done = succeed(havasu(place, "repair"))
+
+    found = set(havasu(place, "data", "ls").stdout.splitlines())
+    assert found == {"a_b", "a_b_2", "a_b_3", "bad", "good", "other"}
+    assert r"'a\nb' is at a_b_2 now" in done.stderr
+    assert rows(place) == OURS
