@@ -173,8 +173,8 @@ def test_a_merge_of_two_edits_stops_and_a_forced_side_is_told(
         lambda: plain.set_meta("points", {"title": "x"}),
         lambda: list(plain.diff("HEAD^...HEAD")),
         lambda: plain.export("points", repo.path.parent / "x.csv"),
-        lambda: plain.checkout_as(repo.path.parent / "x.gpkg"),
-        lambda: plain.optimize(),
+        lambda: plain.checkout_as(repo.path.parent / "x.gpkg", ["points"]),
+        lambda: plain.optimize(["points"]),
     ]
     for action in actions:
         with pytest.raises(UnfinishedMergeError) as caught:
