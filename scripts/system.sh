@@ -8,13 +8,14 @@ set -euo pipefail
 about() {
     case $1 in
         git-lfs) echo "Git LFS|git-lfs" ;;
+        sshd) echo "data on a server of SSH|openssh-server" ;;
         chromium) echo "pages in a browser|chromium fonts-dejavu-core" ;;
         *) echo "system: nothing is known of '$1'" >&2; exit 2 ;;
     esac
 }
 
 there() {
-    command -v "$1" >/dev/null || { [ "$1" = chromium ] && command -v google-chrome >/dev/null; }
+    command -v "$1" >/dev/null || { [ "$1" = sshd ] && [ -x /usr/sbin/sshd ]; } || { [ "$1" = chromium ] && command -v google-chrome >/dev/null; }
 }
 
 wanted=()

@@ -11,6 +11,7 @@ Two URLs are of one place only if they name the same server: what stands after a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
@@ -18,9 +19,15 @@ from urllib.parse import unquote, urlsplit
 from havasu_vc.errors import InvalidArgumentError, StateError
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets
 
-__all__ = ["ALLOWED", "SCHEMES", "check_data_url", "require_allowed"]
+__all__ = ["ALLOWED", "OF_SSH", "SCHEMES", "check_data_url", "login_of", "require_allowed"]
 
-SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss")
+SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss", "sftp", "ssh")
+OF_SSH = ("sftp", "ssh")
+"""Schemes of folders on a server of SSH, which are one."""
+_LOGIN = re.compile(
+    r"(?:(?P<user>[A-Za-z0-9._][A-Za-z0-9._+-]*)@)?"
+    r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(?P<port>\d{1,5}))?"
+)
 ALLOWED = "havasu.data.allow"
 """The git setting with places that repositories may name."""
 
@@ -37,6 +44,27 @@ def check_data_url(url: str) -> None:
             f"{hidden_secrets(url)} was given with a secret, which would be written down",
             hints=("credentials are taken from the environment, as other programs take them",),
         )
+    if urlsplit(url).scheme in OF_SSH:
+        login_of(url)
+
+
+def login_of(url: str) -> tuple[str, str, str, str]:
+    """Return the user, host, port and path of a URL of a server of SSH; those not told are empty.
+
+    What becomes an argument of a program is no option of it.
+
+    >>> login_of("sftp://me@example.org:2222/srv/wells/")
+    ('me', 'example.org', '2222', '/srv/wells')
+    """
+    parts = urlsplit(url)
+    found = _LOGIN.fullmatch(parts.netloc)
+    path = unquote(parts.path).rstrip("/")
+    if found is None or parts.query or not path or not path.isprintable():
+        raise InvalidArgumentError(
+            f"{hidden_secrets(url)} does not say where on a server data is kept",
+            hints=("write sftp://[USER@]HOST[:PORT]/FOLDER; /~/FOLDER is one at home there",),
+        )
+    return found["user"] or "", found["host"].strip("[]"), found["port"] or "", path
 
 
 def require_allowed(url: str, allowed: Iterable[str], where: str) -> None:
@@ -73,7 +101,7 @@ def _parts(url: str) -> tuple[str, str, str, str] | None:
         parts = urlsplit(url)
     except ValueError:
         return None
-    scheme = {"gcs": "gs"}.get(parts.scheme, parts.scheme)
+    scheme = {"gcs": "gs", "ssh": "sftp"}.get(parts.scheme, parts.scheme)
     if scheme == "file":
         path = os.path.realpath(unquote(parts.path)).rstrip("/")
         return scheme, "" if parts.netloc == "localhost" else parts.netloc, parts.query, path

@@ -50,8 +50,8 @@ _NOBODY = {
     for what, value in (("NAME", "havasu-vc"), ("EMAIL", "havasu-vc"), ("DATE", "@0 +0000"))
 }
 _ELSEWHERE = (
-    "`havasu-vc data place URL` keeps the data in a bucket (s3://, gs://, abfs://) or a folder "
-    "that all can reach (file://)"
+    "`havasu-vc data place URL` keeps the data in a bucket (s3://, gs://, abfs://), in a folder of "
+    "a server (sftp://HOST/FOLDER) or in one that all can reach (file://)"
 )
 _NO_SERVER = re.compile(r"git-lfs-(authenticate|transfer)\b.*(not found|No such file|127)")
 _PROGRESS = re.compile(r"(?m)^\S+ \d+/\d+ (\d+)/\d+ .*?\b([0-9a-f]{64})$")

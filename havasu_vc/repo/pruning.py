@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from havasu_vc.errors import LockedError, StateError, UnsupportedError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.claims import Claims
+from havasu_vc.remotes.data_urls import OF_SSH
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
@@ -63,6 +64,11 @@ def prune_remote(
     """Remove files that nothing reaches and whose grace period is over; else, only list them."""
     name = remote or default_remote(repo)
     url = data_url(repo, name)
+    if url is not None and urlsplit(url).scheme in OF_SSH:
+        raise UnsupportedError(
+            f"{hidden_secrets(url)} is reached by SSH, by which nothing is deleted",
+            hints=("on that server, set havasu.data.url of a clone to the folder's file:// URL",),
+        )
     if url is not None:
         return _prune_store(repo, url, grace_days * DAY, delete=delete)
     address = remote_address(repo, name, push=True)

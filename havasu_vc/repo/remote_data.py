@@ -2,13 +2,14 @@
 
 Where a remote's data is:
 
-    a place that was said (`repo.data_places`)         a folder or bucket, by URL
+    a place that was said (`repo.data_places`)         a folder, a bucket or a server of SSH
     a remote that is a folder on this machine          its own store, beside its refs
     any other                                          its Git LFS server
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from havasu_vc.errors import (
     NotFoundError,
     StorageError,
 )
+from havasu_vc.remotes.data_urls import OF_SSH
 from havasu_vc.remotes.lfs import LfsRemote
 from havasu_vc.remotes.neighbour import NeighbourRemote, take_from_lfs
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
@@ -94,6 +96,10 @@ def remote_data(
 ) -> DataRemote:
     """Return where the data files of a remote are."""
     url = data_url(repo, remote, push=push)
+    if url is not None and urlsplit(url).scheme in OF_SSH:
+        from havasu_vc.remotes.sftp import SftpRemote, ssh_command
+
+        return SftpRemote(url, ssh_command(repo.git.config, os.environ))
     if url is not None:
         from havasu_vc.remotes.object_store import ObjectStoreRemote
 

@@ -68,6 +68,14 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a test global settings of git of its own, to allow places in."""
+    own = tmp_path / "gitconfig"
+    shutil.copy(os.environ["GIT_CONFIG_GLOBAL"], own)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(own))
+
+
+@pytest.fixture
 def ours(shared: Path, tmp_path: Path) -> Repo:
     """A repository of six points with a remote `origin` that has them."""
     shutil.copytree(shared / "server.git", tmp_path / "server.git")

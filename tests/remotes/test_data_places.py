@@ -1,6 +1,5 @@
 """Commits say where the data is, and whoever clones is asked for nothing but trust."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -16,16 +15,10 @@ from tests.remotes.sharing import bare, clone, files, named, reopened
 from tests.repo.points import Rows, make, read, write
 from tests.support.git import run_git
 
+pytestmark = pytest.mark.usefixtures("own_settings")
+
 ROWS: Rows = {1: ("one", 1), 2: ("two", 2)}
 MORE: Rows = {**ROWS, 3: ("three", 3)}
-
-
-@pytest.fixture(autouse=True)
-def trusting_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test settings of its own, in which nothing is allowed."""
-    own = tmp_path / "gitconfig"
-    shutil.copy(os.environ["GIT_CONFIG_GLOBAL"], own)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(own))
 
 
 def allow(place: str) -> None:

@@ -3,16 +3,21 @@
 with giftless(folder) as url:       an LFS server; `<url>/<organisation>/<name>.git/info/lfs`
 with moto() as url:                 an S3 server; AWS_ENDPOINT_URL for those who use it
 with google() as url:               Google's API, with the bucket `maps`; STORAGE_EMULATOR_HOST
+with sshd(folder) as server:        OpenSSH; GIT_SSH_COMMAND for those who log in
 with azurite() as url:              Azure's, with AZURE_ENVIRONMENT; AZURITE_BLOB_STORAGE_URL
 """
 
+import getpass
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +25,7 @@ __all__ = [
     "AZURE_ACCOUNT",
     "AZURE_ENVIRONMENT",
     "S3_ENVIRONMENT",
+    "SshServer",
     "asked_of",
     "azurite",
     "giftless",
@@ -28,7 +34,9 @@ __all__ = [
     "has_giftless",
     "has_google",
     "has_moto",
+    "has_sshd",
     "moto",
+    "sshd",
 ]
 
 S3_ENVIRONMENT = {
@@ -155,6 +163,62 @@ def azurite() -> Iterator[str]:
             assert process.stdout is not None
             lines = (line.rpartition("listens on ")[2].strip() for line in process.stdout)
             yield next(line for line in lines if line.startswith("http://"))
+        finally:
+            process.kill()
+
+
+def has_sshd() -> bool:
+    return _sshd() is not None and shutil.which("ssh") is not None
+
+
+def _sshd() -> str | None:
+    return shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """A server that lets in who has the key that was made for it."""
+
+    address: str
+    """`user@host:port`."""
+    command: str
+    """How ssh is run to get in."""
+
+
+@contextmanager
+def sshd(folder: Path) -> Iterator[SshServer]:
+    """Let the user of this process in by SSH; what belongs to it lies in a folder."""
+    program = _sshd()
+    assert program is not None
+    for name in ("host", "user"):
+        make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(make, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    known = (folder / "host.pub").read_text()
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {known}")
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\n"
+        f"AuthorizedKeysFile {folder}/user.pub\nStrictModes no\nUsePAM no\n"
+        "PasswordAuthentication no\nPermitRootLogin yes\nMaxStartups 100\n"
+        "Subsystem sftp internal-sftp\n"
+    )
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # where root's sshd wants to be
+    command = [program, "-D", "-e", "-f", str(folder / "sshd_config")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert "listening" in said, said
+            drained = threading.Thread(target=process.stderr.read, daemon=True)
+            drained.start()
+            yield SshServer(
+                f"{getpass.getuser()}@127.0.0.1:{port}",
+                f"ssh -F none -i {folder}/user -o IdentitiesOnly=yes "
+                f"-o UserKnownHostsFile={folder}/known -o StrictHostKeyChecking=yes",
+            )
         finally:
             process.kill()
 

@@ -142,7 +142,7 @@ def _told() -> list[str]:
 def tell_place(invocation: Invocation, url: str | None) -> None:
     """Tell where the data files are, or commit that they are at URL from now on.
 
-    URL is a folder or a bucket (file, s3, gs, abfs). It is written to `.havasu/config.toml`,
+    URL is a folder or a bucket (file, sftp, s3, gs, abfs). It is written to `.havasu/config.toml`,
     so that clones know it; who clones allows the place once. `havasu-vc data push` then sends
     there what lies elsewhere so far.
     """

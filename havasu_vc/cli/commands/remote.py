@@ -26,8 +26,8 @@ def command(
     """List, add and change remotes, as `git remote` does.
 
     The data files of a remote that is a folder lie beside its refs, those of others on
-    its Git LFS server, unless `--data` names a folder or a bucket (file, s3, gs, abfs). Of the
-    first remote, that is committed for all clones, as `havasu-vc data place` does.
+    its Git LFS server, unless `--data` names a folder or a bucket (file, sftp, s3, gs, abfs).
+    Of the first remote, that is committed for all clones, as `havasu-vc data place` does.
     """
     from havasu_vc.remotes.urls import hidden_secrets
 
