@@ -124,9 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones, where not all are run")
     given = parser.parse_args(arguments)
     begun, known, unknown = time.monotonic(), survivors(), 0
-    import hypothesis  # noqa: F401  loaded once, for all children
-    import pyarrow.parquet  # noqa: F401
-    import pytest  # noqa: F401
+    import pyarrow.parquet  # noqa: F401  loaded once, for all children
 
     totals = [0, 0, 0, 0]
     wanted = {
