@@ -54,7 +54,9 @@ def test_head_on_an_unborn_branch_and_after(repository: GitRepository, git: Git)
     assert read_head(repository) == Head("main", commit)
     assert git("reflog", "--format=%gs", cwd=repository.path) == "commit (initial): x"
     with pytest.raises(ConcurrentChangeError):
-        move_head(repository, head, commit, "again")
+        move_head(repository, head, write_commit(repository, {"a": b"2"}), "again")
+    move_head(repository, head, commit, "again")  # it is there
+    assert git("reflog", "--format=%gs", cwd=repository.path) == "commit (initial): x"
 
 
 def test_a_detached_head_moves_alone(
