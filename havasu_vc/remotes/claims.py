@@ -27,6 +27,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from havasu_vc.errors import LockedError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import Claim, WantedFile
+from havasu_vc.store.locks import has_ended, this_process
 
 __all__ = ["Claims", "Sweep", "claimed", "read_bounded", "read_claims", "sweeping"]
 
@@ -95,12 +96,12 @@ def claimed(
 def _wait_for_prunings(system: FileSystem, root: str, claim: str, patience: float) -> None:
     """Wait for those that may not have seen a claim; whoever begins later does."""
     began, written = time.monotonic(), None
-    names = {note.path for note in _listed(system, f"{root}/prunings")}
+    names = {note.path for note in _prunings(system, root)}
     while names:
         if written is None:
             written = _time(system.get_file_info(claim))
         elapsed = time.monotonic() - began
-        notes = [note for note in _listed(system, f"{root}/prunings") if note.path in names]
+        notes = [note for note in _prunings(system, root) if note.path in names]
         if all(written + elapsed - _time(note) > NOTE_SECONDS for note in notes):
             return
         if elapsed > patience:
@@ -114,11 +115,11 @@ def _wait_for_prunings(system: FileSystem, root: str, claim: str, patience: floa
 @contextmanager
 def sweeping(system: FileSystem, root: str) -> Iterator[Sweep]:
     """Tell pushes to wait, and find out what earlier ones rely on."""
-    path = _written(system, f"{root}/prunings", "")
+    path = _written(system, f"{root}/prunings", this_process())
     try:
         began = 0.0
         others = []
-        for note in _listed(system, f"{root}/prunings"):
+        for note in _prunings(system, root):
             if note.path == path:
                 began = _time(note)
             else:
@@ -160,9 +161,28 @@ def read_bounded(stream: NativeFile, name: str) -> bytes:
     return found.getvalue()
 
 
+def _prunings(system: FileSystem, root: str) -> list[FileInfo]:
+    """Return the notes of prunings, but for those that died on this machine; they are removed."""
+    found = []
+    for note in _listed(system, f"{root}/prunings"):
+        text = ""
+        with suppress(OSError), system.open_input_stream(note.path) as stream:
+            text = read_bounded(stream, note.path).decode("ascii", "replace")
+        if has_ended(text):
+            _forget(system, note.path)
+        else:
+            found.append(note)
+    return found
+
+
 def _listed(system: FileSystem, folder: str) -> list[FileInfo]:
     selector = FileSelector(folder, allow_not_found=True)
-    return [info for info in system.get_file_info(selector) if info.is_file]
+    return [
+        info
+        for info in system.get_file_info(selector)
+        # Who died while a note got its content had done nothing yet.
+        if info.is_file and not info.path.endswith(".new")
+    ]
 
 
 def _written(system: FileSystem, folder: str, text: str) -> str:

@@ -8,6 +8,7 @@ it who it is (process, when that began, machine), for those who wait to be told.
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import socket
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from havasu_vc.errors import LockedError
 from havasu_vc.store.durability import reporting_storage_errors
 
-__all__ = ["exclusive_lock", "shared_lock"]
+__all__ = ["exclusive_lock", "has_ended", "shared_lock", "this_process"]
 
 _PAUSE = 0.02
 
@@ -86,6 +87,29 @@ def _owner(number: int) -> str:
         return f" (process {process} on {machine})"
     alive = process.isdecimal() and _began(int(process)) == began
     return f" (process {process})" if alive else ""
+
+
+def this_process() -> str:
+    """Return a line that names this process, for `has_ended` to tell."""
+    return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
+
+
+def has_ended(line: str) -> bool:
+    """Whether a process that is named was of this machine and is no more; False if in doubt."""
+    machine, _, rest = line.strip().partition(" ")
+    process, _, began = rest.partition(" ")
+    if machine != _machine() or not process.isdecimal() or began in ("", "-"):
+        return False
+    return _began(int(process)) != began
+
+
+def _machine() -> str:
+    """Return a name of what counts processes: this machine since it started, or a container."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text("ascii"))
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def _began(process: int) -> str:
