@@ -67,7 +67,7 @@ def fetch(
     if answer.code:
         raise refusal(answer, shown)
     files: Sequence[WantedFile] = ()
-    tips = _fetched(repo)
+    tips = _fetched(repo, name)
     if data and tips:
         if not repo.on_demand:
             files = bring_data(repo, remote_data(repo, name), tips)
@@ -134,11 +134,16 @@ def _followed(repo: OpenRepo) -> str:
         return "HEAD"
 
 
-def _fetched(repo: OpenRepo) -> list[str]:
+def _fetched(repo: OpenRepo, name: str) -> list[str]:
     """Return what the refs that were fetched last are at, moved or not."""
     path = repo.git.git_directory / "FETCH_HEAD"
     text = path.read_text("utf-8", "replace") if path.exists() else ""
-    return sorted(set(_FETCHED.findall(text)))
+    found = set(_FETCHED.findall(text))
+    if not found:
+        # git does not say so when it could not write that file.
+        seen = ("for-each-ref", "--format=%(objectname)", f"refs/remotes/{name}/")
+        found = set(repo.git.git(*seen).lines)
+    return sorted(found)
 
 
 def _moved(answer: GitResult) -> tuple[str, ...]:

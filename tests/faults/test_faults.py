@@ -59,6 +59,8 @@ ONCE = {
     "stash pop": ("kill:openat .*/packed-refs.lock",),
     # What was begun was in the way of beginning again.
     "clone": ("die:rename .*/remotes/origin/HEAD", "kill:openat new/.*/workspace-lock"),
+    # git does not say that it could not write what it fetched, and no data was brought.
+    "fetch": ("eio:write .*/FETCH_HEAD",),
     # Others waited an hour for the dead.
     "prune": ("kill:openat .*/logs/refs/havasu/prune/.*",),
     # What git left locked, here and there, stayed so.
