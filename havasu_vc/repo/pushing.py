@@ -42,6 +42,8 @@ SENT = {"HAVASU_VC_DATA_SENT": "1"}
 """Set for the hook of a push whose data was sent by us."""
 _REJECTED = ("[rejected]", "non-fast-forward", "fetch first", "stale info", "remote ref updated")
 _LEASES = ("--force-with-lease", "--force-if-includes")
+LOCKS = 5
+"""How many locks that nobody holds are removed of a remote that is a folder, one at a time."""
 # What chooses refs, or is done here; the rest is for git when the refs move.
 _CHOOSING = (
     "--all",
@@ -126,7 +128,9 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
         # From here on refs may move even if nobody is told so.
         claim.outlasting = True
         answer = _move_refs(repo, request, name, changes)
-        if answer.code and _freed(repo, name, answer):
+        for _ in range(LOCKS):
+            if not answer.code or not _freed(repo, name, answer):
+                break
             answer = _move_refs(repo, request, name, changes)
         claim.outlasting = answer.code != 0 and not _is_refused(answer, changes)
     if answer.code:

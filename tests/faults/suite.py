@@ -228,7 +228,12 @@ class SceneRun:
 
 
 def _on_its_way(key: str, value: Any) -> bool:
-    """Whether this is a clone in the making, or commits of elsewhere whose data is to come."""
+    """Whether this is a clone in the making, or commits of elsewhere whose data is to come.
+
+    A pruning notes under refs of its own what the remote has, until the next one.
+    """
+    if "refs/havasu/prune/" in key:
+        return True
     return key.startswith("new ") or ("/remotes/" in key and ABSENT in (value or ()))
 
 

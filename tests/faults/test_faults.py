@@ -64,7 +64,7 @@ ONCE = {
     # Others waited an hour for the dead.
     "prune": ("kill:openat .*/logs/refs/havasu/prune/.*",),
     # What git left locked, here and there, stayed so.
-    "push": ("die:write repo/.*/origin/main.lock", "kill:write server.git/refs/heads/main.lock"),
+    "push": ("die:write repo/.*/origin/main.lock", "kill:rename server.git/refs/heads/main"),
 }
 
 
