@@ -26,6 +26,7 @@ from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile, total_size
 from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
+from havasu_vc.repo.data_places import take_data_url
 from havasu_vc.repo.hooks import install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.parts import Part, files_of_part, keep_part
@@ -132,7 +133,7 @@ def _finished(
         settings.note("the password in the URL was not kept; git's credential helpers can keep it")
     config = repo.git.config
     if request.data_url is not None:
-        config.set("havasu.data.url", request.data_url)
+        take_data_url(repo, ORIGIN, request.data_url)
     if request.on_demand:
         config.set("havasu.data.fetch", "on-demand")
     prepare(repo.git)

@@ -32,7 +32,14 @@ from havasu_vc.store.durability import replace_file
 from havasu_vc.store.refs import read_head, read_ref
 from havasu_vc.store.trees import read_blob
 
-__all__ = ["commit_data_url", "data_url", "known_data_url", "said_data_url", "stated_data_url"]
+__all__ = [
+    "commit_data_url",
+    "data_url",
+    "known_data_url",
+    "said_data_url",
+    "stated_data_url",
+    "take_data_url",
+]
 
 _BRANCHES_ASKED = 20
 
@@ -71,6 +78,18 @@ def stated_data_url(repo: OpenRepo, remote: str, *, push: bool = False) -> str |
             error.hints = ("`git config havasu.data.url URL` says where it is, in this clone",)
             raise
     return None
+
+
+def take_data_url(repo: OpenRepo, remote: str, url: str) -> None:
+    """Use a place that the user names.
+
+    Where commits say the same, it is allowed and no more, so that data may move later.
+    """
+    with suppress(InvalidFileError):
+        if stated_data_url(repo, remote) == url:
+            _allow(repo, url)
+            return
+    repo.git.config.set("havasu.data.url", url)
 
 
 def commit_data_url(repo: OpenRepo, url: str) -> bool:

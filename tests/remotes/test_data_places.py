@@ -104,6 +104,44 @@ def test_other_clones(tmp_path: Path, how: tuple[str, ...]) -> None:
     assert read(Repo.open(tmp_path / "theirs")) == ROWS
 
 
+def test_a_place_that_is_named_and_stated_may_move_later(tmp_path: Path) -> None:
+    place = folder_at(tmp_path / "data")
+    published(tmp_path, place.url)
+    server = tmp_path / "server.git"
+
+    succeed(invoke(["clone", "--data-url", place.url, server, tmp_path / "theirs"]))
+
+    theirs = Repo.open(tmp_path / "theirs")
+    assert read(theirs) == ROWS
+    assert theirs.config.get("havasu.data.url") is None
+    assert theirs.config.get(ALLOWED) == place.url
+
+
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("how", ["git", "ours"])
+def test_texts_go_without_the_data_and_data_does_not(tmp_path: Path, how: str) -> None:
+    place = folder_at(tmp_path / "data")
+    published(tmp_path, place.url)
+    server, theirs = tmp_path / "server.git", tmp_path / "theirs"
+    assert invoke(["clone", server, theirs]).exit_code
+    (theirs / "README").write_text("Read me\n")
+    run_git("add", "README", cwd=theirs)
+    run_git("commit", "-qm", "Text", cwd=theirs)
+
+    if how == "git":
+        run_git("push", "--quiet", "origin", "main", cwd=theirs)
+    else:
+        succeed(invoke(["-C", theirs, "push", "origin", "main"]))
+
+    assert run_git("log", "-1", "--format=%s", "main", cwd=server) == "Text"
+    make(tmp_path / "other", MORE)
+    source = tmp_path / "points.parquet"
+    succeed(invoke(["-C", theirs, "import", source, "more", "--primary-key", "id"]))
+    done = invoke(["-C", theirs, "push", "origin", "main"])
+    assert done.exit_code and f"git config --global --add {ALLOWED}" in done.stderr
+    assert run_git("log", "-1", "--format=%s", "main", cwd=server) == "Text"
+
+
 def test_a_commit_from_before_the_place_was_said(tmp_path: Path) -> None:
     place = folder_at(tmp_path / "data")
     ours = published(tmp_path, place.url)
