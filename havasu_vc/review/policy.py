@@ -36,6 +36,9 @@ from havasu_vc.records import dataclass
 __all__ = ["POLICY_FILE", "SCHEMA_CHANGES", "Check", "Policy", "Rules", "parse_policy"]
 
 POLICY_FILE = ".havasu/policy.toml"
+_MOST_BYTES = 256 * 1024
+_DEEP = re.compile(rb"(?:[\w-]{1,99}[ \t]*\.[ \t]*){30}")
+"""What no policy has, and takes the more memory the longer it is."""
 SCHEMA_CHANGES = (
     "add-column",
     "remove-column",
@@ -110,6 +113,10 @@ class Policy:
 
 def parse_policy(data: bytes, name: str = POLICY_FILE) -> Policy:
     """Return the policy of a file; `name` is what errors call it."""
+    if len(data) > _MOST_BYTES:
+        raise InvalidFileError(name, f"has {len(data):,} bytes, more than any policy should")
+    if _DEEP.search(data):
+        raise InvalidFileError(name, "has a name of too many parts")
     try:
         text = data.decode()
         document = tomllib.loads(text)

@@ -77,6 +77,8 @@ def plan_projection(
     for field in schema.fields:
         found = by_id.get(field.id)
         if found is None:
+            if field.required and values.get(field.id) is None:
+                raise CorruptDatasetError(where, f"it lacks the required column {field.name!r}")
             steps.append(None)
             continue
         names.append(found.name)
