@@ -383,6 +383,80 @@ ITEMS = [
             ("geometry of an unknown type", _geometry(struct.pack("<BI", 1, 4711)), "import"),
         )
     ),
+    *(
+        Item("geopackage", what, _gpkg(*statements), _GPKG)
+        for what, statements in {
+            "a trigger": (
+                "CREATE TRIGGER evil AFTER INSERT ON points BEGIN"
+                " SELECT load_extension('OUT/evil'); END",
+            ),
+            "a view that loads an extension": _view(
+                "SELECT 1 AS fid, load_extension('OUT/evil') AS x"
+            ),
+            "a view that reads a file": _view("SELECT 1 AS fid, readfile('OUT/secret.txt') AS x"),
+            "a view that writes a file": _view("SELECT 1 AS fid, writefile('OUT/x', 'y') AS x"),
+            "a view of itself": ("CREATE VIEW evil AS SELECT * FROM evil", _SHOW.format("evil")),
+            "a view that opens a file of GDAL": _view(
+                "SELECT 1 AS fid, ogr_datasource_load_layers('OUT/secret.csv') AS x"
+            ),
+            "a view by http": _view(
+                "SELECT 1 AS fid, gdal_get_pixel_value('/vsicurl/URL/x.tif',1,'georef',0,0) AS x"
+            ),
+            "a virtual table": (
+                "INSERT INTO sqlite_master VALUES ('table', 'evil', 'evil', 0,"
+                " 'CREATE VIRTUAL TABLE evil USING VirtualOGR(''OUT/secret.csv'')')",
+                _SHOW.format("evil"),
+            ),
+            "a virtual table of text": (
+                "INSERT INTO sqlite_master VALUES ('table', 'evil', 'evil', 0,"
+                " 'CREATE VIRTUAL TABLE evil USING VirtualText(''OUT/secret.csv'', ''UTF-8'')')",
+                _SHOW.format("evil"),
+            ),
+            "a generated column": (
+                "CREATE TABLE evil(fid INTEGER PRIMARY KEY, a, b AS (hex(zeroblob(a))))",
+                "INSERT INTO evil(a) VALUES (1000)",
+                _SHOW.format("evil"),
+            ),
+            "a column by default": (
+                "CREATE TABLE evil(fid INTEGER PRIMARY KEY, a"
+                " DEFAULT (load_extension('OUT/evil')))",
+                "INSERT INTO evil(a) VALUES (1)",
+                _SHOW.format("evil"),
+            ),
+            "an index of a function": (
+                "CREATE TABLE evil(fid INTEGER PRIMARY KEY, a)",
+                "CREATE INDEX evil_i ON evil(abs(a))",
+                _SHOW.format("evil"),
+            ),
+            "a layer called by SQL": (
+                'CREATE TABLE "x\'; DROP TABLE points; --"(fid INTEGER PRIMARY KEY, a)',
+                "INSERT INTO gpkg_contents(table_name, data_type, identifier, srs_id)"
+                " VALUES ('x''; DROP TABLE points; --', 'attributes', 'x', 0)",
+            ),
+            "a layer that is a path": (
+                'CREATE TABLE "../../x"(fid INTEGER PRIMARY KEY, a)',
+                _SHOW.format("../../x"),
+            ),
+            "a layer with colours": (
+                'CREATE TABLE "\x1b[31m\u202ered"(fid INTEGER PRIMARY KEY, a)',
+                _SHOW.format("\x1b[31m\u202ered"),
+            ),
+            "a layer that is not there": (_SHOW.format("nothing"),),
+            "a layer of SQLite's own": (_SHOW.format("sqlite_master"),),
+            "geometries of nonsense": ("UPDATE points SET geom = x'4750000100000000ffff'",),
+            "a CRS of nonsense": (
+                "UPDATE gpkg_spatial_ref_sys SET definition = 'A[' || hex(zeroblob(50000))",
+            ),
+            "values of other types": ("UPDATE points SET name = zeroblob(100)",),
+            "text that is no text": ("UPDATE points SET name = CAST(x'fffe00ff' AS TEXT)",),
+            "2,000 columns": (
+                "CREATE TABLE evil(fid INTEGER PRIMARY KEY, "
+                + ",".join(f"c{n}" for n in range(1990))
+                + ")",
+                _SHOW.format("evil"),
+            ),
+        }.items()
+    ),
     Item("geopackage", "a page size of nothing", _sqlite_header(16, b"\0\0"), _GPKG),
     Item("geopackage", "a write-ahead log that is not there", _sqlite_header(18, b"\2\2"), _GPKG),
     Item("geopackage", "2^31 pages", _sqlite_header(28, b"\x7f\xff\xff\xff"), _GPKG),
