@@ -28,7 +28,7 @@ Only `cli/errors.py` knows about exit codes.
     │   └── NoUserError
     ├── StateError                           finish or undo something first
     │   ├── UncommittedChangesError
-    │   ├── UnfinishedMergeError             a dataset whose guard does not match
+    │   ├── UnfinishedMergeError             a dataset whose documents do not agree
     │   ├── ConflictError                    an operation that cannot go on
     │   ├── ConcurrentChangeError            somebody else moved a ref; try again
     │   └── LockedError
@@ -340,7 +340,7 @@ class UncommittedChangesError(StateError):
 
 
 class UnfinishedMergeError(StateError):
-    """A dataset's guard does not match: git merged what must be merged row by row."""
+    """A dataset's documents do not agree: git was made to merge what it could not."""
 
     kind = ErrorKind.UNFINISHED_MERGE
 

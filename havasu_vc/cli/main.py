@@ -70,7 +70,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "shell": ("shell", "Open a Python shell with Spark and the tables at hand"),
         "spark-conf": ("spark_conf", "Print the settings with which Spark sees the checkout"),
         "convert": ("convert", "Store a dataset as Kart does, or as a Havasu table"),
-        "upgrade": ("upgrade", "Make a Kart V3 repository of one in Kart's V2"),
+        "upgrade": ("upgrade", "Bring datasets to the newest form, or a Kart V2 repository to V3"),
         "optimize": ("optimize", "Fold small files into large ones, in a commit of its own"),
         "fsck": ("fsck", "Check that everything stored is sound"),
         "validate": ("validate", "Check that data is what its columns say"),

@@ -13,11 +13,15 @@ from havasu_vc.datasets.digest import Digests, hash_rows
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu import locate
 from havasu_vc.datasets.havasu.apply import collect_changes as collect_havasu
-from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.documents import (
+    column_documents,
+    layout_documents,
+    layout_of,
+)
 from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -62,7 +66,6 @@ def evolved(old: AnyDataset, schema: Schema) -> tuple[dict[str, bytes], AnyEdit]
     if schema != old.schema:
         documents = layout_documents(schema, old.partition, old.order)
         layout = layout_of(schema, documents)
-        documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
     return documents, Edit(old, layout=layout, documents=documents)
 
 
@@ -71,25 +74,27 @@ def revived(
     schema: Schema,
     back: frozenset[int],
     run: Callable[[list[Task]], Iterator[pa.RecordBatch]],
-) -> tuple[HavasuDataset, dict[str, bytes]]:
+) -> tuple[HavasuDataset, dict[str, bytes | None]]:
     """Return a dataset that has columns again which it dropped, and the documents that say so.
 
     `back` are these columns, or parts of columns, by id. Files that were there before still
     hold them, and count again; rows that were written since have nulls.
     """
-    documents = layout_documents(schema, old.partition, old.order)
-    documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
-    shown = TreeEdit(old.path, documents, old.snapshot)
-    view = HavasuDataset(old.path, edited(old.folder, shown), old.storage, old.revision)
+    documents = column_documents(old.folder, schema)
+    shown = edited(old.folder, TreeEdit(old.path, documents))
+    view = HavasuDataset(old.path, shown, old.storage, old.revision)
     counted = [f for f in schema.fields if any(each.id in back for each in descendants((f,)))]
     names = {field.name for field in (*counted, *schema.key.fields)}
     chosen = schema.select(tuple(name for name in schema.names if name in names))
     sums = Digests()
     for batch in run(view.scan(chosen.names)):
         sums.add(hash_rows(batch, chosen).digests)
-    digests = {**old.snapshot.digests, **sums.of(field.id for field in counted)}
-    shown = replace(shown, snapshot=replace(old.snapshot, digests=digests))
-    return replace(view, folder=edited(old.folder, shown)), documents
+    # What deltas say of the columns, some of which did not know them any more.
+    missing = Digests(sums.of(field.id for field in counted))
+    missing.subtract({field.id: view.snapshot.digests[field.id] for field in counted})
+    documents |= change_blobs(old, Change(digests=missing.sums))
+    shown = edited(old.folder, TreeEdit(old.path, documents))
+    return replace(view, folder=shown), documents
 
 
 def collect_changes(edit: AnyEdit, changes: Iterator[ChangeBatch]) -> None:
@@ -102,9 +107,7 @@ def collect_changes(edit: AnyEdit, changes: Iterator[ChangeBatch]) -> None:
 
 def last_column_id(view: AnyDataset) -> int:
     """Return the highest field id that a dataset ever had, as far as it knows."""
-    return (
-        view.properties.last_column_id if isinstance(view, HavasuDataset) else view.schema.last_id
-    )
+    return view.last_column_id if isinstance(view, HavasuDataset) else view.schema.last_id
 
 
 def rows_with_keys(view: AnyDataset, keys: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,20 +3,22 @@
 `TreeFolder` is a view of a git tree that costs nothing to make and reads objects when
 asked. `MemoryFolder` holds documents that are in no tree yet. A dataset that is being
 imported, or edited and not committed, is a view upon one: it can be scanned and compared
-like any other before anything is written to git. Tree ids are made as git makes them,
-so guards mean the same.
+like any other before anything is written to git. Tree ids are made as git makes them.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError
-from havasu_vc.formats.havasu.snapshot import Guard, format_snapshot, parse_snapshot
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
+from havasu_vc.formats.havasu.markers import blob_id
 from havasu_vc.records import dataclass
+from havasu_vc.store.drafts import Draft
+from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.objects import (
     EMPTY_TREE,
     ObjectId,
@@ -26,6 +28,7 @@ from havasu_vc.store.objects import (
     read_object,
 )
 from havasu_vc.store.trees import (
+    TREE,
     blobs_below,
     find_entry,
     format_tree,
@@ -37,10 +40,7 @@ from havasu_vc.store.trees import (
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import TreeEdit
 
-__all__ = ["UNGUARDED", "Folder", "MemoryFolder", "TreeFolder", "check_guard", "edited", "guard_of"]
-
-UNGUARDED = ("title", "description")
-"""Meta items that git may merge as text."""
+__all__ = ["Folder", "MemoryFolder", "TreeFolder", "check_guard", "documents_of", "edited"]
 
 
 class Folder(Protocol):
@@ -55,8 +55,8 @@ class Folder(Protocol):
     def tree_id(self, path: str) -> str:
         """Return the id of the tree at a path; empty when there is none."""
 
-    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
-        """Return the id that the tree at a path would have without some names."""
+    def items(self, path: str) -> dict[str, tuple[str, bool]]:
+        """Return what stands in a folder, by name: its id, and whether it is a folder too."""
 
     def blobs(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of every blob below a path."""
@@ -87,17 +87,15 @@ class TreeFolder:
         found = find_entry(self.source, self.tree, path)
         return found.id if found is not None and found.is_tree else ""
 
-    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
-        """Return the id that the tree at a path would have without some names.
-
-        It is empty when nothing is left.
-        """
+    def items(self, path: str) -> dict[str, tuple[str, bool]]:
+        """Return what stands in a folder, by name: its id, and whether it is a folder too."""
         tree = self.tree_id(path)
         if not tree:
-            return ""
-        hidden = {name.encode() for name in names}
-        items = {n: (m, i) for m, n, i in read_entries(self.source, tree) if n not in hidden}
-        return object_id("tree", format_tree(items)) if items else ""
+            return {}
+        return {
+            name.decode("utf-8", "surrogateescape"): (identity.hex(), mode == TREE)
+            for mode, name, identity in read_entries(self.source, tree)
+        }
 
     def blobs(self, path: str) -> Iterator[tuple[str, ObjectId]]:
         """Yield path and id of every blob below a path, in git's order."""
@@ -161,18 +159,27 @@ class MemoryFolder:
 
     def tree_id(self, path: str) -> str:
         """Return the id of the tree at a path; empty when there is none."""
-        return self.tree_id_without(path, ())
-
-    def tree_id_without(self, path: str, names: tuple[str, ...]) -> str:
-        """Return the id that the tree at a path would have without some names."""
-        inside = {
-            name.removeprefix(path + "/"): data
-            for name, data in self.files.items()
-            if name.startswith(path + "/")
-        }
-        for name in names:
-            inside.pop(name, None)
+        inside = self._inside(path)
         return _tree_id(inside) if inside else ""
+
+    def _inside(self, path: str) -> dict[str, bytes]:
+        start = path + "/" if path else ""
+        return {
+            name.removeprefix(start): data
+            for name, data in self.files.items()
+            if name.startswith(start)
+        }
+
+    def items(self, path: str) -> dict[str, tuple[str, bool]]:
+        """Return what stands in a folder, by name: its id, and whether it is a folder too."""
+        found: dict[str, tuple[str, bool]] = {}
+        for name, data in self._inside(path).items():
+            first, slash, _ = name.partition("/")
+            found[first] = ("", True) if slash else (_blob_id(data), False)
+        return {
+            name: (self.tree_id(f"{path}/{name}"), True) if inner else (identity, False)
+            for name, (identity, inner) in found.items()
+        }
 
     def blobs(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of every blob below a path."""
@@ -194,73 +201,57 @@ def _difference(
             yield name, before.get(name), after.get(name)
 
 
-def _blob_id(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+_blob_id = blob_id
 
 
 def _tree_id(files: Mapping[str, bytes]) -> str:
-    entries: dict[str, tuple[bytes, str]] = {}
+    entries: dict[bytes, tuple[bytes, bytes]] = {}
     folders: dict[str, dict[str, bytes]] = {}
     for path, data in files.items():
         name, slash, rest = path.partition("/")
         if slash:
             folders.setdefault(name, {})[rest] = data
         else:
-            entries[name] = (b"100644", _blob_id(data))
+            entries[name.encode()] = (b"100644", bytes.fromhex(_blob_id(data)))
     for name, inside in folders.items():
-        entries[name + "/"] = (b"40000", _tree_id(inside))
-    body = b"".join(
-        mode + b" " + name.rstrip("/").encode() + b"\0" + bytes.fromhex(identifier)
-        for name, (mode, identifier) in sorted(entries.items())
-    )
-    return hashlib.sha1(b"tree %d\0" % len(body) + body).hexdigest()
+        entries[name.encode()] = (TREE, bytes.fromhex(_tree_id(inside)))
+    return object_id("tree", format_tree(entries))
 
 
-def edited(old: Folder | None, edit: TreeEdit) -> MemoryFolder:
+def edited(old: Folder | None, edit: TreeEdit) -> Folder:
     """Return a dataset's folder as it is after an edit."""
+    if isinstance(old, TreeFolder) and not edit.fresh:
+        draft = Draft(old.source)
+        return TreeFolder(draft, edit_tree(draft, old.tree, edit.blobs))
     folder = MemoryFolder()
     if old is not None and not edit.fresh:
         for name, blob in old.blobs(""):
             folder.files[name] = old.read_blob(blob)
     for path, data in edit.blobs.items():
+        if data is None or path.startswith(EDITS):
+            for name in [n for n in folder.files if n == path or n.startswith(path + "/")]:
+                del folder.files[name]
         if data is None:
-            folder.files.pop(path, None)
-        elif isinstance(data, bytes):
+            continue
+        if isinstance(data, bytes):
             folder.files[path] = data
         else:
             raise TypeError(f"{path} is stored already, so it cannot stand in memory")
-    if edit.snapshot is not None:
-        folder.files["snapshot.json"] = format_snapshot(edit.snapshot, guard_of(folder, edit.path))
     return folder
 
 
-def guard_of(folder: Folder, path: str) -> Guard:
-    """Return the guard that a folder with these documents must have."""
-    return Guard(
-        path,
-        folder.tree_id("files"),
-        folder.tree_id("data"),
-        folder.tree_id_without("meta", UNGUARDED),
-    )
+def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None = None) -> None:
+    """Raise `UnfinishedMergeError` when a dataset's folder is not one that can be read.
 
-
-def check_guard(folder: Folder, path: str, revision: str) -> None:
-    """Raise `UnfinishedMergeError` when a dataset's folder is not what its snapshot says.
-
-    A merge that git made of two edited snapshots, whatever it was told, shows here.
+    What git or a hand put together wrongly, whatever it was told, shows here. `memory` is
+    the data folder, where it is remembered which trees are sound.
     """
-    where = f"{path}/snapshot.json at {revision}"
-    data = folder.read("snapshot.json")
-    if data is None:
-        # What git leaves of a dataset that one side moved or removed and the other edited.
-        raise UnfinishedMergeError(path, revision, "it has no snapshot.json")
-    if b"\n<<<<<<< " in b"\n" + data:
-        raise UnfinishedMergeError(path, revision, "snapshot.json has conflict marks")
-    try:
-        _, guard = parse_snapshot(data, where)
-    except CorruptDatasetError as error:
-        raise UnfinishedMergeError(path, revision, error.reason) from error
-    found = guard_of(folder, guard.path)
-    for name in ("files", "data", "meta"):
-        if getattr(found, name) != getattr(guard, name):
-            raise UnfinishedMergeError(path, revision, f"its {name} are not those of its snapshot")
+    from havasu_vc.datasets.havasu.soundness import check_sound
+
+    check_sound(folder, path, revision, memory)
+
+
+def documents_of(folder: Folder, path: str) -> Iterable[tuple[str, bytes]]:
+    """Yield name and bytes of every document below a path."""
+    for name, blob in folder.blobs(path):
+        yield name, folder.read_blob(blob)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.names import HAVASU_MARKER
@@ -37,8 +36,6 @@ class TreeEdit:
     """The dataset's path."""
     blobs: Mapping[str, Change]
     """By path below the dataset's own folder: new bytes, what is stored, or None to remove."""
-    snapshot: Snapshot | None = None
-    """The sums after the edit, for kinds that keep them; the guard is added on writing."""
     fresh: bool = False
     """Whether the dataset starts from an empty folder."""
     counts: ChangeCounts = field(default_factory=ChangeCounts)
@@ -49,7 +46,9 @@ class TreeEdit:
     @property
     def meta(self) -> tuple[str, ...]:
         """The meta items that it changes, of those that people see and set."""
-        names = (path.removeprefix("meta/") for path in self.blobs if path.startswith("meta/"))
+        names = {path.removeprefix("meta/") for path in self.blobs if path.startswith("meta/")}
+        if any(path.startswith("columns/") for path in self.blobs):
+            names.add("schema.json")
         return tuple(sorted(name for name in names if name.startswith("crs/") or name in _ITEMS))
 
 

@@ -41,6 +41,8 @@ class Storage:
 
     fetcher: Fetcher | None = None
     """Brings files that are not here; None where they must be."""
+    folds: bool = False
+    """Whether an edit may merge small files of earlier ones: only where others do not."""
     allowed: tuple[str, ...] = ()
     """Folders outside with files that may be read where a commit links to them."""
 
@@ -48,6 +50,11 @@ class Storage:
     def linked(self) -> LinkedFiles:
         """Files that stay where their owner keeps them."""
         return LinkedFiles(self.files.root / "linked", self.allowed)
+
+    @property
+    def settled(self) -> DataFileStore:
+        """Delete files that were derived from others (`datasets.havasu.settling`)."""
+        return DataFileStore(self.files.root / "settled")
 
     def bring(self, files: Iterable[tuple[str, int]]) -> None:
         """Have files fetched, all at once, that are not here and can be had."""
@@ -58,16 +65,23 @@ class Storage:
 
     def path(self, file: str) -> Path:
         """Return where a file is, staged or stored."""
-        return self.staging.path(file) if self.staging.has(file) else self.files.path(file)
+        if self.staging.has(file):
+            return self.staging.path(file)
+        if not self.files.has(file) and self.settled.has(file):
+            return self.settled.path(file)
+        return self.files.path(file)
 
     def location(self, file: str) -> Path:
         """Return where a file is or would be."""
         if self.staging.has(file):
             return self.staging.path(file)
-        if not self.files.has(file) and self.linked.has(file):
-            return self.linked.place(file)
+        if not self.files.has(file):
+            if self.linked.has(file):
+                return self.linked.place(file)
+            if self.settled.has(file):
+                return self.settled.path(file)
         return self.files.location(file)
 
     def has(self, file: str) -> bool:
         """Whether a file is here."""
-        return self.staging.has(file) or self.files.has(file)
+        return any(store.has(file) for store in (self.staging, self.files, self.settled))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import alike
-from havasu_vc.datasets.folder import MemoryFolder, guard_of
+from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.diff import DiffPlan, plan_diff
 from havasu_vc.datasets.havasu.documents import layout_documents
 from havasu_vc.datasets.havasu.pieces import pair_parts
@@ -23,8 +23,9 @@ from havasu_vc.datasets.pairing import row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.formats.havasu.columns import format_columns
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
-from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
+from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
@@ -111,10 +112,10 @@ def _emptied(dataset: Dataset | None) -> HavasuDataset:
     """Return a dataset with the same columns and no rows."""
     if not isinstance(dataset, HavasuDataset):
         raise NotYetSupportedError("datasets of other kinds cannot be compared yet")
-    folder = MemoryFolder(layout_documents(dataset.schema, PartitionSpec(), SortOrder()))
-    folder.files["snapshot.json"] = format_snapshot(
-        Snapshot(0, 0, 0), guard_of(folder, dataset.path)
-    )
+    documents = layout_documents(dataset.schema, PartitionSpec(), SortOrder())
+    documents |= {f"columns/{n}": d for n, d in format_columns(dataset.schema).items()}
+    documents[DATASET] = format_properties(Properties("", dataset.schema.last_id))
+    folder = MemoryFolder(documents)
     return HavasuDataset(dataset.path, folder, dataset.storage)
 
 

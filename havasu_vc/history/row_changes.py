@@ -17,6 +17,7 @@ from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_keys
 from havasu_vc.datasets.editing import rows_with_keys
 from havasu_vc.datasets.havasu.deletes import deleted_places, read_deleted_keys
+from havasu_vc.datasets.havasu.diff import differing_entries
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.locate import find_in, may_hold
 from havasu_vc.datasets.havasu.verify import verify_deletes
@@ -38,8 +39,6 @@ from havasu_vc.records import dataclass
 
 __all__ = ["ChosenRows", "all_changes"]
 
-REMEMBERED = 4096
-"""Entries kept at hand."""
 MOST_ROWS = 1 << 17
 """Rows of a difference beyond which chosen ones are looked up instead of reading it all."""
 
@@ -90,7 +89,6 @@ class ChosenRows:
         self._schema = schema
         self._engine = engine
         self._deleted: dict[str, list[tuple[int, str, int]]] = {}
-        self._entries: dict[tuple[str, str], Entry] = {}
         self._cast: tuple[Schema, pa.RecordBatch] | None = None
         self.hashes = distinct(hash_keys(keys, schema))
         """Hashes of the keys, ascending."""
@@ -156,35 +154,18 @@ class ChosenRows:
         return pa.RecordBatch.from_arrays(cast, schema=target)
 
     def _difference(self, old: HavasuDataset, new: HavasuDataset) -> _Difference:
-        found: dict[tuple[bool, Content], dict[str, Entry]] = {}
-        for name, before, after in old.folder.difference(new.folder, "files"):
-            for view, blob in ((old, before), (new, after)):
-                if blob is not None:
-                    entry = self._entry(view, name, blob)
-                    found.setdefault((view is new, entry.content), {})[entry.file] = entry
+        gone, come = differing_entries(old, new)
 
-        def one_sided(is_new: bool, content: Content) -> list[Entry]:
-            # The same file under another entry (statistics recomputed) is the same rows.
-            other = found.get((not is_new, content), {})
-            mine = found.get((is_new, content), {})
-            return [mine[file] for file in sorted(mine) if file not in other]
+        def chosen(entries: list[Entry], content: Content) -> list[Entry]:
+            found = (entry for entry in entries if entry.content is content)
+            return sorted(found, key=lambda entry: entry.file)
 
         return _Difference(
-            one_sided(False, Content.DATA),
-            one_sided(True, Content.DATA),
-            one_sided(False, Content.DELETES),
-            one_sided(True, Content.DELETES),
+            chosen(gone, Content.DATA),
+            chosen(come, Content.DATA),
+            chosen(gone, Content.DELETES),
+            chosen(come, Content.DELETES),
         )
-
-    def _entry(self, view: HavasuDataset, name: str, blob: str) -> Entry:
-        """Return an entry; going back, most are met twice: where they leave, where they came."""
-        # An entry does not say what file it is of, so files that are alike share a blob.
-        entry = self._entries.pop((name, blob), None)
-        if entry is None:
-            entry = view.entry_of(name, blob)
-            if len(self._entries) < REMEMBERED:
-                self._entries[name, blob] = entry
-        return entry
 
     def _may_differ(
         self, old: HavasuDataset, new: HavasuDataset, difference: _Difference, *, live: bool

@@ -218,11 +218,10 @@ def _clone_git(
             "--origin",
             ORIGIN,
         ]
-        # What `prepare` would set; each setting by itself is another process.
-        arguments += ["-c", "merge.directoryRenames=false"]
         if request.bare:
             arguments.append("--bare")
         else:
+            # What `prepare` would set; each setting by itself is another process.
             arguments += ["-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false"]
         if request.branch is not None:
             arguments += ["--branch", request.branch]

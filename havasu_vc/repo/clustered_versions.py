@@ -32,7 +32,7 @@ from havasu_vc.errors import (
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition, parse_partition
-from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.formats.havasu.properties import DATASET, format_properties
 from havasu_vc.formats.iceberg.spec_text import parse_spec
 from havasu_vc.history.diff import row_changes
 from havasu_vc.repo.clustering import described, sorted_anew
@@ -261,5 +261,4 @@ def _documents(base: HavasuDataset, view: HavasuDataset) -> dict[str, bytes | No
     """Return the documents that differ between a version and one to be made from it."""
     now = described(view)
     documents: dict[str, bytes | None] = dict.fromkeys(described(base).keys() - now.keys())
-    properties = view.properties.raised(base.properties.last_column_id)
-    return {**documents, **now, "meta/properties.json": format_properties(properties)}
+    return {**documents, **now, DATASET: format_properties(view.properties)}

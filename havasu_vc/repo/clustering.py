@@ -21,7 +21,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.exchange.importing import Curve, write_partitioned, write_table
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition
-from havasu_vc.formats.havasu.properties import format_properties
+from havasu_vc.formats.havasu.properties import DATASET, format_properties
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.short_lived import short_lived_folder
@@ -64,7 +64,7 @@ def sorted_anew(
         hilbert=None if column is None else column.id,
         partition=spec,
     )
-    new.documents["meta/properties.json"] = format_properties(view.properties)
+    new.documents[DATASET] = format_properties(view.properties)
     curve = None if column is None else Curve(column.name)
     size = view.size
     with repo.settings.open_engine(size) as engine:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from havasu_vc.datasets.folder import TreeFolder, guard_of
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.records import dataclass
-from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
-from havasu_vc.store.trees import find_entry
+from havasu_vc.store.edits import Change, Existing
 
-__all__ = ["MergedTree", "edit_changes", "write_tree"]
+__all__ = ["MergedTree", "edit_changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class MergedTree:
 
 
 def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:
-    """Return what edits make of each path, guards apart."""
+    """Return what edits make of each path."""
     changes: dict[str, Change] = {}
     for edit in edits:
         folder = f"{edit.path}/{edit.marker}"
@@ -54,27 +50,3 @@ def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:
         for path, data in edit.blobs.items():
             changes[f"{folder}/{path}"] = data
     return changes
-
-
-def write_tree(
-    writer: ObjectSink, base: str | None, edits: Sequence[TreeEdit], changes: dict[str, Change]
-) -> str:
-    """Write the trees that changes make of a base, guards included; return the root's id.
-
-    A guard names trees, so these are made once without it, in memory: git's store gets
-    nothing that no commit reaches.
-    """
-    if all(edit.snapshot is None for edit in edits):
-        return edit_tree(writer, base, changes)
-    draft = Draft(writer)
-    tree = edit_tree(draft, base, changes)
-    guards: dict[str, Change] = {}
-    for edit in edits:
-        if edit.snapshot is not None:
-            inside = find_entry(draft, tree, f"{edit.path}/{edit.marker}")
-            if inside is None:
-                raise ValueError(f"the edit of {edit.path} leaves nothing")
-            guard = guard_of(TreeFolder(draft, inside.id), edit.path)
-            document = format_snapshot(edit.snapshot, guard)
-            guards[f"{edit.path}/{edit.marker}/snapshot.json"] = document
-    return edit_tree(writer, base, {**changes, **guards})

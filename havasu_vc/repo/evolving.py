@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.editing import evolved
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.build import NewDataset
-from havasu_vc.datasets.havasu.documents import layout_documents
+from havasu_vc.datasets.havasu.documents import column_documents
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.build import rekeyed_kart
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.exchange.importing import Curve, write_table
-from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 
 __all__ = ["evolved", "rekeyed"]
@@ -27,7 +24,7 @@ def rekeyed(
     """Return the edit that gives a dataset another key: every file is written again."""
     if isinstance(old, KartDataset):
         return rekeyed_kart(old, schema, meta, engine.run(old.scan()))
-    documents: dict[str, bytes | None] = {**layout_documents(schema, old.partition, old.order)}
+    documents = column_documents(old.folder, schema)
     view = HavasuDataset(
         old.path, edited(old.folder, TreeEdit(old.path, documents)), old.storage, old.revision
     )
@@ -53,4 +50,4 @@ def rekeyed(
         input_bytes=old.size,
         curve=None if hilbert is None else Curve(hilbert.name),
     )
-    return replace(new.edit(files), counts=ChangeCounts())
+    return new.replacing(old, files)

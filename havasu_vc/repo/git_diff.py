@@ -1,72 +1,134 @@
-"""Rows in `git diff`: the changes between two snapshots.
+"""Rows in `git diff`: what one delta of a dataset changes, or one column.
 
-git hands over blobs, not commits. The commit that a snapshot is of is found in the history
-of its path.
+git hands over blobs, not commits. A delta says what it adds and takes away; the columns that
+it does so in are those of a commit that has it, which is found in the history of its path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.any import AnyDataset, as_havasu
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
+from havasu_vc.formats.havasu.deltas import Delta, format_delta, parse_delta
+from havasu_vc.formats.havasu.packed import unpack
+from havasu_vc.formats.havasu.schema import schema_from_json
 from havasu_vc.history.diff import diff_datasets
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.columns import columns_of
+from havasu_vc.model.diffs import DatasetDiff, MetaChange
 from havasu_vc.model.names import HAVASU_MARKER
-from havasu_vc.repo.hooks import SNAPSHOT
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.objects import read_object
 from havasu_vc.store.trees import find_entry
 
-__all__ = ["snapshot_diff"]
+__all__ = ["document_diff"]
 
-APART = ("title", "description")
-"""Meta items that a snapshot does not cover."""
+_INSIDE = f"/{HAVASU_MARKER}/"
 
 
-def snapshot_diff(
-    repo: OpenRepo, path: str, old: str, new: str, moved_to: str | None = None
-) -> DatasetDiff:
-    """Return how a dataset differs between two versions of its `snapshot.json`.
+def document_diff(repo: OpenRepo, path: str, old: str, new: str) -> DatasetDiff:
+    """Return what a document of a dataset changes: a delta, or the file of a column.
 
-    These are ids of blobs; `.` is none. The second stands at `moved_to`, where the dataset
-    was renamed. No data file is fetched for it.
+    `old` and `new` are ids of blobs; `.` is none. No data file is fetched for it.
     """
-    places = (path, moved_to or path)
-    for place in places:
-        if not place.endswith(SNAPSHOT):
-            raise InvalidArgumentError(f"{place} is no snapshot of a dataset")
-    names = [place.removesuffix(SNAPSHOT) for place in places]
-    before, after = (
-        _version(repo, name, blob) for name, blob in zip(names, (old, new), strict=True)
-    )
-    dataset = names[1]
+    dataset, inside, part = path.partition(_INSIDE)
+    if inside and part.startswith("columns/") and part.endswith(".json"):
+        return _column_diff(repo, dataset, path, (old, new))
+    if not inside or not part.startswith("files/"):
+        raise InvalidArgumentError(f"{path} is no delta or column of a dataset")
+    come = new not in (".", "")
+    blob = _blob(new if come else old)
+    with_it, without = _versions(repo, dataset, path, blob)
+    before, after = (without, with_it) if come else (with_it, without)
     diff = diff_datasets(
         dataset, before, after, lambda: repo.settings.open_engine(0), note=repo.settings.note
     )
-    return replace(diff, meta=tuple(item for item in diff.meta if item.name not in APART))
+    return replace(diff, meta=())
 
 
-def _version(repo: OpenRepo, dataset: str, blob: str) -> AnyDataset | None:
-    if blob in (".", ""):
-        return None
-    if not set(blob) <= set("0123456789abcdef"):
-        raise InvalidArgumentError(f"{blob} is not the id of a blob")
-    for commit in ("HEAD", *_commits_with(repo, dataset, blob)):
+def _blob(text: str) -> str:
+    if not text or not set(text) <= set("0123456789abcdef"):
+        raise InvalidArgumentError(f"{text} is not the id of a blob")
+    return text
+
+
+def _versions(
+    repo: OpenRepo, dataset: str, path: str, blob: str
+) -> tuple[HavasuDataset, AnyDataset]:
+    """Return a version that has a delta, and what it is without."""
+    part = path.partition(_INSIDE)[2]
+    for commit in ("HEAD", *_commits_with(repo, path, blob)):
         folder = repo.folders(repo.revision(commit)).get(dataset)
         if folder is None or folder.marker != HAVASU_MARKER:
             continue
-        entry = find_entry(repo.git.objects, folder.internals, "snapshot.json")
-        if entry is not None and entry.id == blob:
-            return repo.view(folder, commit)
-    raise NotFoundError(f"{dataset}: no commit has the snapshot {blob[:10]}")
+        entry = find_entry(repo.git.objects, folder.internals, part)
+        if entry is None or entry.id != blob:
+            continue
+        view = as_havasu(repo.view(folder, commit))
+        delta = _delta(repo, path, blob)
+        if delta.replaces:
+            # What it took the place of, it has too: only the commit before tells them apart.
+            return view, _before(repo, dataset, path, delta) or view
+        alone = _alone(view, delta)
+        without = TreeEdit(dataset, {part: None})
+        return alone, replace(alone, folder=edited(alone.folder, without))
+    raise NotFoundError(f"{dataset}: no commit has the delta {blob[:10]}")
 
 
-def _commits_with(repo: OpenRepo, dataset: str, blob: str) -> list[str]:
+def _alone(view: HavasuDataset, delta: Delta) -> HavasuDataset:
+    """Return a version that has a delta and the data files it deletes from, and no others."""
+    targets = {target for entry in delta.files for target in entry.targets}
+    blobs: dict[str, bytes | None] = {}
+    for other in view.deltas.values():
+        if other.id == delta.id:
+            continue
+        kept = tuple(entry for entry in other.files if entry.file in targets)
+        blobs[other.path] = format_delta(replace(other, files=kept)) if kept else None
+    return replace(view, folder=edited(view.folder, TreeEdit(view.path, blobs)))
+
+
+def _delta(repo: OpenRepo, path: str, blob: str) -> Delta:
+    identity = path.rpartition("/")[2].removesuffix(".json")
+    return parse_delta(read_object(repo.git.objects, blob, "blob"), identity, path)
+
+
+def _before(repo: OpenRepo, dataset: str, path: str, delta: Delta) -> AnyDataset | None:
+    """Return the dataset before the commit that first had a delta."""
+    first = repo.git.git(
+        "log", "-1", "--all", "HEAD", "--diff-filter=A", "--format=%P", "--", path, check=False
+    ).text.split()
+    for parent in first:
+        folder = repo.folders(repo.revision(parent)).get(dataset)
+        if folder is not None:
+            found = as_havasu(repo.view(folder, parent))
+            if set(delta.replaces) <= found.deltas.keys():
+                return found
+    return None
+
+
+def _column_diff(repo: OpenRepo, dataset: str, path: str, blobs: tuple[str, str]) -> DatasetDiff:
+    """Return how the file of a column differs between two versions."""
+    sides: list[Sequence[object] | None] = []
+    for blob in blobs:
+        if blob in (".", ""):
+            sides.append(None)
+            continue
+        value = unpack(read_object(repo.git.objects, _blob(blob), "blob"), path)
+        schema = schema_from_json({"type": "struct", "fields": [value["field"]]}, path)
+        sides.append(columns_of(schema))
+    header = as_havasu(repo.dataset(dataset)).header
+    change = MetaChange("schema.json", *sides)
+    return DatasetDiff(dataset, header, header, (change,), iter(()))
+
+
+def _commits_with(repo: OpenRepo, path: str, blob: str) -> list[str]:
     """Return the last commit that brought or took a blob, and its parents."""
     if not set(blob) - {"0"}:
         return []
-    options = ["-1", "-m", "--no-show-signature", "--all", "HEAD", f"--find-object={blob}"]
-    found = repo.git.git(
-        "log", *options, "--format=%H %P", "--no-patch", "--", f"{dataset}{SNAPSHOT}", check=False
-    ).text
+    options = ["-1", "-m", "--all", "HEAD", f"--find-object={blob}", "--format=%H %P"]
+    found = repo.git.git("log", *options, "--no-patch", "--", path, check=False).text
     return found.split()

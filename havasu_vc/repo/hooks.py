@@ -4,10 +4,10 @@ The hook is put where no hook of the user's is. It runs this program if that can
 stops the push with the command to run if it cannot: a ref never goes without its data.
 
 The attribute `diff=havasu` covers everything inside of a dataset. For git's diff command,
-`diff.havasu.command`, a few lines of shell pass over all of it but `snapshot.json`, which
-changes whenever rows or columns do, and the texts that no snapshot covers; so git starts
-this program once for a dataset and not once for a file. `diff.havasu.textconv`, which
-`git show` and `git log -p` use, is shell alone: it prints the sums of a snapshot.
+`diff.havasu.command`, a few lines of shell pass over most of it: this program is started for
+each delta that comes or goes whole and for each column, and the texts are printed.
+`diff.havasu.textconv`, which `git show` and `git log -p` use, is shell alone: it prints what a
+delta adds up to.
 """
 
 from __future__ import annotations
@@ -24,14 +24,10 @@ __all__ = [
     "HOOK_IS_ELSEWHERE",
     "OTHER_HOOK",
     "PRE_PUSH",
-    "SNAPSHOT",
     "TEXT_CONVERSION",
     "install_hooks",
     "is_installed",
 ]
-
-SNAPSHOT = f"/{HAVASU_MARKER}/snapshot.json"
-"""How the path of every snapshot ends."""
 
 MARK = "# havasu-vc: data files go before the refs that name them"
 PRE_PUSH = f"""#!/bin/sh
@@ -52,27 +48,42 @@ HOOK_IS_ELSEWHERE = (
 """What to tell a user whose hook stays."""
 OTHER_HOOK = "havasu.otherHook"
 """The setting which says that a hook of the user's was seen."""
+_PLAIN = "LC_ALL=C tr -d '\\000-\\010\\013-\\037\\177'"
+"""Takes away what would steer a terminal."""
+_ROWS = (
+    "if command -v havasu-vc >/dev/null 2>&1; then "
+    'havasu-vc git-diff "$1" "${3:-.}" "${6:-.}" </dev/null || :; '
+    'else echo "$1: rows are not shown, as havasu-vc is not on the PATH"; fi'
+)
 DIFF_COMMAND = (
     'havasu() { case "$1" in '
-    f"*{SNAPSHOT}) "
-    "if command -v havasu-vc >/dev/null 2>&1; then "
-    'havasu-vc git-diff "$1" "${3:-.}" "${6:-.}" ${8:+"$8"} </dev/null || :; '
-    'else echo "$1: rows are not shown, as havasu-vc is not on the PATH"; fi;; '
+    f"*/{HAVASU_MARKER}/files/*) "
+    # Packed on one side and nothing on the other: else one took the place of another.
+    'packed=$2; [ "$2" = /dev/null ] && packed=$5; '
+    'if [ "$(head -c 2 "$packed" | tr -d "\\000")" = z ] && '
+    '{ [ "$2" = /dev/null ] || [ "$5" = /dev/null ]; }; '
+    f"then {_ROWS}; fi;; "
+    f"*/{HAVASU_MARKER}/columns/names/*) ;; "
+    f'*/{HAVASU_MARKER}/columns/*) [ "$3" = "$6" ] || {{ {_ROWS}; }};; '
+    f'*/{HAVASU_MARKER}/dataset.json) [ -z "$8" ] || '
+    f'echo "renamed: ${{1%/{HAVASU_MARKER}/*}} → ${{8%/{HAVASU_MARKER}/*}}" | {_PLAIN};; '
     f"*/{HAVASU_MARKER}/meta/title|*/{HAVASU_MARKER}/meta/description) "
+    '[ "$3" = "$6" ] || '
     'for side in "-$2" "+$5"; do sign=${side%"${side#?}"}; '
     'echo "$sign$sign$sign $1"; '
-    "LC_ALL=C tr -d '\\000-\\010\\013-\\037\\177' <\"${side#?}\" | "
+    f'{_PLAIN} <"${{side#?}}" | '
     'sed "s/^/$sign/"; echo; done;; '
     "esac; }; havasu"
 )
 TEXT_CONVERSION = (
-    'havasu() { case "$(head -c 10 "$1" | tr -d "\\000")" in '
-    '"{\\"guard\\": "*) sed -n "'
-    's/^ *\\"\\(rows\\|deleted-rows\\|bytes\\)\\": \\([0-9]*\\).*/\\1: \\2/p; '
-    's/^ *\\"\\([0-9]*\\)\\": \\"\\([0-9a-f]*\\)\\".*/content of column \\1: \\2/p'
-    '" "$1";; *\\"conten) sed -n '
-    '"s/^ \\"\\(content\\|rows\\|size\\)\\": \\"*\\([a-z0-9]*\\).*/\\1: \\2/p" '
-    '"$1";; *) cat "$1";; esac; }; havasu'
+    'havasu() { case "$(head -c 2 "$1" | tr -d "\\000")" in '
+    # The compressed part of what zlib made, with the header that gzip would have written.
+    "z) { printf '\\037\\213\\010\\0\\0\\0\\0\\0\\0\\0'; tail -c +5 \"$1\"; } | "
+    "gzip -dc 2>/dev/null | sed '"
+    's/^.*"rows":\\(-\\{0,1\\}[0-9]*\\),"digests":{\\([^}]*\\)}.*$/rows: \\1\\n\\2/; '
+    's/"\\([0-9]*\\)":"\\([0-9a-f]*\\)",\\{0,1\\}/content of column \\1: \\2\\n/g'
+    "';; "
+    '*) tr -d "\\000" <"$1"; echo;; esac; }; havasu'
 )
 
 

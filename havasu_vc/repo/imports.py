@@ -39,7 +39,6 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
-from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.kart.repository import KART_VERSION
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.geo.crs import same_crs
@@ -467,7 +466,6 @@ def replacement(
     layout = old.layout
     if schema != old.schema:
         documents |= layout_documents(schema, old.partition, old.order)
-        documents["meta/properties.json"] = format_properties(old.properties.raised(schema.last_id))
         layout = layout_of(schema, {**layout_documents(schema, old.partition, old.order)})
     with Edit(old, layout=layout, documents=documents) as edit:
         collect_changes(edit, row_changes(old, new, engine))

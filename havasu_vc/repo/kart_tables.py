@@ -31,7 +31,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError
 from havasu_vc.exchange.importing import write_table
-from havasu_vc.formats.havasu.properties import Properties, format_properties
+from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
 from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER, TABLES
@@ -103,7 +103,9 @@ def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuData
 
 def is_kart_tree(repo: OpenRepo, tree: str) -> bool:
     """Whether a tree holds the internals of a Kart dataset."""
-    return find_entry(repo.git.objects, tree, "snapshot.json") is None
+    return all(
+        find_entry(repo.git.objects, tree, name) is None for name in (DATASET, "snapshot.json")
+    )
 
 
 def kart_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> KartDataset:
@@ -176,7 +178,7 @@ def data_files(edit: TreeEdit) -> set[str]:
 def havasu_edit(view: KartDataset, engine: Engine, properties: Properties) -> TreeEdit:
     """Return the edit that makes a new Havasu dataset of a Kart one; files are staged."""
     new = NewDataset(view.path, view.schema, table_uuid=properties.table_uuid, meta=_meta(view))
-    new.documents["meta/properties.json"] = format_properties(properties)
+    new.documents[DATASET] = format_properties(properties)
     size = view.size
     return new.edit(write_table(view.scan(), new, view.storage, engine, input_bytes=size))
 
@@ -198,8 +200,7 @@ def havasu_difference(
         path = f"meta/{name}"
         if (name in _META or name.startswith("crs/")) and path not in documents:
             documents[path] = None
-    properties = properties.raised(base.properties.last_column_id)
-    documents["meta/properties.json"] = format_properties(properties)
+    documents[DATASET] = format_properties(properties)
     _, edit = evolved(base, new.schema)
     with edit:
         edit.add_documents(documents)

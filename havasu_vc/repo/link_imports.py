@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from havasu_vc.datasets.folder import TreeFolder, edited
+from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -21,6 +21,7 @@ from havasu_vc.exchange.iceberg import IcebergSource, open_iceberg
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import parse_table_location
 from havasu_vc.formats.havasu.properties import (
+    DATASET,
     Properties,
     format_properties,
     parse_properties,
@@ -40,7 +41,6 @@ __all__ = ["import_links", "require_linkable"]
 
 LINKED = "havasu-vc.linked-table"
 """The property with the id of the table that a dataset's files belong to."""
-_PROPERTIES = "meta/properties.json"
 
 
 def require_linkable(location: str, kind: str | None, order: str) -> str:
@@ -105,22 +105,20 @@ def _fresh(
     new = NewDataset(path, source.schema, table_uuid=str(uuid.uuid4()), meta=meta)
     metadata = source.table.metadata
     properties = Properties(
-        parse_properties(new.documents[_PROPERTIES], path).table_uuid,
+        parse_properties(new.documents[DATASET], path).table_uuid,
         max(metadata.last_column_id, source.schema.last_id),
         {LINKED: metadata.table_uuid},
     )
-    new.documents[_PROPERTIES] = format_properties(properties)
+    new.documents[DATASET] = format_properties(properties)
     empty = new.edit(())
-    folder = edited(None, empty)
     draft = Draft(repo.git.objects)
-    tree = edit_tree(draft, None, dict(folder.files))
+    tree = edit_tree(draft, None, empty.blobs)
     base = HavasuDataset(path, TreeFolder(draft, tree), transaction.storage, "the table")
     edits = read_linked_edits(base, source.table, source.snapshot_id, source.schema, engine)
     edit = linked_edit_of(edits, transaction.storage, engine)
     return replace(
         edit,
         blobs={**empty.blobs, **edit.blobs},
-        snapshot=edit.snapshot or empty.snapshot,
         fresh=True,
     )
 

@@ -18,13 +18,14 @@ import pyarrow as pa
 from havasu_vc.errors import NotYetSupportedError, StateError
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model import kernels as pc
-from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
+from havasu_vc.repo.drafts import MergedTree, edit_changes
 from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.repo.merge_files import merge_base_files
 from havasu_vc.repo.merge_state import DatasetConflicts, conflict_columns
 from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.drafts import Draft
+from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import EMPTY
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _merged(
         **MergedTree(files, internals, (), markers_of(merged)).changes(),
         **edit_changes(edits),
     }
-    tree = write_tree(draft, trees[1].tree, edits, changes)
+    tree = edit_tree(draft, trees[1].tree, changes)
     return RootTree("the common base", draft, tree)
 
 

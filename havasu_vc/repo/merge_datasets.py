@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.any import AnyDataset, as_havasu
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.editing import (
@@ -50,6 +50,7 @@ from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.merge_state import ColumnConflict, DatasetConflicts, conflict_table
+from havasu_vc.repo.merge_union import Versions, union
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder
 
@@ -59,18 +60,6 @@ DATASET = "dataset"
 """The name under which a dataset as a whole is in conflict."""
 SCHEMA = "schema.json"
 """The name under which the columns are in conflict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """One dataset in the three commits; None where it is not there."""
-
-    base: AnyDataset | None
-    """In the merge base."""
-    ours: AnyDataset | None
-    """On our side."""
-    theirs: AnyDataset | None
-    """On theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +85,12 @@ def merge_dataset(
     *,
     policy: MergePolicy,
     resolved: DatasetConflicts | None = None,
+    joins: bool = True,
 ) -> MergedDataset:
-    """Merge one dataset; `resolved` holds how its conflicts were resolved."""
+    """Merge one dataset; `resolved` holds how its conflicts were resolved.
+
+    `joins` says that theirs becomes a parent, so that what it alone has is replaced.
+    """
     base, ours, theirs = (None if each is None else each.internals for each in folders)
     mine, other = (_whole(folder) for folder in folders[1:])
     if theirs in (base, ours):
@@ -111,7 +104,10 @@ def merge_dataset(
         if side is None:
             return replace(mine, conflicts=DatasetConflicts(path, items={DATASET: None}))
         return other if side is Side.THEIRS else mine
-    merger = DatasetMerger(path, versions, storage, settings, policy, resolved)
+    joined = union(versions, settings)
+    if joined is not None:
+        return MergedDataset(ours, joined)
+    merger = DatasetMerger(path, versions, storage, settings, policy, resolved, joins=joins)
     return replace(merger.merged(ours), marker=mine.marker)
 
 
@@ -144,6 +140,8 @@ class DatasetMerger:
         settings: Settings,
         policy: MergePolicy,
         resolved: DatasetConflicts | None,
+        *,
+        joins: bool = True,
     ) -> None:
         if versions.base is None or versions.ours is None or versions.theirs is None:
             raise ValueError("a version is missing")
@@ -154,11 +152,12 @@ class DatasetMerger:
         self._settings = settings
         self._policy = policy
         self._resolved = resolved
+        self._joins = joins
         said = {} if resolved is None else resolved.items
         self._items = {name: choice for name, choice in said.items() if choice is not None}
         self._columns_said = {} if resolved is None else dict(resolved.columns)
         self._waiting: set[str] = set()
-        self._back: dict[str, bytes] = {}
+        self._back: dict[str, bytes | None] = {}
 
     def merged(self, internals: str | None) -> MergedDataset:
         """Merge it."""
@@ -173,7 +172,10 @@ class DatasetMerger:
             edit.add_documents({**self._back, **documents})
             adopted = self._adopt(edit)
             collect_changes(edit, self._changes(schemas, pieces))
-            changed = edit.counts.total or more or documents or self._back or adopted
+            joined = False
+            if self._joins and isinstance(edit, Edit):
+                joined = edit.join(as_havasu(self._theirs))
+            changed = edit.counts.total or more or documents or self._back or adopted or joined
             tree = edit.finish() if changed else None
         conflicts = self._conflicts(pieces, columns.schema)
         return MergedDataset(internals, tree, conflicts)

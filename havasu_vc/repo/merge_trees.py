@@ -63,6 +63,8 @@ class MergeRules:
     """What is decided without asking."""
     resolved: Mapping[str, DatasetConflicts] = field(default_factory=dict)
     """How conflicts were resolved, by dataset."""
+    joins: bool = True
+    """Whether the other side becomes a parent, so that what it alone has is replaced."""
     only: Collection[str] | None = None
     """The datasets that matter, by any of their paths; None for all."""
 
@@ -117,6 +119,7 @@ def merge_trees(
             repo.settings,
             policy=rules.policy,
             resolved=rules.resolved.get(group.path),
+            joins=rules.joins,
         )
     gone = {path: MergedDataset(None) for path in sorted(left - merged.keys())}
     return {**gone, **merged}

@@ -234,7 +234,8 @@ def merge_datasets(
 ) -> dict[str, MergedDataset]:
     """Merge every dataset that is on any side, with the resolutions that the state has."""
     ours, theirs = (root_tree(repo, repo.resolve(name)) for name in (state.ours, state.theirs))
-    rules = MergeRules(state.policy, {each.path: each for each in state.conflicts})
+    resolved = {each.path: each for each in state.conflicts}
+    rules = MergeRules(state.policy, resolved, joins=state.kind == "merge")
     return merge_trees(repo, transaction.storage, (base, ours, theirs), rules)
 
 

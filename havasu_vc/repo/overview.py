@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from havasu_vc.errors import HavasuError
+from havasu_vc.formats.havasu.snapshot import FORMAT
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
@@ -32,7 +33,7 @@ def _info(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> Da
     if folder.marker not in TABLES:
         return DatasetInfo(path, folder.marker.strip("."), 0)
     kind = "havasu" if folder.marker == HAVASU_MARKER else "kart"
-    version = 1 if kind == "havasu" else 3 if folder.marker == TABLE_MARKER else 2
+    version = FORMAT if kind == "havasu" else 3 if folder.marker == TABLE_MARKER else 2
     view = repo.view(folder, revision)
     error = defect_of(view)
     if error is not None:

@@ -55,7 +55,9 @@ def rebase_edit(
 ) -> TreeEdit:
     """Return the edit of a dataset as it is now that does what `edit` does to its base."""
     versions = Versions(base, now, after_edit(base, edit, storage))
-    merger = DatasetMerger(edit.path, versions, storage, repo.settings, MergePolicy(), None)
+    merger = DatasetMerger(
+        edit.path, versions, storage, repo.settings, MergePolicy(), None, joins=False
+    )
     merged = merger.merged(None)
     if merged.conflicts is not None:
         raise ConflictError(

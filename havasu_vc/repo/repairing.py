@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 
+from havasu_vc.datasets.folder import TreeFolder, check_guard, edited
+from havasu_vc.datasets.havasu.soundness import read_standing
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
@@ -23,10 +25,12 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     NoChangesError,
     NotYetSupportedError,
+    UnfinishedMergeError,
 )
+from havasu_vc.formats.havasu.properties import DATASET
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.names import KART_MARKERS, TABLES
+from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.harmless_paths import give_harmless_paths
 from havasu_vc.repo.merge_bases import base_tree
@@ -37,6 +41,7 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.soundness import broken_datasets, defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.edits import Change, Existing
 from havasu_vc.store.stray import sweep
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.upkeep.repair import repair_dataset
@@ -233,7 +238,7 @@ def _mend(
         }
         merged = {path: m for each in mended.values() for path, m in each.datasets.items()}
         found = [each.edit for each in merged.values() if each.edit is not None]
-        edits = [edit for edit in found if edit.blobs or edit.snapshot is not None]
+        edits = [edit for edit in found if edit.blobs]
         internals = {path: each.internals for path, each in merged.items()}
         now = {path: folder.internals for path, folder in transaction.folders.items()}
         if not edits and all(now.get(path) == tree for path, tree in internals.items()):
@@ -246,6 +251,29 @@ def _mend(
     return CommitResult(commit, repo.head_branch, counts, notes)
 
 
+def _moved_apart(repo: OpenRepo, now: Mapping[str, DatasetFolder], path: str) -> _Mended | None:
+    """Return what brings documents at the old place of a moved dataset to the new one.
+
+    git leaves them there when one side moved a dataset and the other edited it.
+    """
+    inside = TreeFolder(repo.git.objects, now[path].internals)
+    if now[path].marker != HAVASU_MARKER or inside.read(DATASET) is not None:
+        return None
+    identity = _identity(repo, now[path])
+    for other, folder in now.items():
+        if other == path or identity is None or _identity(repo, folder) != identity:
+            continue
+        blobs: dict[str, Change] = {name: Existing(blob) for name, blob in inside.blobs("")}
+        edit = TreeEdit(other, blobs)
+        home = TreeFolder(repo.git.objects, folder.internals)
+        with suppress(HavasuError):
+            check_guard(edited(home, edit), other, "HEAD")
+            mended = MergedDataset(folder.internals, edit)
+            said = f"{path}: what was edited there is brought to {other}, where the table is now"
+            return _Mended({path: MergedDataset(None), other: mended}, (said,))
+    return None
+
+
 def _mended(
     repo: OpenRepo,
     transaction: Transaction,
@@ -255,6 +283,9 @@ def _mended(
     ours: str | None,
 ) -> _Mended:
     lost = tuple(_lost(repo, path, plan.lost))
+    apart = None if request.source else _moved_apart(repo, transaction.folders, path)
+    if apart is not None:
+        return apart
     if len(plan.commits) > 1:
         return _merged_again(repo, transaction, path, plan.commits, request.policy, ours)
     folder = None
@@ -295,8 +326,13 @@ def _moved_from(
 
 def _identity(repo: OpenRepo, folder: DatasetFolder) -> str | None:
     view = repo.view(folder, "HEAD") if folder.marker in TABLES else None
-    with suppress(CorruptDatasetError):
-        return view.properties.table_uuid if isinstance(view, HavasuDataset) else None
+    if not isinstance(view, HavasuDataset):
+        return None
+    with suppress(HavasuError):
+        return view.properties.table_uuid
+    with suppress(HavasuError):
+        tables = {d.table for d in read_standing(view.folder, folder.path).live.values()}
+        return tables.pop() if len(tables) == 1 else None
     return None
 
 
@@ -319,7 +355,7 @@ def _summed_anew(
         with repo.settings.open_engine(0) as engine:
             staged = replace(view, storage=transaction.storage)
             return repair_dataset(staged, engine, parents=parents)
-    except (NotYetSupportedError, NoChangesError, CorruptDatasetError):
+    except (NotYetSupportedError, NoChangesError, CorruptDatasetError, UnfinishedMergeError):
         return None
 
 

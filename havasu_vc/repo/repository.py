@@ -208,6 +208,13 @@ class Repo(Reading, Changing, Sharing):
 
     # Upkeep
 
+    @commits
+    def upgrade_datasets(self, message: str | None = None) -> results.CommitResult:
+        """Commit the datasets of HEAD that are of format 1 as ones of format 2."""
+        from havasu_vc.repo.format_upgrading import upgrade_datasets
+
+        return upgrade_datasets(self.opened, message)
+
     def upgrade(self, destination: str | Path) -> Repo:
         """Make a Kart V3 repository of one in Kart's V2, with all commits, and return it."""
         from havasu_vc.repo.upgrading import upgrade

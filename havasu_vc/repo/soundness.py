@@ -1,7 +1,7 @@
 """Broken datasets: which ones a revision has, and why.
 
-A dataset breaks where something that knows nothing of datasets writes it: git told to merge
-`snapshot.json` as text, an editor in a browser, a script. That is an ordinary event. What is
+A dataset breaks where something that knows nothing of datasets writes it: git told to take
+one side of a conflict, an editor in a browser, a script. That is an ordinary event. What is
 broken is named and passed over, every other dataset works, and what would carry the broken
 one on refuses unless it is told otherwise. Whether one dataset is sound its own view knows
 (`check_guard`); here is asked of all.
@@ -55,8 +55,9 @@ def defect(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuError 
     """Return why the dataset in a folder is broken; None where it is sound, or not for us."""
     if folder.marker == HAVASU_MARKER:
         inside = TreeFolder(repo.git.objects, folder.internals)
+        memory = repo.git.data_folder
         # As its view does, without Arrow: much that asks this reads no row.
-        found = _raised(lambda: check_guard(inside, folder.path, revision))
+        found = _raised(lambda: check_guard(inside, folder.path, revision, memory=memory))
     elif folder.marker in TABLES:
         found = defect_of(repo.view(folder, revision))
     else:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from havasu_vc.datasets.folder import TreeFolder, guard_of
+from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -28,7 +28,7 @@ from havasu_vc.errors import (
     NotFoundError,
     UncommittedChangesError,
 )
-from havasu_vc.formats.havasu.snapshot import format_snapshot
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import KART_MARKERS
 from havasu_vc.records import dataclass
@@ -45,7 +45,7 @@ from havasu_vc.repo.transaction import Transaction
 from havasu_vc.repo.workspace_edits import onto_head
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import edit_tree
+from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.refs import delete_ref, list_refs
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import COMMIT
@@ -56,7 +56,7 @@ __all__ = ["Stash", "apply_stash", "diff_stash", "drop_stash", "list_stashes", "
 
 PREFIX = "refs/havasu-vc/stash/"
 _NUMBER = re.compile(r"(?:stash@\{(\d{1,9})\}|(\d{1,9}))")
-_PARTS = ("files", "data", "meta")
+_PARTS = ("files", "data", "meta", "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,27 @@ def _edit(repo: OpenRepo, storage: Storage, old: object, new: object) -> TreeEdi
     for part in _PARTS:
         for name, _, blob in old.folder.difference(new.folder, part):
             blobs[f"{part}/{name}"] = None if blob is None else new.folder.read_blob(blob)
-    return TreeEdit(old.path, blobs, new.snapshot)
+    return TreeEdit(old.path, {**blobs, **_epochs(old, new)})
+
+
+def _epochs(old: HavasuDataset, new: HavasuDataset) -> dict[str, Change]:
+    """Return what becomes of the markers: of an epoch that one version closed, all at once."""
+    before, after = old.folder.items(EDITS), new.folder.items(EDITS)
+    found: dict[str, Change] = {}
+    for name in sorted(before.keys() | after.keys()):
+        first, second = before.get(name), after.get(name)
+        path = f"{EDITS}/{name}"
+        if first is not None and second is not None and first[1] and second[1]:
+            for below, _, blob in old.folder.difference(new.folder, path):
+                found[f"{path}/{below}"] = None if blob is None else new.folder.read_blob(blob)
+        elif first != second:
+            found[path] = None
+            if second is not None and not second[1]:
+                found[path] = new.folder.read_blob(second[0])
+            elif second is not None:
+                blobs = new.folder.blobs(path)
+                found |= {f"{path}/{n}": new.folder.read_blob(blob) for n, blob in blobs}
+    return found
 
 
 def _view(
@@ -255,9 +275,5 @@ def _view(
         return counterpart(repo, kart, near=[folder.internals]), tree
     draft = Draft(repo.git.objects)
     tree = edit_tree(draft, folder.internals, dict(edit.blobs))
-    if edit.snapshot is not None:
-        inside = TreeFolder(draft, tree)
-        document = format_snapshot(edit.snapshot, guard_of(inside, path))
-        tree = edit_tree(draft, tree, {"snapshot.json": document})
     view = HavasuDataset(path, TreeFolder(draft, tree), transaction.storage, "the stash")
     return view, tree

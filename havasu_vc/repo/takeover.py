@@ -71,6 +71,8 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
         answer = _conclude(repo, stopped)
         drop_state(repo.git)
         if not answer.code:
+            # What git applied since as patches, it wrote into the work tree too.
+            sweep(repo.git, tuple(repo.folders(repo.head())))
             return MergeResult(stopped.kind, read_head(repo.git).commit, changes)
         following = read_stopped(repo.git)
         if following is None or not _is_next(repo, stopped, following):

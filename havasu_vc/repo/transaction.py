@@ -28,23 +28,22 @@ from havasu_vc.errors import (
 from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.records import dataclass
-from havasu_vc.repo.drafts import MergedTree, edit_changes, write_tree
+from havasu_vc.repo.drafts import MergedTree, edit_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
-from havasu_vc.store.edits import Change
+from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.git_gc import without_git_gc
 from havasu_vc.store.index import in_step
 from havasu_vc.store.locks import exclusive_lock, shared_lock
-from havasu_vc.store.objects import (
-    EMPTY_TREE,
-)
+from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
-from havasu_vc.store.refs import Head, move_head, move_ref, read_head, read_ref
+from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
+from havasu_vc.store.sound import remember_sound
 from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
 
 if TYPE_CHECKING:
@@ -74,12 +73,15 @@ class Transaction:
         staging = folder / "staging" / secrets.token_hex(8)
         self._stack.callback(shutil.rmtree, staging, ignore_errors=True)
         self._objects = self._stack.enter_context(self._git.writer())
-        self.storage = replace(
-            self._repo.storage, staging=DataFileStore(staging), sink=self._objects
-        )
-        """Where this commit's files wait, and the objects of rows that are git objects."""
         self.head = self._read_head()
         """Where HEAD, or the branch, was when this began."""
+        self.storage = replace(
+            self._repo.storage,
+            staging=DataFileStore(staging),
+            sink=self._objects,
+            folds=self.head.branch == default_branch(self._git),
+        )
+        """Where this commit's files wait, and the objects of rows that are git objects."""
         return self
 
     def __exit__(
@@ -187,7 +189,7 @@ class Transaction:
         self._objects.flush()
         draft = Draft(self._git.objects)
         plan = _Plan(tuple(edits), "", None, (), merge)
-        tree = write_tree(draft, self._tree(self.head), plan.edits, plan.changes())
+        tree = edit_tree(draft, self._tree(self.head), plan.changes())
         found: dict[str, dict[str, str]] = {}
         with self._git.writer() as writer:
             for folder in plan.folders:
@@ -221,7 +223,7 @@ class Transaction:
         self._objects.flush()
         with self._git.writer() as writer:
             base = None if parent is None else read_commit(self._git.objects, parent).tree
-            tree = write_tree(writer, base, edits, edit_changes(edits))
+            tree = edit_tree(writer, base, edit_changes(edits))
             parents = () if parent is None else (parent,)
             document = format_commit(
                 tree, parents, author=self._git.author, committer=committer, message=message
@@ -274,7 +276,7 @@ class Transaction:
             path.rpartition("/")[2]
             for edit in edits
             for path, data in edit.blobs.items()
-            if data is not None and path.startswith("data/")
+            if isinstance(data, bytes) and path.startswith("data/")
         }
         for file in sorted(wanted):
             if staging.has(file):
@@ -290,7 +292,7 @@ class Transaction:
         self._add_files(base, plan, changes)
         others = () if plan.merge is None else plan.merge.parents
         with self._git.writer() as writer:
-            tree = write_tree(writer, base, plan.edits, changes)
+            tree = edit_tree(writer, base, changes)
             commit = writer.write(
                 "commit",
                 format_commit(
@@ -302,6 +304,7 @@ class Transaction:
                 ),
             )
             writer.flush()
+            self._remember(writer, tree, plan)
         set_up(self._repo, surely=True)
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         with (
@@ -311,6 +314,13 @@ class Transaction:
         ):
             move_head(self._git, head, commit, f"{kind}: {_first_line(plan.message)}")
         return commit
+
+    def _remember(self, source: ObjectSource, tree: str, plan: _Plan) -> None:
+        """Remember that what was made here need not be looked at again."""
+        for edit in plan.edits:
+            inside = find_entry(source, tree, f"{edit.path}/{edit.marker}")
+            if inside is not None and edit.marker == HAVASU_MARKER:
+                remember_sound(self._git.data_folder, inside.id)
 
     def _add_files(self, base: str | None, plan: _Plan, changes: dict[str, Change]) -> None:
         """Add the files at the top that tell git and Kart what the repository holds."""
@@ -391,7 +401,7 @@ class _Plan:
         return tuple(dict.fromkeys((*self.folders, *replaced)))
 
     def changes(self) -> dict[str, Change]:
-        """Return what becomes of each path, guards apart."""
+        """Return what becomes of each path."""
         changes: dict[str, Change] = dict.fromkeys(self.removed)
         if self.merge is not None:
             changes.update(self.merge.changes())

@@ -9,9 +9,8 @@ general (not `cone`) form, whose last patterns are ours:
 
 A user's patterns stay in front. Patterns in cone form mean the same in general form,
 so such a checkout is turned into the general form. `tables/` (checkouts) is ignored
-through `info/exclude`; directory renames in merges are off, since they would move
-files that came by hash. The files are written here, not by `git sparse-checkout`, which
-would also turn on an extension of the repository format. git-lfs is shown the data files.
+through `info/exclude`. The files are written here, not by `git sparse-checkout`, which would
+also turn on an extension of the repository format. git-lfs is shown the data files.
 """
 
 from __future__ import annotations
@@ -31,7 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["ATTRIBUTES_FILE", "attributes_edit", "ignore", "is_prepared", "prepare"]
 
 ATTRIBUTES_FILE = ".gitattributes"
-_ATTRIBUTES = b"**/.havasu-dataset/** -text diff=havasu"
+_GENERATED = (b"data", b"edits", b"files")
+"""Folders inside of a dataset that a host need not show in a review."""
+_ATTRIBUTES = (
+    *(b"**/.havasu-dataset/%s/** linguist-generated" % name for name in _GENERATED),
+    b"**/.havasu-dataset/** -text diff=havasu",
+)
 
 _HIDDEN = tuple(f"!**/{marker}/" for marker in (HAVASU_MARKER, TABLE_MARKER))
 _IGNORED = "/tables/"
@@ -63,12 +67,9 @@ def prepare(repository: GitRepository) -> None:
     """
     if repository.is_kart:
         return
-    config = repository.config
     store = DataFileStore(repository.data_folder, lfs_folder(repository))
     if store.lfs_links is not None and not store.lfs_links.noted:
         store.show_all_to_lfs()
-    if config.boolean("merge.directoryRenames", True):
-        config.set("merge.directoryRenames", False)
     if not repository.is_bare:
         ignore(repository, _IGNORED)
         if not _hides_internals(repository):
@@ -78,13 +79,14 @@ def prepare(repository: GitRepository) -> None:
 def attributes_edit(source: ObjectSource, tree: ObjectId | None) -> bytes | None:
     """Return `.gitattributes` as a commit upon `tree` should have it; None if it is so already."""
     old = read_blob(source, tree, ATTRIBUTES_FILE) if tree is not None else None
-    lines = (old or b"").splitlines()
-    if any(line.split() == _ATTRIBUTES.split() for line in lines):
+    known = {tuple(line.split()) for line in (old or b"").splitlines()}
+    missing = [line for line in _ATTRIBUTES if tuple(line.split()) not in known]
+    if not missing:
         return None
     before = old or b""
     if before and not before.endswith(b"\n"):
         before += b"\n"
-    return before + _ATTRIBUTES + b"\n"
+    return before + b"".join(line + b"\n" for line in missing)
 
 
 def ignore(repository: GitRepository, pattern: str) -> None:

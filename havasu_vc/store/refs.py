@@ -35,6 +35,7 @@ __all__ = [
     "check_ref_name",
     "create_branch",
     "create_tag",
+    "default_branch",
     "delete_branch",
     "delete_ref",
     "delete_tag",
@@ -100,6 +101,25 @@ def read_head(repository: GitRepository) -> Head:
     """Return where HEAD is now."""
     branch = repository.head_branch
     return Head(branch, read_ref(repository, "HEAD" if branch is None else _BRANCHES + branch))
+
+
+def default_branch(repository: GitRepository) -> str | None:
+    """Return the branch that others begin from, as far as can be told; None where it cannot.
+
+    It is origin's, else `main` or `master`, else the only one.
+    """
+    start = f"{_REMOTES}origin/"
+    try:
+        target = repository.handle.references[f"{start}HEAD"].target
+    except (KeyError, pygit2.InvalidSpecError):
+        target = None
+    if isinstance(target, str) and target.startswith(start):
+        return target.removeprefix(start)
+    names = set(list_refs(repository, _BRANCHES)) | {f"{_BRANCHES}{repository.head_branch}"}
+    for name in ("main", "master"):
+        if _BRANCHES + name in names:
+            return name
+    return names.pop().removeprefix(_BRANCHES) if len(names) == 1 else None
 
 
 def read_ref(repository: GitRepository, name: str) -> ObjectId | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, hash_rows
-from havasu_vc.datasets.folder import MemoryFolder, edited
+from havasu_vc.datasets.folder import Folder, edited
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
@@ -23,7 +23,6 @@ from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -39,7 +38,10 @@ class MemoryDatasets:
 
     def __init__(self, folder: Path) -> None:
         self.storage = Storage(
-            DataFileStore(folder / "havasu"), folder / "keys", DataFileStore(folder / "staging")
+            DataFileStore(folder / "havasu"),
+            folder / "keys",
+            DataFileStore(folder / "staging"),
+            folds=True,
         )
         """Where the files are."""
 
@@ -68,9 +70,9 @@ class MemoryDatasets:
                 origin=Origin.IMPORT,
             )
         )
-        return self.view(MemoryFolder(edited(None, new.edit(files)).files), path)
+        return self.view(edited(None, new.edit(files)), path)
 
-    def view(self, folder: MemoryFolder, path: str = "parcels") -> HavasuDataset:
+    def view(self, folder: Folder, path: str = "parcels") -> HavasuDataset:
         """Return the dataset whose documents are in a folder."""
         return HavasuDataset(path, folder, self.storage)
 
@@ -88,7 +90,6 @@ class MemoryDatasets:
         """Return the dataset under another schema, after some changes that come with it."""
         documents: dict[str, bytes | None] = {
             **layout_documents(schema, dataset.partition, dataset.order),
-            "meta/properties.json": format_properties(dataset.properties.raised(schema.last_id)),
         }
         layout = layout_of(schema, {name: data for name, data in documents.items() if data})
         with Edit(dataset, layout=layout, documents=documents) as edit:

@@ -1,8 +1,8 @@
 """Checking a dataset: does everything in git say the same, and do the files say it too.
 
-    documents   parse, agree with the guard, and stand under their own hashes
+    documents   parse, agree with each other, and stand under their own hashes
     entries     each with its pointer, its documents and its file; deletes delete what is live
-    sums        rows, deleted rows and bytes are those of the entries
+    sums        rows are those of the entries
     files       (full) hash, Parquet, statistics, bounds, deleted rows, keys, digests
 
 A problem never stops the check: whatever can be looked at without what is broken is
@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.locate import shared_schema
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import CrsError
+from havasu_vc.errors import CrsError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
@@ -30,7 +31,6 @@ from havasu_vc.upkeep.fsck_files import check_files
 
 __all__ = ["check_contents", "check_dataset"]
 
-_ENTRY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\.json")
 _POINTER = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
@@ -80,7 +80,7 @@ def check_contents(
 
 def _check_guard(view: HavasuDataset, findings: Findings) -> bool:
     """Check the guard; return whether there are sums that can be compared."""
-    with findings.catching(f"{view.path}/snapshot.json"):
+    with findings.catching(f"{view.path}"):
         view.check_guard()
     return not findings.found
 
@@ -89,23 +89,17 @@ def _check_documents(view: HavasuDataset, findings: Findings) -> bool:
     """Check what stands once in a dataset; return whether the rest can be told from it."""
     failed = 0
     for name, document in (
-        ("schema", "schema"),
-        ("properties", "properties"),
-        ("partition", "partition"),
-        ("sort-order", "order"),
+        ("columns", "schema"),
+        ("dataset.json", "properties"),
+        ("meta/partition.json", "partition"),
+        ("meta/sort-order.json", "order"),
     ):
         count = len(findings.found)
-        with findings.catching(f"{view.path}/meta/{name}.json"):
+        with findings.catching(f"{view.path}/{name}"):
             getattr(view, document)
         failed += len(findings.found) - count
     if failed:
         return False
-    if view.schema.last_id > view.properties.last_column_id:
-        findings.add(
-            f"{view.path}/meta/properties.json",
-            f"last-column-id is {view.properties.last_column_id}, "
-            f"but a column has the id {view.schema.last_id}",
-        )
     return True
 
 
@@ -127,13 +121,8 @@ def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:
     """Check entries, pointers and the documents they name; return the entries that are sound."""
     entries: dict[str, Entry] = {}
     for name, blob in view.folder.blobs("files"):
-        where = f"{view.path}/files/{name}"
-        if not _ENTRY.fullmatch(name):
-            findings.add(where, "this is no name of an entry")
-            continue
-        with findings.catching(where):
-            entry = view.entry_of(name, blob)
-            entries[entry.file] = entry
+        with findings.catching(f"{view.path}/files/{name}"):
+            entries |= {entry.file: entry for entry in view.entries_at(name, blob)}
     pointers: set[str] = set()
     for name, blob in view.folder.blobs("data"):
         where = f"{view.path}/data/{name}"
@@ -145,8 +134,11 @@ def _check_entries(view: HavasuDataset, findings: Findings) -> dict[str, Entry]:
         _check_pointer(view, blob, entries.get(file), where, findings)
     for file, entry in sorted(entries.items()):
         if file not in pointers and entry.location is None:
-            findings.add(f"{view.path}/{entry.path}", "its pointer below data/ is missing")
+            findings.add(f"{view.path}/{entry.pointer_path}", "this pointer is missing")
     _check_past(view, entries, findings)
+    if not findings.found:
+        with findings.catching(f"{view.path}/files"):
+            entries = dict(view.entries)
     _check_targets(view, entries, findings)
     return entries
 
@@ -197,7 +189,7 @@ def _check_targets(view: HavasuDataset, entries: dict[str, Entry], findings: Fin
     """Check that each delete file deletes rows of data files that are live."""
     deleted: dict[str, int] = {}
     for file, entry in sorted(entries.items()):
-        where = f"{view.path}/files/{file[:2]}/{file}.json"
+        where = f"{view.path}: entry of {file}"
         if entry.content is Content.DATA:
             if entry.targets:
                 findings.add(where, "it holds data and has targets")
@@ -212,26 +204,19 @@ def _check_targets(view: HavasuDataset, entries: dict[str, Entry], findings: Fin
     for target, count in sorted(deleted.items()):
         if target in entries and count > entries[target].rows:
             findings.add(
-                f"{view.path}/files/{target[:2]}/{target}.json",
+                f"{view.path}: entry of {target}",
                 f"{count} of its {entries[target].rows} rows are deleted",
             )
 
 
 def _check_sums(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
-    where = f"{view.path}/snapshot.json"
     data = sum(entry.rows for entry in entries.values() if entry.content is Content.DATA)
     deleted = sum(sum(entry.targets.values()) for entry in entries.values())
-    size = sum(entry.size for entry in entries.values())
-    snapshot = view.snapshot
-    for name, said, found in (
-        ("rows", snapshot.rows, data - deleted),
-        ("deleted rows", snapshot.deleted_rows, deleted),
-        ("bytes", snapshot.size, size),
-    ):
-        if said != found:
-            findings.add(where, f"it says {said} {name}, the entries add up to {found}")
-    if snapshot.digests.keys() != view.schema.by_id.keys():
-        findings.add(where, "its digests are not those of the columns")
+    if view.rows != data - deleted:
+        findings.add(
+            f"{view.path}/files",
+            f"the deltas say {view.rows} rows, their entries add up to {data - deleted}",
+        )
 
 
 def _check_stored(
@@ -242,11 +227,17 @@ def _check_stored(
     Returns those that are.
     """
     here = {}
+    derived: set[str] = set()
+    with suppress(HavasuError):
+        derived = view.derived_files
     for file, entry in sorted(entries.items()):
         if entry.location is not None and not view.storage.has(file):
             with findings.catching(f"{view.path}: linked file {file}"):
                 view.file_path(entry)
                 here[file] = entry
+            continue
+        if file in derived:
+            here[file] = entry
             continue
         if view.storage.fetcher is not None and not view.storage.files.has(file):
             continue  # it comes when something reads it
@@ -265,7 +256,7 @@ def _check_key_caches(
     for file, entry in sorted(entries.items()):
         if entry.content is not Content.DATA:
             continue
-        with findings.catching(f"{view.path}/files/{file[:2]}/{file}.json"):
+        with findings.catching(f"{view.path}: entry of {file}"):
             path = key_cache_path(view.storage.keys, file, shared_schema(view, entry))
             if not path.exists():
                 continue

@@ -84,8 +84,8 @@ def _check_digests(view: HavasuDataset, digests: Digests) -> Iterator[Finding]:
     ]
     if wrong:
         yield Finding(
-            f"{view.path}/snapshot.json",
-            f"the rows do not have the digests it says, in column {', '.join(wrong)}",
+            f"{view.path}/files",
+            f"the rows do not have the digests that deltas add up to, in column {', '.join(wrong)}",
         )
 
 
@@ -99,7 +99,7 @@ def _check_delete_file(
     """Check one delete file; return whether it can be read."""
     count = len(findings.found)
     with findings.catching(f"{view.path}: delete file {entry.file}"):
-        if entry.file not in checked:
+        if entry.file not in checked and entry.file not in view.derived_files:
             view.storage.files.verify(entry.file)
             checked.add(entry.file)
         if entry.targets.keys() <= here.keys():

@@ -16,7 +16,7 @@ from dataclasses import replace
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.build import parse_report, write, write_ranges
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.edit import exchange_files
+from havasu_vc.datasets.havasu.ledger import Change, change_blobs
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
@@ -25,7 +25,7 @@ from havasu_vc.datasets.sorting import cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError, KeyViolationError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.snapshot import Digest, Snapshot
+from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.task import Task, task_of
@@ -65,7 +65,7 @@ def optimize_dataset(view: HavasuDataset, engine: Engine) -> TreeEdit | None:
     if len(chosen) == len(view.data_entries) and (
         (rows, digests) != (view.rows, dict(view.snapshot.digests))
     ):
-        raise CorruptDatasetError(view.path, "its rows are not those that its snapshot sums up")
+        raise CorruptDatasetError(view.path, "its rows are not those that its deltas sum up")
     return _tree_edit(view, leaving, files)
 
 
@@ -143,10 +143,8 @@ def _check_same(
 
 def _tree_edit(view: HavasuDataset, leaving: set[str], files: Sequence[WrittenFile]) -> TreeEdit:
     coming = [written.entry for written in files]
-    entries, exchanged = exchange_files(view.entries, leaving, coming)
-    blobs = past_documents(view.folder, view.layout, {}) | exchanged
-    size = sum(entry.size for entry in entries.values())
-    snapshot = Snapshot(view.rows, 0, size, view.snapshot.digests)
-    if sum(entry.rows for entry in entries.values()) != view.rows:
+    stays = sum(entry.rows for entry in view.entries.values() if entry.file not in leaving)
+    if stays + sum(entry.rows for entry in coming) != view.rows:
         raise CorruptDatasetError(view.path, "its files do not hold as many rows as it says")
-    return TreeEdit(view.path, blobs, snapshot)
+    blobs = past_documents(view.folder, view.layout, {})
+    return TreeEdit(view.path, blobs | change_blobs(view, Change(frozenset(leaving), coming)))

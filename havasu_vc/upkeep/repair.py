@@ -1,4 +1,4 @@
-"""Repairing a dataset that a merge by git, or a hand, left with a snapshot that does not fit.
+"""Repairing a dataset that a merge by git, or a hand, left unsound.
 
     one parent's files   what stands there is, file for file, one parent's: its sums hold
     sound files          files, rows and keys agree among themselves: the sums are made anew
@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from havasu_vc.datasets.havasu.ledger import mending_blobs
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NoChangesError, NotYetSupportedError, UnfinishedMergeError
 from havasu_vc.formats.havasu.entry import Content
-from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
+from havasu_vc.formats.havasu.properties import DATASET
+from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.history.summing import add_up
 from havasu_vc.upkeep.fsck import check_contents
 
@@ -33,7 +36,7 @@ _HINTS = ("`havasu-vc repair DATASET --from COMMIT` takes it as it is there",)
 def repair_dataset(
     view: HavasuDataset, engine: Engine, *, parents: Sequence[HavasuDataset] = ()
 ) -> TreeEdit:
-    """Return the edit that gives a dataset a snapshot which fits.
+    """Return the edit that makes a dataset sound.
 
     `parents` are the dataset in the commit's parents, as many as have it. Raises
     `NotYetSupportedError` where rows must be merged, `NoChangesError` where all is well.
@@ -43,10 +46,10 @@ def repair_dataset(
     except UnfinishedMergeError:
         pass
     else:
-        raise NoChangesError(f"{view.path} needs no repair: its snapshot fits")
+        raise NoChangesError(f"{view.path} needs no repair: it is sound")
     for parent in parents:
         if has_files_of(view, parent):
-            return TreeEdit(view.path, {}, parent.snapshot)
+            return _as_in(view, parent)
     if parents:
         # Files that are sound may still hold rows that the other side deleted.
         raise NotYetSupportedError(
@@ -59,23 +62,35 @@ def repair_dataset(
     finding = next(check_contents(view, engine, full=True, summed=False), None)
     if finding is not None:
         raise _refusal(view, f"{finding.where}: {finding.message}")
-    return TreeEdit(view.path, {}, _summed(view, engine))
+    rows, digests = _summed(view, engine)
+    return TreeEdit(view.path, mending_blobs(view, rows, digests))
 
 
 def has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
-    """Whether a dataset has the files and the columns of a parent whose snapshot fits."""
+    """Whether a dataset has the files and the columns of a parent that is sound."""
     try:
         parent.check_guard()
     except UnfinishedMergeError:
         return False
-    same = all(
+    return all(
         view.folder.tree_id(name) == parent.folder.tree_id(name)
-        for name in ("files", "data", "meta/past")
+        for name in ("files", "data", "columns", "meta/past")
     )
-    return same and view.schema == parent.schema
 
 
-def _summed(view: HavasuDataset, engine: Engine) -> Snapshot:
+def _as_in(view: HavasuDataset, parent: HavasuDataset) -> TreeEdit:
+    """Return the edit that brings all but texts back to what a parent has."""
+    blobs: dict[str, bytes | None] = {EDITS: None}
+    for name, blob in parent.folder.blobs(EDITS):
+        blobs[f"{EDITS}/{name}"] = parent.folder.read_blob(blob)
+    for name, _, after in view.folder.difference(parent.folder, "meta"):
+        if name not in ("title", "description"):
+            blobs[f"meta/{name}"] = None if after is None else parent.folder.read_blob(after)
+    blobs[DATASET] = parent.folder.read(DATASET)
+    return TreeEdit(view.path, blobs)
+
+
+def _summed(view: HavasuDataset, engine: Engine) -> tuple[int, dict[int, Digest]]:
     """Return the sums of a dataset, from its rows."""
     rows, digests = add_up(view.scan(), view.schema, engine, description=f"Reading {view.path}")
     entries = view.entries.values()
@@ -83,7 +98,7 @@ def _summed(view: HavasuDataset, engine: Engine) -> Snapshot:
     stored = sum(entry.rows for entry in entries if entry.content is Content.DATA)
     if stored - deleted != rows:
         raise _refusal(view, "both sides deleted the same rows")
-    return Snapshot(rows, deleted, sum(entry.size for entry in entries), digests)
+    return rows, digests
 
 
 def _refusal(view: HavasuDataset, reason: str) -> NotYetSupportedError:

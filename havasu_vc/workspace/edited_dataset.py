@@ -8,18 +8,19 @@ are those of the base, since nobody who compares needs them; a commit counts ane
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.folder import TreeFolder, guard_of
+from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.edit import exchange_files
+from havasu_vc.datasets.havasu.ledger import Change as Rows
+from havasu_vc.datasets.havasu.ledger import change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -33,7 +34,6 @@ from havasu_vc.formats.havasu.layout import (
     format_partition,
     format_sort_order,
 )
-from havasu_vc.formats.havasu.snapshot import Snapshot, format_snapshot
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.linked import linked_location
@@ -106,25 +106,20 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
         with suppress(OSError):
             mark_verified(storage.keys, deleted.entry.file)
         come.append(deleted.entry)
-    gone = (*leaving, *(entry.file for entry in deletes))
-    entries, exchanged = exchange_files(base.entries, gone, come)
+    gone = frozenset((*leaving, *(entry.file for entry in deletes)))
     changes: dict[str, Change] = {
         **past_documents(folder, edits.layout, foreign_documents(edits)),
-        **exchanged,
+        **change_blobs(view, Rows(gone, come, _rows(base, gone, come))),
     }
     draft = Draft(folder.source)
-    after = TreeFolder(draft, edit_tree(draft, folder.tree, changes))
-    snapshot = format_snapshot(_sums(entries, base), guard_of(after, base.path))
-    tree = edit_tree(draft, after.tree, {"snapshot.json": snapshot})
+    tree = edit_tree(draft, folder.tree, changes)
     return HavasuDataset(base.path, TreeFolder(draft, tree), storage, "the workspace")
 
 
-def _sums(entries: Mapping[str, Entry], base: HavasuDataset) -> Snapshot:
-    live = entries.values()
-    gone = sum(sum(entry.targets.values()) for entry in live)
-    rows = sum(entry.rows for entry in live if entry.content is Content.DATA)
-    size = sum(entry.size for entry in live)
-    return Snapshot(rows - gone, gone, size, base.snapshot.digests)
+def _rows(base: HavasuDataset, gone: frozenset[str], come: list[Entry]) -> int:
+    signs = {Content.DATA: 1, Content.DELETES: -1}
+    before = sum(signs[base.entries[file].content] * base.entries[file].rows for file in gone)
+    return sum(signs[entry.content] * entry.rows for entry in come) - before
 
 
 def _deletions(

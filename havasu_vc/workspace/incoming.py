@@ -11,24 +11,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, hash_rows
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.folding import SMALL_FILE
+from havasu_vc.datasets.havasu.ledger import MOST_KEYS
+from havasu_vc.datasets.havasu.locate import sound_key_cache
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
+from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.hashing import Hashes
 from havasu_vc.workspace.counting import count_edits
 from havasu_vc.workspace.edited_dataset import edited_dataset, foreign_documents, stage_added
 from havasu_vc.workspace.key_check import check_keys
-from havasu_vc.workspace.taking_in import TableEdits
+from havasu_vc.workspace.taking_in import TableEdits, deleted_before
 
 __all__ = ["edit_of", "fits_as_files", "linked_edit_of"]
 
@@ -106,10 +112,18 @@ def _as_files(
         if rows != sum(edits.live_before(entry) for entry in edits.removed):
             raise CorruptDatasetError(edits.path, "its files do not hold the rows that they did")
         gone.add(sums)
+        few = counts.total <= MOST_KEYS
+        if not few:
+            edit.touch(None)
         for entry in edits.removed:
             edit.remove(entry)
+            if few:
+                edit.touch(_live_keys(view, entry, deleted_before(view, entry)))
         for each, entry in stage_added(edits, storage):
             edit.adopt(entry)
+            if few:
+                frame = replace(edits.frame, storage=storage)
+                edit.touch(_live_keys(frame, entry, each.deleted))
             come.add(each.measured.digests)
             for rows_gone, positions in _rows_at(str(each.path), edits, each.deleted):
                 come.subtract(hash_rows(rows_gone, edits.schema).digests)
@@ -117,10 +131,18 @@ def _as_files(
         for file, positions in edits.deleted.items():
             entry = view.entries[file]
             for rows_gone, where in _rows_at(view.file_path(entry), edits, positions):
-                gone.add(hash_rows(rows_gone, edits.schema).digests)
+                hashed = hash_rows(rows_gone, edits.schema)
+                gone.add(hashed.digests)
+                edit.touch(hashed.keys)
                 edit.delete(entry, where, rows_gone)
         edit.count_digests(counts, gone.sums, come.sums)
         return edit.finish(fold=fold)
+
+
+def _live_keys(view: HavasuDataset, entry: Entry, deleted: Positions) -> Hashes:
+    """Return the hashes of the keys of a data file's rows, some deleted ones apart."""
+    cache = sound_key_cache(view, entry)
+    return cache.keys[~np.isin(cache.positions, deleted)]
 
 
 def _rows_at(

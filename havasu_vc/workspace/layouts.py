@@ -117,7 +117,7 @@ def last_column_id(view: HavasuDataset, known: TableMetadata | None) -> int:
     It lies some random way above the dataset's highest, so that columns which two
     workspaces add rarely share an id, and moves only when the dataset passes it.
     """
-    highest = max(view.properties.last_column_id, view.schema.last_id)
+    highest = view.last_column_id
     if known is not None and known.last_column_id >= highest:
         return known.last_column_id
     return highest + random.SystemRandom().randrange(BLOCK)

@@ -17,7 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.documents import (
+    SCHEMA,
+    column_documents,
+    layout_documents,
+    layout_of,
+)
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
 from havasu_vc.datasets.havasu.plan import Layout
@@ -32,7 +37,6 @@ from havasu_vc.formats.havasu.layout import (
     format_partition,
     format_sort_order,
 )
-from havasu_vc.formats.havasu.properties import format_properties
 from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent, Snapshot
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
@@ -140,7 +144,7 @@ class TableEdits:
         documents = dict(self.documents)
         for each in self.added:
             documents[f"meta/past/{each.schema.name}.json"] = each.schema.document
-        return _with_documents(self.base, documents)
+        return _with_documents(self.base, documents, self.schema)
 
     def live_before(self, entry: Entry) -> int:
         """Return how many rows of a data file were live when it was checked out."""
@@ -184,12 +188,16 @@ def rows_apart(base: HavasuDataset, now: Iterable[tuple[Entry, Positions]]) -> R
     return RowsApart(emptied, deleted, restored)
 
 
-def _with_documents(view: HavasuDataset, documents: Mapping[str, bytes]) -> HavasuDataset:
+def _with_documents(
+    view: HavasuDataset, documents: Mapping[str, bytes], schema: Schema
+) -> HavasuDataset:
     folder = view.folder
     if not isinstance(folder, TreeFolder):
         raise TypeError("what is checked out is in git")
     draft = Draft(folder.source)
-    tree = edit_tree(draft, folder.tree, dict(documents))
+    columns = column_documents(folder, schema) if SCHEMA in documents else {}
+    changes = {**{n: d for n, d in documents.items() if n != SCHEMA}, **columns}
+    tree = edit_tree(draft, folder.tree, changes)
     return HavasuDataset(view.path, TreeFolder(draft, tree), view.storage, "the workspace")
 
 
@@ -382,22 +390,18 @@ def changed_documents(
     base: HavasuDataset, schema: Schema, files: Iterable[FileSchema]
 ) -> dict[str, bytes]:
     """Return the documents that other columns make."""
-    highest = max((number for file in files for number in file.known), default=0)
     documents: dict[str, bytes] = {}
     if schema != base.schema:
         documents = layout_documents(schema, base.partition, base.order)
         documents = {
             name: data for name, data in documents.items() if base.folder.read(name) != data
         }
-    properties = base.properties.raised(max(schema.last_id, highest))
-    if properties != base.properties:
-        documents["meta/properties.json"] = format_properties(properties)
     return documents
 
 
 def layout_after(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> Layout:
     """Return what new files are written with once some documents have changed."""
-    if "meta/schema.json" not in documents:
+    if SCHEMA not in documents:
         return base.layout
     whole = {**layout_documents(schema, base.partition, base.order), **documents}
     return layout_of(schema, whole)

@@ -231,13 +231,23 @@ def test_a_pick_that_brings_nothing_is_skipped(repo: Repo) -> None:
 
 def test_a_revert_is_concluded(repo: Repo) -> None:
     undone = write(repo, OURS, message="Ours")
-    write(repo, {**OURS, 5: ("five", 50)}, message="Later")
+    write(repo, {**OURS, 1: ("ours", 50)}, message="Later")
     git(repo, "revert", "--no-edit", undone, stops=True)
 
     assert repo.continue_merge().kind == "revert"
 
-    assert read(repo) == {**FIRST, 5: ("five", 50)}
+    assert read(repo) == {**FIRST, 1: ("name 1", 50)}
     assert log(repo, "%s") == 'Revert "Ours"'
+    assert_clean(repo)
+
+
+def test_git_alone_reverts_rows_that_nobody_edited_since(repo: Repo) -> None:
+    undone = write(repo, OURS, message="Ours")
+    write(repo, {**OURS, 5: ("five", 50)}, message="Later")
+
+    git(repo, "revert", "--no-edit", undone, stops=False)
+
+    assert read(repo) == {**FIRST, 5: ("five", 50)}
     assert_clean(repo)
 
 
@@ -356,7 +366,8 @@ def test_what_a_forced_side_leaves_is_recognised(tmp_path: Path, side: str, opti
     repo.create_branch("dev")
     upsert(repo, {1: ("ours", 1), 2: ("ours", 2)})
     repo.switch("dev")
-    upsert(repo, {3: ("theirs", 3), 9: ("nine", 9)})
+    # Another cell of a row that ours changed too.
+    upsert(repo, {1: ("name 1", 100), 3: ("theirs", 3), 9: ("nine", 9)})
     repo.switch("main")
     git(repo, "merge", "--no-edit", option, "-X", side, "dev", stops=False)
 
@@ -368,7 +379,7 @@ def test_what_a_forced_side_leaves_is_recognised(tmp_path: Path, side: str, opti
         assert any("havasu-vc repair" in hint for hint in caught.value.hints)
         repo.repair()
 
-    changed = {1: ("ours", 1), 2: ("ours", 2), 3: ("theirs", 3), 9: ("nine", 9)}
+    changed = {1: ("ours", 100), 2: ("ours", 2), 3: ("theirs", 3), 9: ("nine", 9)}
     assert read(repo) == dict(sorted({**FIRST, **many, **changed}.items()))
     assert_clean(repo)
 
@@ -405,22 +416,10 @@ def test_a_dataset_that_one_side_moved_takes_edits(repo: Repo, mover: str, way: 
     assert_clean(repo)
 
 
-def test_files_that_are_sound_and_wrong_are_not_taken(tmp_path: Path) -> None:
+def test_a_forced_pick_of_a_row_that_both_changed_is_not_taken(tmp_path: Path) -> None:
     repo = make(tmp_path / "repo", FIRST)
-    # Our file holds, rewritten, rows that theirs deleted; no key stands twice.
     fork(repo, {**FIRST, 1: ("ours", 1)}, {9: ("nine", 9)})
-    git(repo, "cherry-pick", "-X", "theirs", "main..dev", stops=True)
-    by_hand(repo, "theirs")
-    ours, theirs = (
-        run_git("ls-tree", "-r", branch, "points", cwd=repo.path).splitlines()
-        for branch in ("main", "dev")
-    )
-    both = [line for line in {*ours, *theirs} if "/snapshot.json" not in line]
-    snapshot = [line for line in theirs if "/snapshot.json" in line]
-    run_git("rm", "-rqf", "--cached", "--sparse", "points", cwd=repo.path)
-    lines = "".join(f"{line}\n" for line in (*both, *snapshot))
-    run_git("update-index", "--index-info", cwd=repo.path, stdin=lines)
-    run_git("commit", "-qm", "by hand", cwd=repo.path)
+    git(repo, "cherry-pick", "-X", "theirs", "main..dev", stops=False)
 
     with pytest.raises(UnfinishedMergeError):
         read(repo)

@@ -13,6 +13,7 @@ from havasu_vc.datasets.havasu import (
     folding,
     intervals,
     large_values,
+    ledger,
     writing,
 )
 from havasu_vc.history import diff as history_diff
@@ -21,17 +22,18 @@ from havasu_vc.history import diff as history_diff
 @contextmanager
 def tiny_thresholds(
     *,
-    small_table: int = 0,
     small_file: int = folding.SMALL_FILE,
     most_deltas: int = 2,
+    most_keys: int = ledger.MOST_KEYS,
     group_rows: int = 3,
     diffs: bool = False,
     task_bytes: int = 1,
 ) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edit, "SMALL_TABLE", small_table)
         patch.setattr(folding, "MOST_DELTAS", most_deltas)
         patch.setattr(folding, "SMALL_FILE", small_file)
+        for module in (ledger, edit):
+            patch.setattr(module, "MOST_KEYS", most_keys)
         for module in (writing, delete_writing):
             patch.setattr(module, "GROUP_ROWS", group_rows)
         patch.setattr(large_values, "LARGE", 8)

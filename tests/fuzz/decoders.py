@@ -25,12 +25,15 @@ from havasu_vc.exchange.parquet_geometry import extension_geometry
 from havasu_vc.formats.delta import geometry_columns, parse_corner, replay
 from havasu_vc.formats.delta_deletes import parse_deleted, vector_of
 from havasu_vc.formats.delta_schema import delta_columns
+from havasu_vc.formats.havasu import columns as havasu_columns
+from havasu_vc.formats.havasu.deltas import parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import parse_entry
+from havasu_vc.formats.havasu.format_1 import parse_snapshot
 from havasu_vc.formats.havasu.json_text import parse_json
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
+from havasu_vc.formats.havasu.packed import is_packed, pack
 from havasu_vc.formats.havasu.properties import parse_properties
 from havasu_vc.formats.havasu.schema import parse_schema
-from havasu_vc.formats.havasu.snapshot import parse_snapshot
 from havasu_vc.formats.iceberg.avro import parse_container
 from havasu_vc.formats.iceberg.entries import point_of
 from havasu_vc.formats.iceberg.manifests import parse_manifest, parse_manifest_list
@@ -222,15 +225,36 @@ def _golden(pattern: str) -> tuple[bytes, ...]:
     return found[:4]
 
 
+def _unpacked(pattern: str) -> tuple[bytes, ...]:
+    found = [data for data in _all(pattern) if is_packed(data)]
+    return tuple(zlib.decompress(data[2:]) for data in found[:4])
+
+
+def _all(pattern: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(FIXTURES.rglob(pattern)) if path.is_file()]
+
+
+def _havasu_delta(data: bytes) -> object:
+    return parse_delta(b"\0z" + zlib.compress(data), "ab" * 20, WHERE)
+
+
+def _column(data: bytes) -> object:
+    return havasu_columns.parse_columns([("1.json", b"\0z" + zlib.compress(data))], WHERE)
+
+
 def _documents() -> Iterator[Decoder]:
     yield Decoder("snapshot.json", _placed(parse_snapshot), _golden("snapshot.json"))
     yield Decoder("schema.json", _placed(parse_schema), _golden("meta/schema.json"))
     yield Decoder("partition.json", _placed(parse_partition), _golden("meta/partition.json"))
     yield Decoder("sort-order.json", _placed(parse_sort_order), _golden("meta/sort-order.json"))
-    yield Decoder("properties.json", _placed(parse_properties), _golden("meta/properties.json"))
+    yield Decoder("dataset.json", _placed(parse_properties), _golden("dataset.json"))
     yield Decoder(
-        "entry", lambda data: parse_entry(data, "ab" * 32, WHERE), _golden("files/*/*.json")
+        "entry", lambda data: parse_entry(data, "ab" * 32, WHERE), _golden("old/*/files/*/*.json")
     )
+    yield Decoder("delta of a dataset", _havasu_delta, _unpacked("files/*/*.json"))
+    yield Decoder("packed delta", lambda data: parse_delta(data, "ab" * 20, WHERE), (pack({}),))
+    yield Decoder("column", _column, _unpacked("columns/*.json"))
+    yield Decoder("tombstone", parse_tombstone, (b"\0folded " + b"ab" * 20,))
     yield Decoder(
         "pointer", parse_pointer, (format_pointer(Pointer("ab" * 32, 12)),), (ValueError,)
     )

@@ -124,7 +124,7 @@ def test_a_repository_that_calls_itself_ours_in_git(ours: Repo, tmp_path: Path) 
 DATASET = "points/.havasu-dataset"
 
 
-@pytest.mark.parametrize("name", ["snapshot.json", "meta/schema.json", "meta/properties.json"])
+@pytest.mark.parametrize("name", ["dataset.json", "columns/1.json", "meta/partition.json"])
 @pytest.mark.parametrize("mode", ["120000", "160000"])
 def test_links_and_submodules_for_documents(
     ours: Repo, tmp_path: Path, name: str, mode: str
@@ -176,7 +176,7 @@ def test_attributes_and_settings_in_a_tree_run_nothing(ours: Repo, tmp_path: Pat
     assert list(theirs.fsck(full=True)) == []
 
 
-@pytest.mark.parametrize("name", ["snapshot.json", "meta/schema.json"])
+@pytest.mark.parametrize("name", ["dataset.json", "columns/1.json"])
 def test_documents_without_end(ours: Repo, tmp_path: Path, name: str) -> None:
     huge = b"[" * (24 << 20)
     commit(ours.path, {f"{DATASET}/{name}": ("100644", huge)})

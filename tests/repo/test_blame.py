@@ -106,7 +106,6 @@ def blame_columns(repo: Repo, columns: tuple[str, ...]) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def small_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a handful of edits do what takes many in a large table."""
-    monkeypatch.setattr("havasu_vc.datasets.havasu.edit.SMALL_TABLE", 0)
     monkeypatch.setattr("havasu_vc.datasets.havasu.folding.MOST_DELTAS", 3)
 
 

@@ -13,6 +13,7 @@ from havasu_vc.repo.hooks import DIFF_COMMAND, TEXT_CONVERSION
 from tests.repo import points
 
 ROOT = Path(__file__).parents[2]
+DELTA = f"points/.havasu-dataset/files/ab/{'ab' * 20}.json"
 START = {1: ("one", 1), 2: ("two", 2), 3: ("three", 3)}
 
 
@@ -63,7 +64,7 @@ def test_git_diff_prints_rows_and_nothing_else(repo: Repo, programs: Path) -> No
 
     assert text.startswith(ROWS)
     assert "+++ points:feature:4" in text
-    assert "snapshot.json" not in text
+    assert "edits/" not in text
     assert "files/" not in text
 
 
@@ -76,12 +77,13 @@ def test_others_print_rows_when_asked(
     assert ROWS in git(repo, *arguments, programs=programs)
 
 
-def test_a_snapshot_is_found_in_older_commits(repo: Repo, programs: Path) -> None:
+def test_deltas_are_found_in_older_commits(repo: Repo, programs: Path) -> None:
     points.write(repo, START)
     repo.create_branch("side", "HEAD~4")
 
     assert ROWS in git(repo, "diff", "side", "main~2", programs=programs)
-    assert git(repo, "diff", "side", "main", "--", "points", programs=programs) == ""
+    there_and_back = git(repo, "diff", "side", "main", "--", "points", programs=programs)
+    assert "+++ points:feature:4" in there_and_back and "--- points:feature:4" in there_and_back
 
 
 def test_datasets_that_come_and_go(repo: Repo, tmp_path: Path, programs: Path) -> None:
@@ -135,7 +137,7 @@ def test_while_a_merge_of_git_waits(repo: Repo, programs: Path) -> None:
     assert merged.returncode == 1
 
     # git shows conflicts by the textconv; it must not fail, nor ask for rows.
-    assert "<<<<<<<" in git(repo, "diff", programs=programs)
+    assert "edits/0/" in git(repo, "diff", programs=programs)
     assert "+++ points:feature:2" in git(repo, "diff", "HEAD", "main", programs=programs)
 
 
@@ -155,6 +157,29 @@ def test_a_partial_clone_of_git(repo: Repo, tmp_path: Path, programs: Path) -> N
     assert "rows are not shown: data file" in text
 
 
+def test_columns(repo: Repo, programs: Path) -> None:
+    columns = repo.get_meta("points", ["schema.json"])["schema.json"]
+    repo.set_meta("points", {"schema.json": [*columns, {"name": "more", "dataType": "text"}]})
+
+    text = git(repo, "diff", "HEAD^", "HEAD", programs=programs)
+
+    assert "points:meta:schema.json" in text and '"more"' in text
+    assert "--- points:feature" not in text and "+++ points:feature" not in text
+
+
+def test_a_fold_shows_the_rows_that_changed_with_it(
+    repo: Repo, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("havasu_vc.datasets.havasu.folding.MOST_DELTAS", 0)
+    points.write(repo, {1: ("one", 1), 2: ("deux", 2), 4: ("four", 4)})
+
+    text = git(repo, "diff", "HEAD^", "HEAD", programs=programs)
+
+    assert "name = deux" in text and "name = four" not in text
+    repo.optimize()
+    assert git(repo, "diff", "HEAD^", "HEAD", programs=programs) == ""
+
+
 def test_titles(repo: Repo, programs: Path) -> None:
     repo.set_meta("points", {"title": "A \x1b[31mtitle"})
     text = git(repo, "diff", "HEAD^", "HEAD", programs=programs)
@@ -166,10 +191,9 @@ def test_titles(repo: Repo, programs: Path) -> None:
 def test_without_the_program_it_says_so_in_one_line(repo: Repo, tmp_path: Path) -> None:
     text = git(repo, "diff", "HEAD^", "HEAD", programs=tmp_path)
 
-    assert text == (
-        "points/.havasu-dataset/snapshot.json: rows are not shown, "
-        "as havasu-vc is not on the PATH\n"
-    )
+    assert text.startswith("points/.havasu-dataset/files/")
+    assert text.endswith(".json: rows are not shown, as havasu-vc is not on the PATH\n")
+    assert text.count("\n") == 1
 
 
 def test_data_that_is_not_here_is_told_in_one_line(repo: Repo, programs: Path) -> None:
@@ -197,8 +221,8 @@ def test_without_ext_diff_the_sums_are_printed(repo: Repo, tmp_path: Path) -> No
     # No program of ours is needed, nor a data file.
     text = git(repo, "show", programs=tmp_path)
 
-    assert "\n-rows: 3\n+rows: 1\n" in text
-    assert "content of column 1: " in text
+    assert "\n+rows: -2\n" in text
+    assert "+content of column 1: " in text
     assert '"statistics"' not in text
 
 
@@ -226,10 +250,11 @@ def test_clones_have_it_too(repo: Repo, tmp_path: Path, programs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("parcels.gpkg", ".", "."), "is no snapshot of a dataset"),
-        (("points/.havasu-dataset/snapshot.json", "1" * 40, "."), "no commit has the snapshot"),
-        (("points/.havasu-dataset/snapshot.json", "0" * 40, "."), "no commit has the snapshot"),
-        (("points/.havasu-dataset/snapshot.json", "--all", "."), "No such option"),
+        (("parcels.gpkg", ".", "."), "is no delta or column of a dataset"),
+        ((DELTA, "1" * 40, "."), "no commit has the delta"),
+        ((DELTA, "0" * 40, "."), "no commit has the delta"),
+        ((DELTA, "x", "."), "is not the id of a blob"),
+        ((DELTA, "--all", "."), "No such option"),
     ],
 )
 def test_what_git_would_not_ask(

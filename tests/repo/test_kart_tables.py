@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from havasu_vc.datasets.havasu import edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -100,7 +99,6 @@ def test_a_workspace_needs_a_place(tmp_path: Path) -> None:
 
 
 def test_few_changes_are_an_edit_of_the_table(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit, "SMALL_TABLE", 0)
     first = set(shown(repo).entries)
     repo.write("points", pa.table({"id": [3, 4000], "name": ["drei", "neu"]}))
     repo.write("points", pa.table({"id": [9]}), mode="delete")

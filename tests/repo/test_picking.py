@@ -295,7 +295,6 @@ def test_a_bare_repository_is_enough(tmp_path: Path) -> None:
 
 
 def test_what_waits_keeps_its_files_from_gc(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("havasu_vc.datasets.havasu.edit.SMALL_TABLE", 0)
     write(repo, {**FIRST, 3: ("three", 3), 4: ("four", 4)}, message="picked")
     repo.switch("side", create=True, start="HEAD^")
     write(repo, {**FIRST, 3: ("drei", 3)})

@@ -59,7 +59,7 @@ def rows_of_scan(view: HavasuDataset) -> list[str]:
 @EXAMPLES
 @given(data=st.data())
 def test_a_read_is_the_scan(spark: "SparkSession", folder: Path, data: st.DataObject) -> None:
-    with tiny_thresholds(small_table=0):
+    with tiny_thresholds():
         past = Past(MemoryDatasets(folder), data)
         for _ in range(4):
             past.step()
@@ -75,7 +75,7 @@ def test_a_read_is_the_scan(spark: "SparkSession", folder: Path, data: st.DataOb
 @EXAMPLES
 @given(data=st.data())
 def test_a_changelog_is_the_diff(spark: "SparkSession", folder: Path, data: st.DataObject) -> None:
-    with tiny_thresholds(small_table=0, diffs=data.draw(st.booleans())):
+    with tiny_thresholds(diffs=data.draw(st.booleans())):
         past = Past(MemoryDatasets(folder), data)
         for _ in range(3):
             past.step()
@@ -109,7 +109,7 @@ def test_a_name_that_is_used_again_reads_no_other_column(
 ) -> None:
     datasets = MemoryDatasets(folder)
     rows: list[Row] = [{1: number, 2: "old"} for number in range(5)]
-    with tiny_thresholds(small_table=0):
+    with tiny_thresholds():
         view = datasets.new(BEFORE, rows)
         view = datasets.evolve(view, Schema(BEFORE.fields[:1], (1,)))
         view = datasets.evolve(view, Schema((BEFORE.fields[0], Field(3, name, TEXT)), (1,)))
@@ -140,7 +140,7 @@ def test_files_that_sparks_reader_cannot_read(
     with monkeypatch.context() as patch:
         patch.setattr(writing, "choose_encodings", with_split_streams)
         view = datasets.new(Schema(columns, (1,)), rows)
-    with tiny_thresholds(small_table=0, group_rows=100):
+    with tiny_thresholds(group_rows=100):
         changes = changes_between(rows, [{1: 5, 2: "new", 3: 0.5}, *rows[6:]], view.schema)
         view = datasets.apply(view, stream_of(changes, view.schema))
     assert any(splits_streams(view.file_path(entry)) for entry in view.data_entries)
@@ -171,7 +171,7 @@ def test_deletes_few_and_many(
     monkeypatch.setattr(deleted, "_MOST_BROADCAST", broadcast)
     monkeypatch.setattr(deleted, "_MOST_SCANS", scans)
     rows: list[Row] = [{1: number, 2: "x"} for number in range(9)]
-    with tiny_thresholds(small_table=0, most_deltas=9):
+    with tiny_thresholds(most_deltas=9):
         datasets = MemoryDatasets(folder)
         view = datasets.new(BEFORE, rows)
         for gone in (7, 2):
@@ -189,7 +189,7 @@ def test_one_scan_reads_files_with_deletes_and_those_without(
     spark: "SparkSession", tmp_path: Path, vectorised: str
 ) -> None:
     repo = make(tmp_path / "repo", {number: (f"n{number}", number) for number in range(3000)})
-    with tiny_thresholds(small_table=0, group_rows=500):
+    with tiny_thresholds(group_rows=500):
         repo.write("points", pa.table({"id": [5, 640, 2999], "name": ["a", "b", "c"]}))
         repo.write("points", pa.table({"id": [6, 641]}), mode="delete")
     view = repo.dataset("points")
@@ -210,7 +210,7 @@ def test_an_unknown_spark_is_read_by_joins(
     spark: "SparkSession", folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[Row] = [{1: number, 2: "x"} for number in range(9)]
-    with tiny_thresholds(small_table=0, most_deltas=9):
+    with tiny_thresholds(most_deltas=9):
         datasets = MemoryDatasets(folder)
         view = datasets.new(BEFORE, rows)
         changes = changes_between(rows, rows[1:], BEFORE)
@@ -253,7 +253,7 @@ def test_filters_reach_the_reader(spark: "SparkSession", folder: Path) -> None:
 
 def test_files_are_left_out_by_range(spark: "SparkSession", folder: Path) -> None:
     datasets = MemoryDatasets(folder)
-    with tiny_thresholds(small_table=0):
+    with tiny_thresholds():
         view = datasets.new(BEFORE, [{1: number, 2: "x"} for number in range(5)])
         changes = changes_between([], [{1: 9, 2: "y"}], view.schema)
         view = datasets.apply(view, stream_of(changes, view.schema))

@@ -92,7 +92,7 @@ def query(spark: "SparkSession", view: HavasuDataset, **given: Any) -> list[int]
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_a_read_of_any_encoding(spark: "SparkSession", tmp_path: Path, encoding: Encoding) -> None:
     schema, rows, points = grid(encoding)
-    with tiny_thresholds(small_table=0, group_rows=6):
+    with tiny_thresholds(group_rows=6):
         datasets = MemoryDatasets(tmp_path)
         view = datasets.new(schema, rows, hilbert=2)
         changes = changes_between(rows, rows[2:], schema)
@@ -113,7 +113,7 @@ def test_a_read_of_any_encoding(spark: "SparkSession", tmp_path: Path, encoding:
 
 def test_blocks_tell_where_rows_are(spark: "SparkSession", tmp_path: Path) -> None:
     schema, rows, _ = grid(Encoding.WKB)
-    with tiny_thresholds(small_table=0, group_rows=6):
+    with tiny_thresholds(group_rows=6):
         view = MemoryDatasets(tmp_path).new(schema, rows, hilbert=2)
     (entry,) = view.data_entries
 
@@ -131,7 +131,7 @@ def test_blocks_tell_where_rows_are(spark: "SparkSession", tmp_path: Path) -> No
 
 def test_a_table_in_key_order_has_no_blocks(tmp_path: Path) -> None:
     schema, rows, _ = grid(Encoding.WKB)
-    with tiny_thresholds(small_table=0, group_rows=6):
+    with tiny_thresholds(group_rows=6):
         view = MemoryDatasets(tmp_path).new(schema, rows)
 
     with open_parquet(view.file_path(view.data_entries[0])) as file:

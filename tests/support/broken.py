@@ -134,10 +134,10 @@ def squashed(repo: Path) -> None:
 
 
 def with_marks(repo: Path) -> None:
-    """Commit a snapshot with git's conflict marks in it."""
-    text = content(repo, f"{INSIDE}/snapshot.json")
+    """Commit a document with git's conflict marks in it."""
+    text = content(repo, f"{INSIDE}/dataset.json")
     marked = b"<<<<<<< HEAD\n" + text + b"\n=======\n" + text + b"\n>>>>>>> dev\n"
-    set_files(repo, {f"{INSIDE}/snapshot.json": marked}, "Marks")
+    set_files(repo, {f"{INSIDE}/dataset.json": marked}, "Marks")
 
 
 def edited(name: str, change: Callable[[bytes], bytes | None]) -> Break:
@@ -175,11 +175,11 @@ BREAKS: Mapping[str, Break] = {
     "their side's text": merged_as_text("theirs"),
     "a squash": squashed,
     "conflict marks": with_marks,
-    "no snapshot": edited("snapshot.json", lambda _: None),
-    "half a snapshot": edited("snapshot.json", lambda data: data[: len(data) // 2]),
-    "a snapshot of lists": edited("snapshot.json", lambda _: b"[[[]]]"),
-    "no schema": edited("meta/schema.json", lambda _: None),
-    "a garbled schema": edited("meta/schema.json", lambda _: b"\xff{not json"),
+    "no identity": edited("dataset.json", lambda _: None),
+    "half an identity": edited("dataset.json", lambda data: data[: len(data) // 2]),
+    "an identity of lists": edited("dataset.json", lambda _: b"[[[]]]"),
+    "no schema": edited("columns/1.json", lambda _: None),
+    "a garbled schema": edited("columns/1.json", lambda _: b"\xff{not json"),
     "a garbled entry": entry(lambda _: b"\0\1\2"),
     "no entry": entry(lambda _: None),
     "a line end in its name": named("a\nb"),

@@ -25,19 +25,20 @@ from tests.support.git import run_git
 __all__ = ["CheckedRepo", "assert_sound", "checked", "frozen", "listing", "loaded", "refuses"]
 
 LOCAL = Settings(engine="local")
+DERIVED = ("havasu/keys/", "havasu/settled/")
 
 
 def listing(repo: Repo) -> dict[str, str]:
     """Return everything that an operation which fails must leave alone, with its content.
 
-    Key caches are derived and may come or go.
+    Key caches, and what is remembered of trees, are derived and may come or go.
     """
     found = {}
     roots = {repo.git.common_directory, repo.git.git_directory}
     for root in sorted(roots):
         for path in _files(root):
             name = str(path.relative_to(root))
-            if name == "havasu/lock" or name.startswith("havasu/keys/"):
+            if name in ("havasu/lock", "havasu/sound") or name.startswith(DERIVED):
                 continue
             if path.name == "index":
                 # git refreshes the times in it; what it lists is what counts.

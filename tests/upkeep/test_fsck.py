@@ -11,13 +11,14 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.folder import MemoryFolder, guard_of
+from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
+from havasu_vc.formats.havasu.columns import format_columns
+from havasu_vc.formats.havasu.deltas import Delta, delta_path, format_delta, format_tombstone
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.schema import format_schema
-from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema
@@ -69,18 +70,23 @@ def entry_of(view: HavasuDataset, content: Content = Content.DATA) -> Entry:
 
 
 def replaced(view: HavasuDataset, documents: dict[str, bytes | None]) -> HavasuDataset:
-    """Return the dataset with other documents, and a guard that agrees with them."""
+    """Return the dataset with other documents."""
     assert isinstance(view.folder, MemoryFolder)
     files = {**view.folder.files, **documents}
     folder = MemoryFolder({path: data for path, data in files.items() if data is not None})
-    snapshot = view.snapshot
-    folder.files["snapshot.json"] = format_snapshot(snapshot, guard_of(folder, view.path))
     return HavasuDataset(view.path, folder, view.storage)
 
 
+def delta_of(view: HavasuDataset, entry: Entry) -> Delta:
+    return next(d for d in view.deltas.values() if entry.file in {e.file for e in d.files})
+
+
 def with_entry(view: HavasuDataset, entry: Entry, **facts: object) -> HavasuDataset:
-    document = {**json.loads(format_entry(entry)), **facts}
-    return replaced(view, {entry.path: json.dumps(document).encode()})
+    document = json.dumps({**json.loads(format_entry(entry)), **facts}).encode()
+    delta = delta_of(view, entry)
+    changed = parse_entry(document, entry.file, "the entry")
+    files = tuple(changed if each.file == entry.file else each for each in delta.files)
+    return replaced(view, {delta.path: format_delta(replace(delta, files=files))})
 
 
 def test_a_sound_dataset_has_no_findings(dataset: HavasuDataset) -> None:
@@ -126,7 +132,7 @@ def stray_entry(view: HavasuDataset) -> HavasuDataset:
 
 
 def broken_entry(view: HavasuDataset) -> HavasuDataset:
-    return replaced(view, {entry_of(view).path: b"{"})
+    return replaced(view, {delta_of(view, entry_of(view)).path: b"{"})
 
 
 def lose_past(view: HavasuDataset) -> HavasuDataset:
@@ -139,13 +145,7 @@ def other_past(view: HavasuDataset) -> HavasuDataset:
 
 def lose_target(view: HavasuDataset) -> HavasuDataset:
     target = view.entries[next(iter(entry_of(view, Content.DELETES).targets))]
-    return replaced(view, {target.path: None, target.pointer_path: None})
-
-
-def low_column_id(view: HavasuDataset) -> HavasuDataset:
-    properties = json.loads(view.folder.read("meta/properties.json") or b"")
-    document = json.dumps({**properties, "last-column-id": 1}).encode()
-    return replaced(view, {"meta/properties.json": document})
+    return replaced(view, {delta_of(view, target).path: None, target.pointer_path: None})
 
 
 def lose_file(view: HavasuDataset) -> HavasuDataset:
@@ -154,30 +154,57 @@ def lose_file(view: HavasuDataset) -> HavasuDataset:
 
 
 def broken_schema(view: HavasuDataset) -> HavasuDataset:
-    return replaced(view, {"meta/schema.json": b'{"type": "struct"}'})
+    return replaced(view, {"columns/2.json": b'{"type": "struct"}'})
 
 
-def changed_behind_the_guard(view: HavasuDataset) -> HavasuDataset:
-    assert isinstance(view.folder, MemoryFolder)
-    view.folder.files["meta/properties.json"] += b"\n"
-    return view
+def lose_marker(view: HavasuDataset) -> HavasuDataset:
+    name = next(name for name, _ in view.folder.blobs("edits") if "/" in name)
+    return replaced(view, {f"edits/{name}": None})
+
+
+def lose_placeholder(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {"edits/3": None})
+
+
+def of_another_table(view: HavasuDataset) -> HavasuDataset:
+    delta = delta_of(view, entry_of(view))
+    return replaced(view, {delta.path: format_delta(replace(delta, table="another"))})
+
+
+def of_another_epoch(view: HavasuDataset) -> HavasuDataset:
+    delta = next(delta for delta in view.deltas.values() if delta.epoch is not None)
+    return replaced(view, {delta.path: format_delta(replace(delta, epoch=(7, "")))})
+
+
+def folded_into_nothing(view: HavasuDataset) -> HavasuDataset:
+    return replaced(view, {delta_path("ab" * 20): format_tombstone("cd" * 20)})
+
+
+def twice(view: HavasuDataset) -> HavasuDataset:
+    delta = next(delta for delta in view.deltas.values() if delta.epoch is None)
+    delta = replace(delta, id="ab" * 20)
+    return replaced(view, {delta.path: format_delta(delta)})
 
 
 @pytest.mark.parametrize(
     ("damage", "where", "message"),
     [
-        (lose_pointer, "parcels/files/", "its pointer below data/ is missing"),
+        (lose_pointer, "parcels/data/", "this pointer is missing"),
         (other_pointer, "parcels/data/", "its hash or size is not that of the entry"),
         (no_pointer, "parcels/data/", "it is not a Git LFS pointer"),
-        (stray_entry, "parcels/files/ab/readme.json", "this is no name of an entry"),
-        (broken_entry, "parcels/files/", "not valid JSON"),
+        (stray_entry, "parcels/files/ab/readme.json", "this is no name of a delta"),
+        (broken_entry, "parcels/files/", "not a packed document"),
         (lose_past, "parcels/meta/past/", "files were written with this schema"),
         (other_past, "parcels/meta/past/", "its content is not what its name says"),
-        (lose_target, "parcels/files/", "which is no live data file"),
-        (low_column_id, "parcels/meta/properties.json", "last-column-id is 1"),
+        (lose_target, "parcels/files", "rows that are deleted are nowhere"),
         (lose_file, "parcels: data file ", "is not in this repository's store"),
-        (broken_schema, "parcels/meta/schema.json", "fields is not what it must be"),
-        (changed_behind_the_guard, "parcels/snapshot.json", "unfinished merge"),
+        (broken_schema, "parcels/columns", "not a packed document"),
+        (lose_marker, "parcels", "its markers are not those of its deltas"),
+        (lose_placeholder, "parcels", "edits/3 is not what an open epoch has there"),
+        (of_another_table, "parcels", "of another table"),
+        (of_another_epoch, "parcels", "of another epoch"),
+        (folded_into_nothing, "parcels", "by one that is not there"),
+        (twice, "parcels", "stands in two deltas"),
     ],
 )
 @pytest.mark.parametrize("full", [False, True])
@@ -262,34 +289,25 @@ def test_wider_statistics_are_no_lie(dataset: HavasuDataset) -> None:
     assert check(with_entry(dataset, entry, statistics=statistics)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("rows", "9 rows, the entries add up to 8"),
-        ("deleted_rows", "9 deleted rows"),
-        ("size", "9 bytes"),
-    ],
-)
-def test_sums_that_lie_are_found(dataset: HavasuDataset, name: str, message: str) -> None:
-    snapshot = replace(dataset.snapshot, **{name: 9})  # type: ignore[arg-type]
-    dataset.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
-        snapshot, dataset.guard
-    )
-    view = HavasuDataset(dataset.path, dataset.folder, dataset.storage)
+def test_rows_that_lie_are_found(dataset: HavasuDataset) -> None:
+    delta = delta_of(dataset, entry_of(dataset))
+    view = replaced(dataset, {delta.path: format_delta(replace(delta, rows=delta.rows + 1))})
 
-    assert any(message in finding.message for finding in check(view, full=False))
+    (finding,) = check(view, full=False)
+
+    assert finding.message == "the deltas say 9 rows, their entries add up to 8"
 
 
 def test_digests_that_lie_are_found(dataset: HavasuDataset) -> None:
-    snapshot = replace(dataset.snapshot, digests={**dataset.snapshot.digests, 2: (1, 2)})
-    dataset.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
-        snapshot, dataset.guard
-    )
-    view = HavasuDataset(dataset.path, dataset.folder, dataset.storage)
+    delta = delta_of(dataset, entry_of(dataset))
+    lying = replace(delta, digests={**delta.digests, 2: (1, 2)})
+    view = replaced(dataset, {delta.path: format_delta(lying)})
 
     (finding,) = check(view)
 
-    assert finding.message == "the rows do not have the digests it says, in column name"
+    assert finding.message == (
+        "the rows do not have the digests that deltas add up to, in column name"
+    )
 
 
 @pytest.mark.rule("ICE-67")
@@ -356,7 +374,8 @@ def test_values_of_another_encoding_are_found(datasets: MemoryDatasets) -> None:
     view = datasets.new(plain, rows)
     document = format_schema(declared)
     name = document_hash(document)
-    changed = replaced(view, {"meta/schema.json": document, f"meta/past/{name}.json": document})
+    columns = {f"columns/{path}": data for path, data in format_columns(declared).items()}
+    changed = replaced(view, {**columns, f"meta/past/{name}.json": document})
 
     found = check(with_entry(changed, entry_of(changed), schema=name))
 

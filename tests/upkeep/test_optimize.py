@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.deltas import format_delta
 from havasu_vc.formats.havasu.entry import Content
-from havasu_vc.formats.havasu.snapshot import format_snapshot
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Geometry, Primitive
@@ -146,11 +146,9 @@ def test_large_clean_files_stay(datasets: MemoryDatasets) -> None:
 def lying(datasets: MemoryDatasets) -> Iterator[HavasuDataset]:
     with tiny_thresholds():
         view = edited(datasets, SCHEMA, ROWS, ROWS[1:])
-        snapshot = replace(view.snapshot, digests={1: (1, 2), 2: (3, 4)})
-        view.folder.files["snapshot.json"] = format_snapshot(  # type: ignore[attr-defined]
-            snapshot, view.guard
-        )
-        yield datasets.view(view.folder)  # type: ignore[arg-type]
+        delta = replace(next(iter(view.deltas.values())), digests={1: (1, 2), 2: (3, 4)})
+        view.folder.files[delta.path] = format_delta(delta)  # type: ignore[attr-defined]
+        yield datasets.view(view.folder)
 
 
 def test_a_dataset_whose_digests_are_wrong_is_left_alone(

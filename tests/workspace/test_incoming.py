@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from havasu_vc.datasets.havasu import edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptionError,
@@ -44,7 +43,6 @@ def repo(tmp_path: Path) -> Repo:
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small tables and files be dealt with as large ones are."""
     monkeypatch.setattr(incoming, "SMALL_FILE", 1)
-    monkeypatch.setattr(edit, "SMALL_TABLE", 0)
 
 
 def made(folder: Path, table: pa.Table | None = None, *, keyed: bool = True) -> Repo:

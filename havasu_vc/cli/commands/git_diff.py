@@ -13,8 +13,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.repo.git_diff import snapshot_diff
-from havasu_vc.repo.hooks import SNAPSHOT
+from havasu_vc.repo.git_diff import document_diff
 from havasu_vc.writers import WriterOptions, writer_named
 from havasu_vc.writers.terminal import printable
 
@@ -25,7 +24,6 @@ __all__ = ["command"]
 @click.argument("path")
 @click.argument("old")
 @click.argument("new")
-@click.argument("moved_to", metavar="[NEW_PATH]", required=False)
 @click.option(
     "--most",
     type=click.IntRange(0),
@@ -35,24 +33,18 @@ __all__ = ["command"]
     help="Print no more changed rows.",
 )
 @click.pass_obj
-def command(
-    invocation: Invocation, path: str, old: str, new: str, moved_to: str | None, most: int
-) -> None:
+def command(invocation: Invocation, path: str, old: str, new: str, most: int) -> None:
     """Print what changed in a dataset; `git diff` runs this.
 
-    PATH is that of its snapshot.json, OLD and NEW are the ids of its versions, or a point
-    for none; NEW_PATH is where the new one stands, if the dataset was renamed. Nothing is
-    fetched, and what cannot be shown is told in one line.
+    PATH is that of a delta or of a column of it, OLD and NEW are the ids of its versions, or a
+    point for none. Nothing is fetched, and what cannot be shown is told in one line.
     """
     invocation = replace(invocation, progress=False)
-    if moved_to is not None:
-        names = [each.removesuffix(SNAPSHOT) for each in (path, moved_to)]
-        click.echo(printable(f"renamed: {names[0]} → {names[1]}"))
     color = bool(os.environ.get("GIT_PAGER_IN_USE")) and invocation.color
     try:
         repo = invocation.open_repo()
         repo.opened.make_fetcher = None
-        diff = snapshot_diff(repo.opened, path, old, new, moved_to)
+        diff = document_diff(repo.opened, path, old, new)
         limited = _Limited(diff.changes, most)
         options = WriterOptions(color=color or invocation.colored(sys.stdout, "auto"))
         writer_named("text")([replace(diff, changes=iter(limited))], sys.stdout, options)

@@ -13,14 +13,22 @@ __all__ = ["command"]
 
 
 @click.command("upgrade", cls=Command)
-@click.argument("destination", type=click.Path(path_type=Path))
+@click.argument("destination", type=click.Path(path_type=Path), required=False)
 @click.pass_obj
-def command(invocation: Invocation, destination: Path) -> None:
-    """Make a Kart V3 repository in DESTINATION of one in Kart's V2.
+def command(invocation: Invocation, destination: Path | None) -> None:
+    """Bring the datasets of HEAD to the newest form, in one commit.
 
-    All commits of all branches and tags are made again, with their authors and dates.
-    The old repository stays as it is.
+    Datasets of format 1 become ones of format 2; no data file is written again. Upgrade the
+    main branch, and merge others before that or upgrade them too.
+
+    With DESTINATION, make a Kart V3 repository there of one in Kart's V2: all commits of all
+    branches and tags are made again, with their authors and dates. The old repository stays
+    as it is.
     """
     repo = invocation.open_repo()
+    if destination is None:
+        result = repo.upgrade_datasets()
+        invocation.say(f"Upgraded {', '.join(result.changes)} to dataset format 2")
+        return
     new = repo.upgrade(invocation.folder / destination)
     invocation.say(f"Upgraded {repo.path} to {new.path}")

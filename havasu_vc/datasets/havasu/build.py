@@ -10,25 +10,33 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of, past_documents
-from havasu_vc.datasets.havasu.edit import file_blobs
+from havasu_vc.datasets.havasu.ledger import Change, change_blobs, first_blobs
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.sorting import OrderCheck, OutOfOrder, Range, RunReader, check_increasing
 from havasu_vc.formats.havasu.entry import Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
-from havasu_vc.formats.havasu.properties import Properties, format_properties
-from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.formats.havasu.properties import (
+    DATASET,
+    Properties,
+    format_properties,
+    parse_properties,
+)
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.view import HavasuDataset
 
 __all__ = ["NewDataset", "Report", "parse_report", "write", "write_ranges"]
 
@@ -55,7 +63,7 @@ class NewDataset:
         self.documents: dict[str, bytes] = {
             **meta,
             **layout_documents(schema, partition or PartitionSpec(), order),
-            "meta/properties.json": format_properties(Properties(table_uuid, schema.last_id)),
+            DATASET: format_properties(Properties(table_uuid, schema.last_id)),
         }
         self.layout = layout_of(schema, self.documents)
 
@@ -67,18 +75,38 @@ class NewDataset:
                 raise ValueError("a data file stands twice; `distinct_files` tells them apart")
             written[file.entry.file] = file
         blobs: dict[str, bytes | None] = past_documents(None, self.layout, self.documents)
-        digests = Digests()
-        for file in written.values():
-            blobs.update(file_blobs(file.entry))
-            digests.add(file.digests)
+        table = parse_properties(self.documents[DATASET], DATASET).table_uuid
+        blobs |= first_blobs(table, ((file.entry, file.digests) for file in written.values()))
         rows = sum(file.entry.rows for file in written.values())
-        snapshot = Snapshot(
-            rows,
-            0,
-            sum(file.entry.size for file in written.values()),
-            digests.of(self.schema.by_id),
+        return TreeEdit(self.path, blobs, fresh=True, counts=ChangeCounts(inserts=rows))
+
+    def replacing(self, old: HavasuDataset, files: Iterable[WrittenFile]) -> TreeEdit:
+        """Return what a commit changes to have these files and documents in place of all others.
+
+        The dataset stays what it is, so that what others changed meanwhile meets this.
+        """
+        written = list(files)
+        documents: dict[str, bytes | None] = {
+            f"meta/{name}": None
+            for name, _ in old.folder.blobs("meta")
+            if not name.startswith("past/")
+        }
+        documents |= self.documents
+        del documents[DATASET]
+        blobs = past_documents(old.folder, self.layout, documents)
+        digests = Digests()
+        for file in written:
+            digests.add(file.digests)
+        digests.subtract(old.snapshot.digests)
+        rows = sum(file.entry.rows for file in written)
+        change = Change(
+            frozenset(old.entries),
+            tuple(file.entry for file in written),
+            rows - old.rows,
+            digests.sums,
+            close=True,
         )
-        return TreeEdit(self.path, blobs, snapshot, fresh=True, counts=ChangeCounts(inserts=rows))
+        return TreeEdit(self.path, blobs | change_blobs(old, change))
 
 
 _FIELDS = pa.schema(

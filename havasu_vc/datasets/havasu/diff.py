@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.aligning import Alignment, Matches
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["DiffPlan", "plan_diff"]
+__all__ = ["DiffPlan", "differing_entries", "plan_diff"]
 
 PAIR = "havasu_vc.datasets.havasu.pieces:pair"
 DIFFERING = "havasu_vc.datasets.havasu.pieces:differing"
@@ -91,7 +91,7 @@ class DiffPlan:
 
 def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     """Return how to find the changes from one view to another."""
-    gone, come = _differing_entries(old, new)
+    gone, come = differing_entries(old, new)
     old.bring(gone, deletes=False)
     new.bring(come, deletes=False)
     old_positions, new_positions = _differing_positions(old, new, gone, come)
@@ -122,19 +122,30 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     return replace(plan, intervals=intervals)
 
 
-def _differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entry], list[Entry]]:
-    gone, come = [], []
+def differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entry], list[Entry]]:
+    """Return the files that one version alone has, and those that the other alone has."""
+    gone: dict[str, Entry] = {}
+    come: dict[str, Entry] = {}
     for name, before, after in old.folder.difference(new.folder, "files"):
         if before is not None:
-            gone.append(old.entry_of(name, before))
+            gone.update((entry.file, entry) for entry in old.entries_at(name, before))
         if after is not None:
-            come.append(new.entry_of(name, after))
-    # The same file under another entry (statistics recomputed) is the same rows.
-    both = {entry.file for entry in gone} & {entry.file for entry in come}
-    return (
-        [entry for entry in gone if entry.file not in both],
-        [entry for entry in come if entry.file not in both],
-    )
+            come.update((entry.file, entry) for entry in new.entries_at(name, after))
+    # The same file in another delta is the same rows.
+    for file in gone.keys() & come.keys():
+        del gone[file], come[file]
+    return list(_settled(old, new, gone)), list(_settled(new, old, come))
+
+
+def _settled(view: HavasuDataset, other: HavasuDataset, found: dict[str, Entry]) -> Iterator[Entry]:
+    """Yield the files that one version alone has, with those that stand for delete files."""
+    derived, there = view.derived_files, other.derived_files
+    yield from (entry for file, entry in found.items() if file in view.entries)
+    yield from (view.entries[file] for file in sorted(derived - there))
+    # What has a place there of its own, and none here, differs too.
+    for file in sorted(other.stored_files(there) - other.entries.keys()):
+        if file in view.entries and file not in found:
+            yield view.entries[file]
 
 
 def _deletes(entries: Iterable[Entry]) -> list[Entry]:

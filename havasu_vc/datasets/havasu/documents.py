@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from havasu_vc.datasets.folder import Folder
+from havasu_vc.datasets.folder import Folder, documents_of
 from havasu_vc.datasets.havasu.plan import Layout, clustered_column
+from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
+from havasu_vc.formats.havasu.columns import format_columns, parse_columns
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,
@@ -17,8 +19,10 @@ from havasu_vc.formats.havasu.layout import (
 from havasu_vc.formats.havasu.schema import format_schema
 from havasu_vc.model.schema import Schema
 
-__all__ = ["layout_documents", "layout_of", "past_documents"]
+__all__ = ["SCHEMA", "column_documents", "layout_documents", "layout_of", "past_documents"]
 
+SCHEMA = "meta/schema.json"
+"""What stands for the columns as a whole, in documents that are not written yet."""
 _LAYOUT = ("schema", "partition", "sort-order")
 
 
@@ -48,13 +52,29 @@ def past_documents(
 ) -> dict[str, bytes | None]:
     """Return `documents`, and what must stand under `meta/past` for files written now."""
     blobs = dict(documents)
+    if blobs.pop(SCHEMA, None) is not None:
+        blobs.update(column_documents(folder, layout.schema))
     hashes = (layout.schema_hash, layout.partition_hash, layout.sort_hash)
     for name, wanted in zip(_LAYOUT, hashes, strict=True):
         path = f"meta/{name}.json"
         data = documents.get(path) or (folder.read(path) if folder is not None else None)
+        if path == SCHEMA:
+            data = format_schema(layout.schema)
         if data is None:
             raise ValueError(f"{path} is missing")
         past = f"meta/past/{wanted}.json"
         if folder is None or folder.read(past) is None:
             blobs[past] = data
     return blobs
+
+
+def column_documents(folder: Folder | None, schema: Schema) -> dict[str, bytes | None]:
+    """Return what becomes of the documents of columns, by path."""
+    before = {} if folder is None else dict(documents_of(folder, COLUMNS))
+    places = parse_columns(before.items(), COLUMNS)[1] if before else {}
+    after = format_columns(schema, places)
+    return {
+        f"{COLUMNS}/{name}": after.get(name)
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    }

@@ -1,9 +1,10 @@
 """An edit of a dataset while it is put together: what goes, what comes, which files that means.
 
-A few changed rows make one small data file and one delete file. Where that would leave
-litter, files are rewritten instead: all of a small table; a file that would be mostly
-deleted; small files of earlier edits once there are many (folding). A data file that
-leaves takes its deletes with it, so every target of a live delete file is live.
+Changed rows make one small data file and one delete file, whatever is there already, so that
+edits of two branches add up. On the default branch small files of earlier edits are merged
+once there are many (folding). A change of so many rows that it closes the epoch also
+rewrites what would be mostly deleted. A data file that leaves takes its deletes with it, so
+every target of a live delete file is live.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from havasu_vc.datasets.havasu.deletes import (
 from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.folding import files_to_fold, is_small
 from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.ledger import MOST_KEYS, Change, Touched, change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.projection import plan_projection
@@ -41,12 +43,12 @@ from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.spool import Spool
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry
-from havasu_vc.formats.havasu.snapshot import Digest, Snapshot
-from havasu_vc.formats.lfs import Pointer, format_pointer
+from havasu_vc.formats.havasu.entry import Content, Entry, Origin
+from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.distinct import distinct
+from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task
 from havasu_vc.model.types import descendants
@@ -54,10 +56,8 @@ from havasu_vc.model.types import descendants
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Edit", "exchange_files", "file_blobs"]
+__all__ = ["Edit", "meets_all"]
 
-SMALL_TABLE = 256 * 1024
-"""A table below this many bytes is one file, rewritten with each edit."""
 _LARGE = "_large"
 MOSTLY_DELETED = 0.3
 """A file is rewritten rather than left with this share of deleted rows."""
@@ -76,9 +76,12 @@ class Edit:
         self.dataset = dataset
         self.layout = layout or dataset.layout
         self._documents = dict(documents or {})
-        self._digests = Digests(dict(dataset.snapshot.digests))
+        self._digests = Digests()
         self._counts = ChangeCounts()
-        self._rows = dataset.snapshot.rows
+        self._rows = 0
+        self._touched = Touched()
+        self._superseded: frozenset[str] = frozenset()
+        self._beyond: HavasuDataset | None = None
         self._positions: dict[str, list[Positions]] = {}
         self._removed: set[str] = set()
         self._adopted: dict[str, Entry] = {}
@@ -141,8 +144,29 @@ class Edit:
         """Bring a staged data file as it is; the caller counts its rows."""
         self._adopted[entry.file] = entry
 
+    def join(self, theirs: HavasuDataset) -> bool:
+        """Take the place of what another side has alone, whose content this edit has too.
+
+        Return whether there is any such thing.
+        """
+        mine = self.dataset
+        known = mine.deltas.keys() | mine.folded.keys()
+        self._superseded = frozenset(theirs.deltas.keys() - known)
+        if theirs.epoch != mine.epoch and theirs.epoch.number >= mine.epoch.number:
+            self._beyond = theirs
+        return bool(self._superseded) or self._beyond is not None
+
+    def touch(self, keys: Hashes | None) -> None:
+        """Note that the rows of some keys change; None for too many to name."""
+        if keys is None:
+            self._touched.many = True
+        else:
+            self._touched.add(keys)
+
     def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
         """Count changes into the sums."""
+        self._touched.add(old.keys)
+        self._touched.add(new.keys)
         self.count_digests(counts, old.digests, new.digests)
 
     def count_digests(
@@ -158,9 +182,22 @@ class Edit:
 
     def finish(self, *, fold: bool = True) -> TreeEdit:
         """Write the files and return what changes in the tree."""
+        keys = np.empty(0, np.uint64) if self._touched.many else self._touched.keys
+        closes = (
+            self._touched.many
+            or self._beyond is not None
+            or len(keys) > MOST_KEYS
+            or meets_all(self.dataset, self.schema, self._documents)
+        )
         data = {entry.file: entry for entry in self.dataset.data_entries} | self._adopted
         data = {file: entry for file, entry in data.items() if file not in self._removed}
-        merged, rewritten = self._files_that_leave(data, fold=fold)
+        merged, rewritten = set[str](), set[str]()
+        fold = fold and (closes or self.dataset.storage.folds)
+        if closes:
+            merged, rewritten = self._files_that_leave(data, fold=fold)
+        elif fold and self._counts.total:
+            own = (entry for entry in data.values() if entry.location is None)
+            merged = files_to_fold(own, coming=int(self._come.rows > 0))
         leaving = merged | rewritten | self._removed
         deletes = self._deletes_that_leave(leaving, folding=bool(merged), fold=fold)
         files = self._distinct(self._write_rows(data, merged, rewritten), leaving)
@@ -175,7 +212,18 @@ class Edit:
             files.append(deleted)
         files += [WrittenFile(e) for file, e in self._adopted.items() if file not in leaving]
         gone = leaving - (self._adopted.keys() - self.dataset.entries.keys())
-        return self._tree_edit(gone | {entry.file for entry in deletes}, files)
+        return self._tree_edit(
+            Change(
+                frozenset(gone | {entry.file for entry in deletes}),
+                tuple(written.entry for written in files),
+                self._rows,
+                self._digests.sums,
+                keys,
+                closes,
+                self._superseded,
+                self._beyond,
+            )
+        )
 
     def _deleted(self, file: str) -> Positions:
         """Return all positions of a file that are deleted after this edit."""
@@ -200,8 +248,6 @@ class Edit:
             return emptied, mostly - emptied
         # Linked files stay where they are until nothing in them lives, or `optimize` takes them.
         own = {file: entry for file, entry in data.items() if entry.location is None}
-        if self._counts.total and sum(entry.size for entry in data.values()) < SMALL_TABLE:
-            return emptied | set(own), set()
         rewritten = {
             file
             for file, count in touched.items()
@@ -220,6 +266,8 @@ class Edit:
         deletes = {entry.file: entry for found in self.dataset.deletes.values() for entry in found}
         coming = int(bool(self._gone.keys() - leaving))
         many = files_to_fold(deletes.values(), coming=coming) if fold else set()
+        if fold and self._counts.total:
+            many |= self.dataset.derived_files
         chosen = {
             file: entry
             for file, entry in deletes.items()
@@ -294,34 +342,57 @@ class Edit:
                 carried.setdefault(deletion.file, []).append(aside)
         return carried
 
-    def _tree_edit(self, leaving: set[str], files: list[WrittenFile]) -> TreeEdit:
-        coming = [written.entry for written in files]
-        entries, exchanged = exchange_files(self.dataset.entries, leaving, coming)
-        blobs = past_documents(self.dataset.folder, self.layout, self._documents) | exchanged
-        live = entries.values()
-        snapshot = Snapshot(
-            self._rows,
-            sum(sum(entry.targets.values()) for entry in live),
-            sum(entry.size for entry in live),
-            self._digests_after(blobs),
-        )
-        total = sum(e.rows for e in live if e.content is Content.DATA) - snapshot.deleted_rows
-        if total != self._rows:
-            raise CorruptDatasetError(
-                self.dataset.path, f"its files hold {total} rows where {self._rows} were counted"
-            )
-        return TreeEdit(self.dataset.path, blobs, snapshot, counts=self._counts)
+    def _tree_edit(self, change: Change) -> TreeEdit:
+        documents = past_documents(self.dataset.folder, self.layout, self._documents)
+        self._check_rows(change)
+        if _changes_hashes(self.dataset.schema, self.schema):
+            change = replace(change, digests=self._digests_after(documents, change))
+        blobs = documents | change_blobs(self.dataset, change)
+        return TreeEdit(self.dataset.path, blobs, counts=self._counts)
 
-    def _digests_after(self, blobs: Mapping[str, bytes | None]) -> dict[int, Digest]:
-        """Return the digests after the edit, from the changes where these can tell them."""
-        if not _changes_hashes(self.dataset.schema, self.schema):
-            return self._digests.of(self.schema.by_id)
+    def _check_rows(self, change: Change) -> None:
+        """Raise unless the files hold as many rows as were counted."""
+        entries = self.dataset.entries.values()
+        live = [entry for entry in entries if entry.file not in change.leaving]
+        signs = {Content.DATA: 1, Content.DELETES: -1}
+        total = sum(signs[entry.content] * entry.rows for entry in (*live, *change.coming))
+        wanted = self.dataset.rows + change.rows
+        if total != wanted:
+            raise CorruptDatasetError(
+                self.dataset.path, f"its files hold {total} rows where {wanted} were counted"
+            )
+
+    def _digests_after(
+        self, documents: dict[str, bytes | None], change: Change
+    ) -> dict[int, Digest]:
+        """Return how digests change where the changes of rows do not tell."""
+        blobs = documents | change_blobs(self.dataset, change)
         folder = edited(self.dataset.folder, TreeEdit(self.dataset.path, blobs))
         digests = Digests()
         for task in replace(self.dataset, folder=folder).scan():
             for batch in run_task(task):
                 digests.add(hash_rows(batch, self.schema).digests)
-        return digests.of(self.schema.by_id)
+        digests.subtract(self.dataset.snapshot.digests)
+        return digests.sums
+
+
+def meets_all(
+    dataset: HavasuDataset, schema: Schema, documents: Mapping[str, bytes | None]
+) -> bool:
+    """Whether a change of columns or documents bears on every row, so on every other change."""
+    old = dataset.schema
+    if set(old.identifier_ids) != set(schema.identifier_ids) or _changes_hashes(old, schema):
+        return True
+    for field in schema.fields:
+        before = old.by_id.get(field.id)
+        if before is not None and (
+            field.geometry != before.geometry or (field.required and not before.required)
+        ):
+            return True
+    return any(
+        path.startswith("meta/crs/") and dataset.folder.read(path) not in (None, data)
+        for path, data in documents.items()
+    )
 
 
 def _changes_hashes(old: Schema, new: Schema) -> bool:
@@ -341,25 +412,3 @@ def _changes_hashes(old: Schema, new: Schema) -> bool:
     columns = {field.id for field in old.fields if field.id in gone}
     inside = {field.id for field in descendants(tuple(old.by_id[n] for n in columns))}
     return bool(gone - inside) or (bool(columns) and not new.key)
-
-
-def exchange_files(
-    entries: Mapping[str, Entry], leaving: Iterable[str], coming: Iterable[Entry]
-) -> tuple[dict[str, Entry], dict[str, bytes | None]]:
-    """Return the entries once files left and others came, and what becomes of documents."""
-    live, blobs = dict(entries), dict[str, bytes | None]()
-    for file in leaving:
-        entry = live.pop(file)
-        blobs[entry.path] = blobs[entry.pointer_path] = None
-    for entry in coming:
-        live[entry.file] = entry
-        blobs.update(file_blobs(entry))
-    return live, blobs
-
-
-def file_blobs(entry: Entry) -> dict[str, bytes]:
-    """Return the documents that make a file part of a dataset; a linked one has no pointer."""
-    blobs = {entry.path: format_entry(entry)}
-    if entry.location is None:  # others carry what the repository does not have
-        blobs[entry.pointer_path] = format_pointer(Pointer(entry.file, entry.size))
-    return blobs

@@ -1,7 +1,7 @@
 """A Havasu dataset in one git tree, seen as a table.
 
-Opening one reads a handful of small documents and compares the guard's tree ids with
-what is there. Entries are read when they are needed; data files only by kernels.
+Opening one reads a handful of small documents. Deltas are read when they are needed; data
+files only by kernels.
 """
 
 from __future__ import annotations
@@ -11,8 +11,17 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from havasu_vc.datasets.folder import Folder, check_guard
+from havasu_vc.datasets.digest import Digests
+from havasu_vc.datasets.folder import Folder, check_guard, documents_of
 from havasu_vc.datasets.havasu.plan import Layout, clustered_column
+from havasu_vc.datasets.havasu.settling import Settled, settled
+from havasu_vc.datasets.havasu.soundness import (
+    Standing,
+    delta_of,
+    epoch_of,
+    read_standing,
+    require_format,
+)
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
@@ -20,7 +29,10 @@ from havasu_vc.errors import (
     CorruptDataFileError,
     CorruptDatasetError,
 )
-from havasu_vc.formats.havasu.entry import Content, Entry, parse_entry
+from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
+from havasu_vc.formats.havasu.columns import parse_columns
+from havasu_vc.formats.havasu.deltas import Delta
+from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,
@@ -28,9 +40,10 @@ from havasu_vc.formats.havasu.layout import (
     parse_partition,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.properties import Properties, parse_properties
-from havasu_vc.formats.havasu.schema import parse_schema
-from havasu_vc.formats.havasu.snapshot import Guard, Snapshot, parse_snapshot
+from havasu_vc.formats.havasu.markers import Epoch
+from havasu_vc.formats.havasu.properties import DATASET, Properties, parse_properties
+from havasu_vc.formats.havasu.schema import format_schema, parse_schema
+from havasu_vc.formats.havasu.snapshot import Snapshot
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader
@@ -48,6 +61,8 @@ FOLDER = ".havasu-dataset"
 
 SCAN = "havasu_vc.datasets.havasu.kernels:scan"
 GROUPS_A_TASK = 8
+REMEMBERED = 1024
+_schemas: dict[str, tuple[Schema, dict[int, int]]] = {}
 
 
 @dataclass(frozen=True)
@@ -77,28 +92,44 @@ class HavasuDataset:
         return f"{self.path}/{FOLDER}/{name} at {self.revision}"
 
     @cached_property
-    def _snapshot_and_guard(self) -> tuple[Snapshot, Guard]:
-        return parse_snapshot(self._document("snapshot.json"), self._where("snapshot.json"))
-
-    @property
     def snapshot(self) -> Snapshot:
         """The sums."""
-        return self._snapshot_and_guard[0]
-
-    @property
-    def guard(self) -> Guard:
-        """What the snapshot says that the tree must be."""
-        return self._snapshot_and_guard[1]
+        live = self.deltas.values()
+        digests = Digests()
+        for delta in live:
+            digests.add(delta.digests)
+        entries = [entry for delta in live for entry in delta.files]
+        return Snapshot(
+            sum(delta.rows for delta in live),
+            sum(entry.rows for entry in entries if entry.content is Content.DELETES),
+            sum(entry.size for entry in entries),
+            digests.of(self.schema.by_id),
+        )
 
     def check_guard(self) -> None:
-        """Raise `UnfinishedMergeError` when the tree is not what the snapshot says."""
-        check_guard(self.folder, self.path, self.revision)
+        """Raise `UnfinishedMergeError` when what stands in the tree does not agree."""
+        check_guard(self.folder, self.path, self.revision, memory=self.storage.files.root)
 
     @cached_property
+    def _columns(self) -> tuple[Schema, dict[int, int]]:
+        require_format(self.folder, self.path, self.revision)
+        tree = self.folder.tree_id(COLUMNS)
+        known = _schemas.get(tree)
+        if known is None:
+            known = parse_columns(documents_of(self.folder, COLUMNS), self._where(COLUMNS))
+            if len(_schemas) < REMEMBERED:
+                _schemas[tree] = known
+        return known
+
+    @property
     def schema(self) -> Schema:
         """Its columns."""
-        name = "meta/schema.json"
-        return remembered_schema(parse_schema, self._document(name), self._where(name))
+        return self._columns[0]
+
+    @property
+    def places(self) -> Mapping[int, int]:
+        """The places of its columns, by field id."""
+        return self._columns[1]
 
     @property
     def key(self) -> KeySpec:
@@ -108,8 +139,19 @@ class HavasuDataset:
     @cached_property
     def properties(self) -> Properties:
         """Its identity and other facts."""
-        name = "meta/properties.json"
-        return parse_properties(self._document(name), self._where(name))
+        require_format(self.folder, self.path, self.revision)
+        return parse_properties(self._document(DATASET), self._where(DATASET))
+
+    @cached_property
+    def last_column_id(self) -> int:
+        """The highest id that a column has or had, as far as its files know."""
+        found = max(self.properties.last_column_id, self.schema.last_id)
+        for name, blob in self.folder.blobs("meta/past"):
+            data = self.folder.read_blob(blob)
+            if b'"schema-id"' in data:
+                past = remembered_schema(parse_schema, data, self._where(f"meta/past/{name}"))
+                found = max(found, past.last_id)
+        return found
 
     @cached_property
     def partition(self) -> PartitionSpec:
@@ -150,10 +192,11 @@ class HavasuDataset:
     @cached_property
     def layout(self) -> Layout:
         """What new files are written with."""
-        schema, partition, order = (
+        partition, order = (
             document_hash(self._document(f"meta/{name}.json"))
-            for name in ("schema", "partition", "sort-order")
+            for name in ("partition", "sort-order")
         )
+        schema = document_hash(format_schema(self.schema))
         clustered = clustered_column(self.schema, self.order)
         return Layout(self.schema, schema, partition, order, clustered)
 
@@ -173,23 +216,65 @@ class HavasuDataset:
     # Entries
 
     @cached_property
+    def _standing(self) -> Standing:
+        require_format(self.folder, self.path, self.revision)
+        return read_standing(self.folder, self._where("files"))
+
+    @property
+    def deltas(self) -> Mapping[str, Delta]:
+        """The live deltas, by id."""
+        return self._standing.live
+
+    @property
+    def folded(self) -> Mapping[str, str]:
+        """The deltas that others replaced, by id: which one did."""
+        return self._standing.folded
+
+    @cached_property
+    def epoch(self) -> Epoch:
+        """The epoch that is open."""
+        return epoch_of(self.folder)
+
+    @cached_property
+    def stored_entries(self) -> Mapping[str, Entry]:
+        """Every file as deltas have it, by sha256."""
+        return {entry.file: entry for delta in self.deltas.values() for entry in delta.files}
+
+    @cached_property
+    def _settled(self) -> Settled:
+        return settled(self)
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
-        """Every file, by sha256."""
-        return {entry.file: entry for entry in self._parsed(self.folder.blobs("files"))}
+        """Every file, by sha256; each delete file deletes from live ones, no row twice.
 
-    def _parsed(self, blobs: Iterable[tuple[str, str]]) -> Iterator[Entry]:
-        for name, blob in blobs:
-            yield self.entry_of(name, blob)
+        Where that is not so in what deltas have, one delete file stands for several.
+        """
+        return self._settled.entries
 
-    def entry_of(self, name: str, blob: str) -> Entry:
-        """Return the entry at a path below `files/`."""
-        file = name.rpartition("/")[2].removesuffix(".json")
-        return parse_entry(self.folder.read_blob(blob), file, self._where(f"files/{name}"))
+    @property
+    def derived_files(self) -> set[str]:
+        """Delete files that stand for others, which folding takes up."""
+        return set(self._settled.origins)
+
+    def stored_files(self, files: Iterable[str]) -> frozenset[str]:
+        """Return the files as deltas have them, of some of `entries`."""
+        origins = self._settled.origins
+        return frozenset(name for file in files for name in origins.get(file, (file,)))
+
+    def entries_at(self, name: str, blob: str) -> tuple[Entry, ...]:
+        """Return the entries of what stands at a path below `files`; none for a tombstone."""
+        found = delta_of(self.folder, name, blob, self._where("files"))
+        return found.files if isinstance(found, Delta) else ()
 
     @cached_property
     def data_entries(self) -> tuple[Entry, ...]:
         """Data files, in the order of their keys where that is known, else by name."""
-        found = [entry for entry in self.entries.values() if entry.content is Content.DATA]
+        return self.data_entries_of(self.entries.values())
+
+    def data_entries_of(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """Return the data files among some, in the order of their keys."""
+        found = [entry for entry in entries if entry.content is Content.DATA]
         return tuple(sorted(found, key=self._entry_order))
 
     def _entry_order(self, entry: Entry) -> tuple[bool, object, str]:
@@ -209,7 +294,7 @@ class HavasuDataset:
             for target in entry.targets:
                 found.setdefault(target, []).append(entry)
         dangling = sorted(found.keys() - self.entries.keys())
-        if dangling:
+        if dangling:  # `entries` leaves none
             raise CorruptDatasetError(
                 self._where("files"), f"rows of {dangling[0]} are deleted but the file is not live"
             )

@@ -1,17 +1,17 @@
 """The documents of a Havasu dataset, each as bytes and as a value.
 
     <path>/.havasu-dataset/
-      snapshot.json             documents.Snapshot
+      dataset.json              properties
+      columns/…                 columns
       meta/title, description   plain text
-      meta/schema.json          schema.parse_schema
       meta/partition.json       layout.PartitionSpec
       meta/sort-order.json      layout.SortOrder
-      meta/properties.json      properties
       meta/crs/<id>.wkt         plain text
       meta/past/<hash>.json     any of schema, partition, sort order
-      files/<2>/<sha256>.json   entry.Entry
+      files/<2>/<40 hex>.json   deltas.Delta, of entry.Entry
+      edits/…                   markers
       data/<2>/<sha256>         formats.lfs
 
-Every document is JSON with keys in a fixed order and one fact a line, so that equal
-values give equal bytes. Parsing is bounded and refuses what it does not understand.
+Every document is JSON with keys in a fixed order, one fact a line or packed into one line, so
+that equal values give equal bytes. Parsing is bounded and refuses what it does not understand.
 """

@@ -1,7 +1,6 @@
-"""`files/<2 hex>/<sha256>.json`: what is known of one data or delete file without opening it.
+"""What is known of one data or delete file without opening it: a part of a delta document.
 
-One entry per file, never edited in place; the difference of two snapshots is the
-difference of two folders of entries. Values are typed JSON: numbers, text, dates and
+Values are typed JSON: numbers, text, dates and
 times in ISO 8601, decimals as text, bytes as hex. Bounds of long text and bytes are cut
 to 16 characters or bytes, upper ones rounded up, as in Iceberg's manifests.
 
@@ -37,7 +36,16 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.records import dataclass
 
-__all__ = ["ColumnStatistics", "Content", "Entry", "Origin", "format_entry", "parse_entry"]
+__all__ = [
+    "ColumnStatistics",
+    "Content",
+    "Entry",
+    "Origin",
+    "entry_from_json",
+    "entry_to_json",
+    "format_entry",
+    "parse_entry",
+]
 
 Scalar = bool | int | float | str
 """A typed JSON value of a bound."""
@@ -116,18 +124,18 @@ class Entry:
     """Where its rasters are, by field id; none for a column with one whose place is unknown."""
 
     @property
-    def path(self) -> str:
-        """Where its entry is, below the dataset's folder."""
-        return f"files/{self.file[:2]}/{self.file}.json"
-
-    @property
     def pointer_path(self) -> str:
         """Where its Git LFS pointer is, below the dataset's folder."""
         return f"data/{self.file[:2]}/{self.file}"
 
 
 def format_entry(entry: Entry) -> bytes:
-    """Return the document of an entry."""
+    """Return an entry as a document of its own."""
+    return format_json(entry_to_json(entry))
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """Return an entry as JSON values, without its name."""
     value: dict[str, Any] = {
         "content": entry.content.value,
         "size": entry.size,
@@ -154,7 +162,7 @@ def format_entry(entry: Entry) -> bytes:
             str(number): _sides(entry.areas[number]) for number in sorted(entry.areas)
         }
     value["split-offsets"] = list(entry.splits)
-    return format_json(value)
+    return value
 
 
 def _corners(bounds: Bounds) -> list[float]:
@@ -179,7 +187,12 @@ def _statistics_to_json(statistics: ColumnStatistics) -> dict[str, Any]:
 
 def parse_entry(data: bytes, file: str, where: str) -> Entry:
     """Return the entry of a document; `file` is the name it stands under."""
-    value = expect(parse_json(data, where), dict, "the entry", where)
+    return entry_from_json(parse_json(data, where), file, where)
+
+
+def entry_from_json(found: Any, file: str, where: str) -> Entry:
+    """Return the entry that JSON values describe."""
+    value = expect(found, dict, "the entry", where)
     if not _SHA256.fullmatch(file):
         raise CorruptDatasetError(where, "its name is not a sha256")
 

@@ -1,26 +1,32 @@
-"""`meta/properties.json`: facts of a dataset that are no rows, columns or text.
+"""`dataset.json`: what a dataset is, from the day it was made.
 
-    {"table-uuid": "…", "havasu.format-version": "0.1.0", "last-column-id": 9}
+    {"format": 2, "table-uuid": "…", "markers": "hash32", "havasu.format-version": "0.1.0",
+     "last-column-id": 9}
 
-The table-uuid is drawn once and stays through renames and moves. `last-column-id` only
-grows, so that no field id is ever used for a second column. Other properties are kept.
+The table-uuid is drawn once and stays through renames and moves. `last-column-id` is what it
+was on that day; columns that came later tell of themselves. Other properties are kept. It
+does not change, so that git never has to merge it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from havasu_vc.errors import UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
+from havasu_vc.formats.havasu.snapshot import FORMAT
 from havasu_vc.records import dataclass
 
-__all__ = ["HAVASU_VERSION", "Properties", "format_properties", "parse_properties"]
+__all__ = ["DATASET", "HAVASU_VERSION", "Properties", "format_properties", "parse_properties"]
 
 HAVASU_VERSION = "0.1.0"
 """The version of the Havasu specification that tables follow."""
 
-_OWN = ("table-uuid", "havasu.format-version", "last-column-id")
+DATASET = "dataset.json"
+"""Where the properties are, below the dataset's folder."""
+_MARKERS = "hash32"
+_OWN = ("format", "table-uuid", "markers", "havasu.format-version", "last-column-id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +36,18 @@ class Properties:
     table_uuid: str
     """Drawn once; the dataset's identity."""
     last_column_id: int
-    """No column has or had a higher id."""
+    """No column had a higher id when the dataset was made."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Whatever else is recorded."""
-
-    def raised(self, column_id: int) -> Properties:
-        """Return the properties once a column of that id exists."""
-        return replace(self, last_column_id=max(self.last_column_id, column_id))
 
 
 def format_properties(properties: Properties) -> bytes:
     """Return the document."""
     return format_json(
         {
+            "format": FORMAT,
             "table-uuid": properties.table_uuid,
+            "markers": _MARKERS,
             "havasu.format-version": HAVASU_VERSION,
             "last-column-id": properties.last_column_id,
             **dict(sorted(properties.others.items())),
@@ -54,6 +58,13 @@ def format_properties(properties: Properties) -> bytes:
 def parse_properties(data: bytes, where: str) -> Properties:
     """Return the properties of a document."""
     value = expect(parse_json(data, where), dict, "the properties", where)
+    number = expect(value.get("format"), int, "format", where)
+    markers = expect(value.get("markers"), str, "markers", where)
+    if number != FORMAT or markers != _MARKERS:
+        raise UnsupportedVersionError(
+            f"{where}: dataset format {number} ({markers}) is not known to this version",
+            hints=("upgrade havasu-vc",),
+        )
     version = expect(value.get("havasu.format-version"), str, "havasu.format-version", where)
     if version != HAVASU_VERSION:
         raise UnsupportedVersionError(

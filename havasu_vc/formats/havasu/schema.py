@@ -1,4 +1,4 @@
-"""`meta/schema.json`: Iceberg's schema JSON with Havasu's field properties.
+"""Schemas as documents: Iceberg's schema JSON with Havasu's field properties.
 
     {"type": "struct",
      "schema-id": 0,

@@ -45,7 +45,7 @@ def data_file_of(
 ) -> DataFile:
     """Return a data file as a manifest describes it; `path` is where the table has it."""
     if entry.content is not Content.DATA:
-        raise ValueError(f"{entry.path} is no data file")
+        raise ValueError(f"{entry.file} is no data file")
     sizes, values, nulls, nans = {}, {}, {}, {}
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
@@ -137,7 +137,7 @@ def _partition(entry: Entry, spec: PartitionSpec, schema: Schema) -> dict[int, A
             values[number] = None if given is None else _value(given, type_)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise CorruptDatasetError(
-                entry.path, f"the value of partition field {name!r} is no {type_}"
+                entry.file, f"the value of partition field {name!r} is no {type_}"
             ) from error
     return values
 
@@ -149,7 +149,7 @@ def _bound(given: Scalar | None, type_: Type, entry: Entry, *, least: bool) -> b
         value = _cut(_value(given, type_), least=least)
         return None if value is None else to_single_value(value, type_)
     except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
-        raise CorruptDatasetError(entry.path, f"bound {given!r} is no {type_}") from error
+        raise CorruptDatasetError(entry.file, f"bound {given!r} is no {type_}") from error
 
 
 def _value(given: Scalar, type_: Type) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import rasterio
 
+from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu.outlines import plan_outlines
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.task import run_task
@@ -103,8 +104,7 @@ def test_what_is_not_there_is_told(run: Run, orthos: Path) -> None:
 
 def digests(repo: Path) -> Any:
     """Return the sums over all values that the last commit tells."""
-    text = run_git("show", "HEAD:scene/.havasu-dataset/snapshot.json", cwd=repo)
-    return json.loads(text)["digests"]
+    return as_havasu(Repo.open(repo).dataset("scene")).snapshot.digests
 
 
 def test_patches_carry_every_bit(run: Run, repo: Path, tmp_path: Path) -> None:

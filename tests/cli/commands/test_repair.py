@@ -133,7 +133,7 @@ def test_two_broken_merges_one_on_the_other(place: Path) -> None:
     files = {**listed(place), **{p: b for p, b in listed(place, "late").items() if "bad/" in p}}
     commit_tree(place, files, "Merge late as text", "HEAD", "late")
     head = run_git("rev-parse", "HEAD", cwd=place)
-    set_files(place, {"bad/.havasu-dataset/snapshot.json": b"{}"}, "And a hand")
+    set_files(place, {"bad/.havasu-dataset/dataset.json": b"{}"}, "And a hand")
 
     succeed(havasu(place, "repair"))
 

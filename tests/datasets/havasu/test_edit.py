@@ -87,10 +87,10 @@ def test_folded_rows_stand_in_key_order(datasets: MemoryDatasets) -> None:
             after = [{1: -10 * number, 2: "new", 3: None}, *rows]
             view, rows = apply(datasets, view, rows, after), after
         small = apply(datasets, view, rows, rows[:-1])
-        with tiny_thresholds(small_table=1 << 20):
+        with tiny_thresholds(most_deltas=0):
             merged = apply(datasets, small, rows[:-1], [*rows[:-1], {1: -5, 2: "x", 3: None}])
 
-    assert len(merged.entries) == 1
+    assert len(of(merged, Content.DATA)) == 2
     for each in (view, merged):
         files = [each.file_path(entry) for entry in of(each, Content.DATA)]
         for keys in (pq.read_table(file, columns=["fid"])["fid"].to_pylist() for file in files):
@@ -113,18 +113,29 @@ def test_deletes_fold_together_with_small_files(datasets: MemoryDatasets) -> Non
     assert same(view, rows)
 
 
-def test_a_small_table_is_one_file(datasets: MemoryDatasets) -> None:
+def test_an_edit_adds_one_delta_whatever_is_there(datasets: MemoryDatasets) -> None:
     view = datasets.new(SCHEMA, ROWS)
     after = [*ROWS[:-1], {1: 90, 2: "new", 3: None}]
 
-    view = apply(datasets, view, ROWS, after)
+    changed = apply(datasets, view, ROWS, after)
 
-    assert len(view.entries) == 1
-    assert same(view, after)
+    assert changed.deltas.keys() > view.deltas.keys()
+    assert len(changed.deltas) == 2
+    assert [len(of(changed, content)) for content in Content] == [2, 1]
+    assert same(changed, after)
+
+
+def test_an_edit_never_rewrites_what_it_mostly_deletes(datasets: MemoryDatasets) -> None:
+    view = datasets.new(SCHEMA, ROWS)
+
+    changed = apply(datasets, view, ROWS, ROWS[-1:])
+
+    assert changed.entries.keys() > view.entries.keys()
+    assert same(changed, ROWS[-1:])
 
 
 def test_a_file_that_is_mostly_deleted_is_rewritten(datasets: MemoryDatasets) -> None:
-    with tiny_thresholds(most_deltas=100):
+    with tiny_thresholds(most_deltas=100, most_keys=6):
         view = datasets.new(SCHEMA, ROWS)
         view = apply(datasets, view, ROWS, ROWS[5:])
         assert len(of(view, Content.DELETES)) == 1
@@ -138,7 +149,7 @@ def test_a_large_file_that_is_mostly_deleted_is_rewritten_by_itself(
     datasets: MemoryDatasets,
 ) -> None:
     more: list[Row] = [{1: 100 + n, 2: "more", 3: None} for n in range(40)]
-    with tiny_thresholds(most_deltas=100, small_file=0):
+    with tiny_thresholds(most_deltas=100, small_file=0, most_keys=10):
         view = datasets.new(SCHEMA, ROWS)
         (first,) = view.entries
         view = apply(datasets, view, ROWS, [*ROWS, *more])
@@ -159,7 +170,7 @@ def test_a_large_file_that_is_mostly_deleted_is_rewritten_by_itself(
 
 
 def test_a_table_may_become_empty_and_full_again(datasets: MemoryDatasets) -> None:
-    with tiny_thresholds():
+    with tiny_thresholds(most_keys=3):
         view = datasets.new(SCHEMA, ROWS)
         empty = apply(datasets, view, ROWS, [])
         assert not empty.entries
@@ -174,7 +185,7 @@ def test_many_new_rows_are_not_merged_in_memory(
 ) -> None:
     monkeypatch.setattr(spool, "MOST_BYTES", 10)
     monkeypatch.setattr(editing, "sort_by_key", lambda *_: pytest.fail("all rows at once"))
-    with tiny_thresholds(small_table=1 << 20):
+    with tiny_thresholds(most_deltas=99, most_keys=3):
         view = datasets.new(SCHEMA, ROWS)
         after = [*ROWS[30:], *({1: 100 + n, 2: "new", 3: None} for n in range(50))]
         view = apply(datasets, view, ROWS, after)

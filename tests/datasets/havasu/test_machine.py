@@ -87,11 +87,10 @@ class Editing(RuleBasedStateMachine):
     @initialize(
         data=st.data(),
         schema=schemas(),
-        small_table=st.sampled_from([0, 0, 1 << 18]),
         diffs=st.booleans(),
     )
-    def begin(self, data: st.DataObject, schema: Schema, small_table: int, diffs: bool) -> None:
-        self.stack.enter_context(tiny_thresholds(small_table=small_table, diffs=diffs))
+    def begin(self, data: st.DataObject, schema: Schema, diffs: bool) -> None:
+        self.stack.enter_context(tiny_thresholds(diffs=diffs))
         rows = self.drawn_rows(data, schema, 14)
         self.versions.append(Version(self.datasets.new(schema, rows), rows))
 

@@ -13,13 +13,11 @@ import uuid
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-if TYPE_CHECKING:
-    from havasu_vc.datasets.any import as_havasu
+from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu.view import HavasuDataset
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "format"
@@ -41,7 +39,7 @@ def documents(folder: Path) -> dict[str, bytes]:
 
 def cases() -> list[Path]:
     """Return the folders that are whole datasets."""
-    return [snapshot.parent for snapshot in sorted(FIXTURES.glob("*/snapshot.json"))]
+    return [found.parent for found in sorted(FIXTURES.glob("*/dataset.json"))]
 
 
 def parcels() -> pa.Table:
@@ -112,14 +110,13 @@ def main() -> None:
     """Make the golden datasets."""
     import pyarrow.parquet as pq
 
-    from havasu_vc.datasets.havasu import edit
+    from havasu_vc.datasets.havasu import edit as editing
+    from havasu_vc.datasets.havasu import ledger
     from havasu_vc.exchange.source import SourceOptions
     from havasu_vc.repo import Repo, Settings
 
     numbers = iter(range(1, 100))
     with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edit, "SMALL_TABLE", 0)
-        patch.setattr(edit, "MOSTLY_DELETED", 0.9)
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=next(numbers)))
         repo = Repo.init(Path(scratch, "repo"), settings=Settings(engine="local"))
         source = Path(scratch, "source.parquet")
@@ -146,6 +143,12 @@ def main() -> None:
         repo.set_meta("parcels", {"schema.json": [c for c in columns if c["name"] != "ratio"]})
         repo.write("parcels", pa.table({"id": [1], "name": ["new column of an old name"]}))
         _save(as_havasu(repo.dataset("parcels")), FIXTURES / "evolved")
+        repo.optimize(["parcels"])
+        patch.setattr(ledger, "MOST_KEYS", 1)
+        patch.setattr(editing, "MOST_KEYS", 1)
+        repo.write("parcels", pa.table({"id": [2, 4], "title": ["Domain", "Springs"]}))
+        repo.write("parcels", pa.table({"id": [6], "title": ["Myers Park"]}))
+        _save(as_havasu(repo.dataset("parcels")), FIXTURES / "closed")
 
 
 def _geoparquet(table: pa.Table) -> pa.Table:

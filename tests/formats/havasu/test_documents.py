@@ -1,6 +1,7 @@
 """Golden documents of an older version read and write as they are; damaged ones are refused."""
 
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
+from havasu_vc.formats.havasu.columns import format_columns, parse_columns
+from havasu_vc.formats.havasu.deltas import (
+    Delta,
+    format_delta,
+    format_tombstone,
+    parse_delta,
+    parse_tombstone,
+)
 from havasu_vc.formats.havasu.entry import (
     ColumnStatistics,
     Content,
@@ -29,11 +38,13 @@ from havasu_vc.formats.havasu.layout import (
     parse_partition,
     parse_sort_order,
 )
+from havasu_vc.formats.havasu.markers import blob_id, open_epoch
+from havasu_vc.formats.havasu.packed import pack, unpack
 from havasu_vc.formats.havasu.properties import Properties, format_properties, parse_properties
 from havasu_vc.formats.havasu.schema import format_schema, parse_schema
-from havasu_vc.formats.havasu.snapshot import Guard, Snapshot, format_snapshot, parse_snapshot
 from havasu_vc.formats.lfs import format_pointer, parse_pointer
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.schema import Schema
 from tests.formats.havasu.golden import FIXTURES, cases, documents
 from tests.model.strategies import schemas
 
@@ -44,8 +55,7 @@ CODECS: dict[str, Callable[[bytes, str], bytes]] = {
     "meta/schema.json": lambda data, path: format_schema(parse_schema(data, path)),
     "meta/partition.json": lambda data, path: format_partition(parse_partition(data, path)),
     "meta/sort-order.json": lambda data, path: format_sort_order(parse_sort_order(data, path)),
-    "meta/properties.json": lambda data, path: format_properties(parse_properties(data, path)),
-    "snapshot.json": lambda data, path: format_snapshot(*parse_snapshot(data, path)),
+    "dataset.json": lambda data, path: format_properties(parse_properties(data, path)),
 }
 
 
@@ -54,7 +64,12 @@ def again(path: str, data: bytes) -> bytes:
     if path in CODECS:
         return CODECS[path](data, path)
     if path.startswith("files/"):
-        return format_entry(parse_entry(data, Path(path).stem, path))
+        folded = parse_tombstone(data)
+        if folded is not None:
+            return format_tombstone(folded)
+        return format_delta(parse_delta(data, Path(path).stem, path))
+    if path.startswith(("columns/", "edits/")):
+        return data  # as a whole: the tests below
     if path.startswith("data/"):
         return format_pointer(parse_pointer(data))
     if path.startswith("meta/past/"):
@@ -70,8 +85,37 @@ GOLDEN = [(case, path) for case in cases() for path in documents(case)]
 
 def test_there_are_cases() -> None:
     kinds = {path.split("/")[0] for _, path in GOLDEN}
-    assert {case.name for case in cases()} == {"edited", "everything", "evolved", "keyless"}
-    assert kinds == {"snapshot.json", "meta", "files", "data"}
+    names = {"closed", "edited", "everything", "evolved", "keyless"}
+    assert {case.name for case in cases()} == names
+    assert kinds == {"dataset.json", "columns", "meta", "files", "data", "edits"}
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_columns_are_written_as_they_were(case: Path) -> None:
+    found = documents(case / "columns")
+    schema, places = parse_columns(found.items(), WHERE)
+
+    assert format_columns(schema, places) == found
+    assert document_hash(format_schema(schema)) in {
+        path.stem for path in (case / "meta" / "past").iterdir()
+    }
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_what_stands_in_edits_is_that_of_an_epoch(case: Path) -> None:
+    top: dict[str, tuple[str, bool]] = {}
+    for path, data in documents(case / "edits").items():
+        first, _, below = path.partition("/")
+        top[first] = ("", True) if below else (blob_id(data), False)
+    epoch = open_epoch(top)
+    found = {f"edits/{path}": data for path, data in documents(case / "edits").items()}
+
+    assert epoch.number == (1 if case.name == "closed" else 0)
+    assert {path: found.pop(path) for path in epoch.placeholders()} == epoch.placeholders()
+    for path, data in found.items():
+        assert data[:1] == b"\0"
+        marker = path.startswith(f"{epoch.folder}/")
+        assert len(data) == (33 if marker else 41)
 
 
 @pytest.mark.parametrize(("case", "path"), GOLDEN, ids=lambda value: getattr(value, "name", value))
@@ -87,12 +131,16 @@ def test_past_documents_stand_under_their_hash(case: Path) -> None:
 
     assert found
     assert {document_hash(data) for data in found.values()} == set(found)
-    for name in ("schema", "partition", "sort-order"):
+    for name in ("partition", "sort-order"):
         assert document_hash((case / "meta" / f"{name}.json").read_bytes()) in found
 
 
 def test_a_document_that_a_version_of_ours_did_not_write_can_be_read() -> None:
-    data = (FIXTURES / "edited" / "meta" / "schema.json").read_bytes()
+    data = next(
+        data
+        for path, data in documents(FIXTURES / "edited").items()
+        if path.startswith("meta/past/") and b"schema-id" in data
+    )
     plain = json.dumps(json.loads(data), separators=(",", ":"), sort_keys=True).encode()
 
     assert format_schema(parse_schema(plain, WHERE)) == data
@@ -136,11 +184,32 @@ ORDER = {
         {"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"}
     ],
 }
-PROPERTIES = {"table-uuid": "u", "havasu.format-version": "0.1.0", "last-column-id": 2}
+PROPERTIES = {
+    "format": 2,
+    "markers": "hash32",
+    "table-uuid": "u",
+    "havasu.format-version": "0.1.0",
+    "last-column-id": 2,
+}
+IDENTITY = "ab" * 20
+DELTA: dict[str, Any] = {
+    "id": IDENTITY,
+    "table": "u",
+    "epoch": [0, ""],
+    "rows": -1,
+    "digests": {"1": "ab" * 16},
+    "marks": "cd" * 16,
+    "replaces": ["ef" * 20],
+    "files": [{"file": NAME, **ENTRY}],
+}
 
 
 def entry_of(data: bytes, where: str) -> Entry:
     return parse_entry(data, NAME, where)
+
+
+def delta_of(data: bytes, where: str) -> Delta:
+    return parse_delta(b"\0z" + zlib.compress(data), IDENTITY, where)
 
 
 DOCUMENTS: dict[str, tuple[Any, Callable[[bytes, str], object]]] = {
@@ -149,8 +218,11 @@ DOCUMENTS: dict[str, tuple[Any, Callable[[bytes, str], object]]] = {
     "partition": (PARTITION, parse_partition),
     "order": (ORDER, parse_sort_order),
     "properties": (PROPERTIES, parse_properties),
+    "delta": ({**DELTA, "files": []}, delta_of),
 }
 OPTIONAL = {
+    ("delta", "epoch"),
+    ("delta", "digests", "1"),
     ("schema", "type"),
     ("schema", "identifier-field-ids"),
     ("schema", "fields", 1, "havasu.geometry-encoding"),
@@ -310,27 +382,54 @@ def test_an_entry_stands_under_a_sha256(file: str) -> None:
         parse_entry(json.dumps(ENTRY).encode(), file, WHERE)
 
 
-# The snapshot, whose first line guards the others
-
-SNAPSHOT = (FIXTURES / "edited" / "snapshot.json").read_bytes()
-
-
-def test_each_changed_byte_of_a_snapshot_is_seen() -> None:
-    snapshot, guard = parse_snapshot(SNAPSHOT, WHERE)
-    for index in range(len(SNAPSHOT)):
-        data = SNAPSHOT[:index] + bytes([SNAPSHOT[index] ^ 1]) + SNAPSHOT[index + 1 :]
-        try:
-            found = parse_snapshot(data, WHERE)
-        except (CorruptDatasetError, UnsupportedVersionError):
-            continue
-        # What the guard says of trees is compared with the trees, and not here.
-        assert found[0] == snapshot
-        assert found[1] != guard or data.split(b"\n")[1:] == SNAPSHOT.split(b"\n")[1:]
+@pytest.mark.parametrize(
+    "damage", [b"", b"\0", b"\0z", b"{}", pack(DELTA)[:-9], b"\0z" + bytes(50)], ids=repr
+)
+def test_what_is_no_packed_document_is_refused(damage: bytes) -> None:
+    with pytest.raises(CorruptDatasetError) as caught:
+        parse_delta(damage, IDENTITY, WHERE)
+    assert caught.value.path == WHERE
 
 
-def test_a_newer_snapshot_is_not_read() -> None:
-    with pytest.raises(UnsupportedVersionError, match="format 2"):
-        parse_snapshot(SNAPSHOT.replace(b'"format": 1', b'"format": 2'), WHERE)
+def test_a_packed_document_of_any_size_is_not_read() -> None:
+    data = b"\0z" + zlib.compress(bytes(MOST_BYTES + 1), 9)
+
+    with pytest.raises(CorruptDatasetError, match="more than any should"):
+        parse_delta(data, IDENTITY, WHERE)
+
+
+def test_a_delta_stands_under_its_id() -> None:
+    with pytest.raises(CorruptDatasetError, match="its name is not its id"):
+        parse_delta(pack(DELTA), "cd" * 20, WHERE)
+
+
+@pytest.mark.parametrize("damage", ["name", "id", "claim", "twice", "place"])
+def test_columns_that_do_not_agree_are_refused(damage: str) -> None:
+    schema = parse_schema(json.dumps(SCHEMA).encode(), WHERE)
+    found = format_columns(schema)
+    one, two = (unpack(found[f"{number}.json"], WHERE) for number in (1, 2))
+    match damage:
+        case "name":
+            two["field"]["name"] = "id"
+        case "id":
+            two["field"]["id"] = 3
+        case "claim":
+            del found[next(path for path in found if path.startswith("names/"))]
+        case "twice":
+            found["3.json"] = pack({**one, "field": {**one["field"], "id": 3}})
+        case "place":
+            two["place"] = "first"
+    found["2.json"] = pack(two)
+
+    with pytest.raises(CorruptDatasetError):
+        parse_columns(found.items(), WHERE)
+
+
+def test_a_newer_dataset_is_not_read() -> None:
+    data = json.dumps(PROPERTIES | {"format": 3}).encode()
+
+    with pytest.raises(UnsupportedVersionError, match="format 3"):
+        parse_properties(data, WHERE)
 
 
 def test_newer_tables_are_not_read() -> None:
@@ -338,13 +437,6 @@ def test_newer_tables_are_not_read() -> None:
 
     with pytest.raises(UnsupportedVersionError, match=r"9\.0"):
         parse_properties(data, WHERE)
-
-
-def test_the_guard_is_the_first_line_alone() -> None:
-    first, second = SNAPSHOT.split(b"\n")[:2]
-
-    assert first.startswith(b'{"guard": {"path": "parcels", ')
-    assert second == b' "format": 1,'
 
 
 # Laws
@@ -416,21 +508,48 @@ def test_schemas_come_back(schema: Any) -> None:
     assert format_schema(parse_schema(data, WHERE)) == data
 
 
+lanes = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+identities = st.text("0123456789abcdef", min_size=40, max_size=40)
+
+
 @given(
     st.builds(
-        Snapshot,
-        counts,
-        counts,
-        counts,
-        st.dictionaries(ids, st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))),
-    ),
-    st.builds(Guard, texts, texts, texts, texts),
+        Delta,
+        identities,
+        texts,
+        st.integers(-(2**63), 2**63),
+        st.none() | st.tuples(counts, identities),
+        st.dictionaries(ids, lanes, max_size=3),
+        st.integers(0, 2**128 - 1),
+        st.lists(identities, max_size=3).map(tuple),
+        st.lists(data_entries | delete_entries, max_size=2).map(tuple),
+    )
 )
-def test_snapshots_come_back(snapshot: Snapshot, guard: Guard) -> None:
-    data = format_snapshot(snapshot, guard)
+def test_deltas_come_back(delta: Delta) -> None:
+    data = format_delta(delta)
 
-    assert parse_snapshot(data, WHERE) == (snapshot, guard)
-    assert data.count(b"\n") == len(snapshot.digests) + (8 if snapshot.digests else 7)
+    assert parse_delta(data, delta.id, WHERE) == delta
+    assert format_delta(parse_delta(data, delta.id, WHERE)) == data
+
+
+@given(schemas())
+def test_columns_come_back(schema: Any) -> None:
+    assert parse_columns(format_columns(schema).items(), WHERE)[0] == schema
+
+
+@given(schemas(), st.data())
+def test_columns_keep_their_places_where_they_can(schema: Any, data: st.DataObject) -> None:
+    documents = format_columns(schema)
+    _, places = parse_columns(documents.items(), WHERE)
+    wanted = [f for f in schema.fields if f.id not in schema.identifier_ids]
+    if not wanted:
+        return
+    gone = data.draw(st.sampled_from(wanted))
+    kept = tuple(field for field in schema.fields if field is not gone)
+
+    after = format_columns(Schema(kept, schema.identifier_ids), places)
+
+    assert {path: documents[path] for path in after} == after
 
 
 @given(
@@ -455,7 +574,7 @@ def test_sort_orders_come_back(order: SortOrder) -> None:
     assert parse_sort_order(format_sort_order(order), WHERE) == order
 
 
-OWN = {"table-uuid", "havasu.format-version", "last-column-id"}
+OWN = {"format", "markers", "table-uuid", "havasu.format-version", "last-column-id"}
 
 
 @given(

@@ -1,9 +1,11 @@
-"""The golden datasets hold together: guards, entries, digests, key caches and rows agree.
+"""The golden datasets hold together: markers, entries, digests, key caches and rows agree.
 
 They were written by an older version, so this is also the proof that it can be read.
 """
 
 import hashlib
+import json
+import zlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.folder import MemoryFolder, guard_of
+from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
@@ -51,12 +53,33 @@ def rows_of(dataset: HavasuDataset) -> list[dict[str, Any]]:
     return sorted(rows, key=str) if not dataset.key else sorted(rows, key=lambda row: row["id"])
 
 
-def test_guards_are_git_tree_ids(case: Path) -> None:
-    folder = MemoryFolder(documents(case))
-    dataset = HavasuDataset("parcels", folder, None)  # type: ignore[arg-type]
+def test_a_golden_dataset_is_sound(case: Path, tmp_path: Path) -> None:
+    opened(case, tmp_path).check_guard()
 
-    assert guard_of(folder, dataset.guard.path) == dataset.guard
-    dataset.check_guard()
+
+def test_a_marker_stands_at_the_hash_of_its_key(tmp_path: Path) -> None:
+    dataset = opened(next(c for c in cases() if c.name == "edited"), tmp_path)
+    (key,) = dataset.schema.key.fields
+    wanted = set()
+    for number in (2, 3, 5, 7):
+        digits = f"{plain.key_hash({key.id: plain.hash_value(number, key)}):016x}"
+        wanted.add(f"0/{digits[:2]}/{digits[2:8]}")
+
+    found = {name: blob for name, blob in dataset.folder.blobs("edits") if "/" in name}
+
+    assert set(found) == wanted
+    ids = {delta.id[:32].encode() for delta in dataset.deltas.values()}
+    assert {dataset.folder.read_blob(blob) for blob in found.values()} <= {b"\0" + i for i in ids}
+
+
+def test_an_id_and_its_bytes_are_those_of_the_page(case: Path) -> None:
+    for path, data in documents(case).items():
+        if not path.startswith("files/") or data.startswith(b"\0folded "):
+            continue
+        assert data.startswith(b"\0z")
+        text = zlib.decompress(data[2:])
+        assert text.endswith(b"}\n") and text.count(b"\n") == 1
+        assert json.loads(text)["id"] == Path(path).stem == path.split("/")[1] + Path(path).stem[2:]
 
 
 def test_entries_pointers_and_files_agree(case: Path, tmp_path: Path) -> None:
@@ -73,7 +96,6 @@ def test_entries_pointers_and_files_agree(case: Path, tmp_path: Path) -> None:
                 len(data),
             )
         )
-        assert (case / entry.path).exists()
         metadata = pq.read_metadata(case / "objects" / entry.file)
         assert (metadata.num_rows, metadata.num_row_groups) == (entry.rows, len(entry.splits))
         if entry.content is Content.DELETES:

@@ -8,13 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets.havasu.keys import key_cache_path
-from havasu_vc.formats.havasu.schema import parse_schema
+from havasu_vc.formats.havasu.columns import parse_columns
+from havasu_vc.formats.havasu.packed import unpack
 from tests.formats.havasu.golden import FIXTURES
 from tests.model.test_hashing import VECTORS
 
 PAGES = Path(__file__).parents[3] / "docs" / "format"
 SHOWN = re.compile(
-    r"^<!-- (?P<kind>fixture|deletes|hexdump): (?P<path>\S+) -->\n```\w*\n(?P<text>.*?)^```$",
+    r"^<!-- (?P<kind>fixture|packed|deletes|hexdump): (?P<path>\S+) -->\n"
+    r"```\w*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 FOUND = [
@@ -26,7 +28,8 @@ FOUND = [
 
 def test_pages_show_real_bytes() -> None:
     assert {page for page, *_ in FOUND} >= {
-        "snapshot.md",
+        "deltas.md",
+        "markers.md",
         "schema.md",
         "layout.md",
         "properties.md",
@@ -38,10 +41,14 @@ def test_pages_show_real_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text"), [(path, text) for _, kind, path, text in FOUND if kind == "fixture"]
+    ("kind", "path", "text"),
+    [(kind, path, text) for _, kind, path, text in FOUND if kind in ("fixture", "packed")],
 )
-def test_documents_are_those_of_the_fixture(path: str, text: str) -> None:
-    data = (FIXTURES / path).read_text(encoding="utf-8")
+def test_documents_are_those_of_the_fixture(kind: str, path: str, text: str) -> None:
+    data = (FIXTURES / path).read_bytes().decode(errors="replace")
+    if kind == "packed":
+        value = unpack((FIXTURES / path).read_bytes(), path)
+        data = json.dumps(value, ensure_ascii=False, indent=1)
     at = 0
     parts = text.split("…\n")
     for part in parts:
@@ -85,7 +92,11 @@ def test_the_page_lists_the_vectors() -> None:
 
 
 def test_the_name_of_a_key_cache_is_that_of_the_page() -> None:
-    path = FIXTURES / "edited" / "meta" / "schema.json"
-    schema = parse_schema(path.read_bytes(), str(path))
+    documents = {
+        str(path.relative_to(FIXTURES / "edited" / "columns")): path.read_bytes()
+        for path in (FIXTURES / "edited" / "columns").rglob("*")
+        if path.is_file()
+    }
+    schema, _ = parse_columns(documents.items(), "columns")
 
     assert key_cache_path(Path(), "f", schema).name == "f-7b2ec57b4449e6a5"

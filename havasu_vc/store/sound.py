@@ -1,0 +1,45 @@
+"""Which trees of datasets were looked at and are sound, so that nobody looks twice.
+
+    <common git directory>/havasu/sound     trees of internals, one per line
+
+A line is added, never changed; a tree's id says all of what is in it, so a line stays
+true. The file is derived: without it trees are looked at again, no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import lru_cache
+from pathlib import Path
+
+__all__ = ["is_sound", "remember_sound"]
+
+_NAME = "sound"
+_MOST = 1 << 20
+"""Bytes after which the file begins anew."""
+
+
+@lru_cache(maxsize=16)
+def _known(folder: Path) -> set[str]:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return set((folder / _NAME).read_text("ascii").split())
+    return set()
+
+
+def is_sound(folder: Path, tree: str) -> bool:
+    """Whether a tree is among those of a data folder that are sound."""
+    return tree in _known(folder)
+
+
+def remember_sound(folder: Path, tree: str) -> None:
+    """Remember that a tree is sound."""
+    known = _known(folder)
+    if tree in known:
+        return
+    known.add(tree)
+    path = folder / _NAME
+    # It only spares work next time; the repository may be read-only.
+    with contextlib.suppress(OSError):
+        full = path.exists() and path.stat().st_size > _MOST
+        with open(path, "w" if full else "a") as file:
+            file.write(f"{tree}\n")

@@ -1,0 +1,131 @@
+"""`havasu-vc upgrade`: datasets of format 1 become ones of format 2, and are refused before."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc.errors import NoChangesError, UnfinishedMergeError, UnsupportedVersionError
+from havasu_vc.model.task import run_task
+from havasu_vc.repo import Repo
+from tests.formats.havasu.golden import FIXTURES
+from tests.support.git import run_git
+from tests.support.sound import LOCAL, assert_sound, frozen, refuses
+
+OLD = FIXTURES / "old"
+
+
+def old_repository(folder: Path, name: str = "edited") -> Repo:
+    """Make a repository with a dataset that an older version committed."""
+    repo = Repo.init(folder, settings=LOCAL)
+    for path in (OLD / name / "objects").iterdir():
+        copy = repo.opened.storage.files.temporary()
+        shutil.copy(path, copy)
+        repo.opened.storage.files.put(copy)
+    inside = folder / "parcels" / ".havasu-dataset"
+    shutil.copytree(OLD / name, inside, ignore=shutil.ignore_patterns("objects"))
+    run_git("add", "--sparse", "-f", "parcels", cwd=folder)
+    run_git("commit", "-q", "-m", "of format 1", cwd=folder)
+    run_git("sparse-checkout", "reapply", cwd=folder)
+    shutil.rmtree(folder / "parcels", ignore_errors=True)
+    return Repo.open(folder, settings=LOCAL)
+
+
+def rows(repo: Repo) -> list[dict[str, Any]]:
+    batches = [b for task in repo.dataset("parcels").scan() for b in run_task(task)]
+    return sorted(pa.Table.from_batches(batches).to_pylist(), key=str)
+
+
+def test_what_is_of_format_1_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    repo = old_repository(tmp_path / "repo")
+
+    for work in (
+        lambda: repo.dataset("parcels"),
+        lambda: repo.write("parcels", pa.table({"id": [1], "name": ["x"]})),
+    ):
+        with frozen(repo), pytest.raises(UnsupportedVersionError, match="format 1") as caught:
+            work()
+        assert "`havasu-vc upgrade`" in caught.value.hints[0]
+
+
+@pytest.mark.parametrize("name", ["edited", "evolved", "keyless"])
+def test_an_upgrade_keeps_rows_and_files(tmp_path: Path, name: str) -> None:
+    repo = old_repository(tmp_path / "repo", name)
+    files = sorted((OLD / name / "objects").iterdir())
+
+    result = repo.upgrade_datasets()
+
+    assert result.commit is not None and list(result.changes) == ["parcels"]
+    assert_sound(repo)
+    assert list(repo.fsck(full=True)) == []
+    stored = [p for p in (repo.git.data_folder / "objects").rglob("*") if p.is_file()]
+    assert sorted(path.name for path in stored) == [path.name for path in files]
+    listed = run_git("ls-tree", "-r", "--name-only", "HEAD", "parcels", cwd=repo.path)
+    assert "snapshot.json" not in listed and "schema.json" not in listed
+    if name == "edited":
+        assert {row["id"]: row["name"] for row in rows(repo)}[7] == "Point Chevalier"
+        assert len(rows(repo)) == 6
+
+
+def test_upgraded_tables_are_edited_and_merged(tmp_path: Path) -> None:
+    repo = old_repository(tmp_path / "repo")
+    repo.upgrade_datasets()
+    repo.create_branch("side")
+    repo.write("parcels", pa.table({"id": [1], "name": ["main"]}))
+    repo.switch("side")
+    repo.write("parcels", pa.table({"id": [7], "name": ["side"]}))
+
+    run_git("merge", "-q", "-m", "by git", "main", cwd=repo.path)
+
+    found = {row["id"]: row["name"] for row in rows(repo)}
+    assert (found[1], found[7]) == ("main", "side")
+    assert list(repo.fsck(full=True)) == []
+
+
+def test_an_upgrade_is_made_once(tmp_path: Path) -> None:
+    repo = old_repository(tmp_path / "repo")
+    repo.upgrade_datasets()
+
+    with refuses(repo, NoChangesError, match="format 2 already"):
+        repo.upgrade_datasets()
+
+
+def test_states_that_were_upgraded_apart_meet_in_git(tmp_path: Path) -> None:
+    repo = old_repository(tmp_path / "repo")
+    run_git("switch", "-q", "-c", "side", cwd=repo.path)
+    # Another state of format 1 of the same table: the rows before the edits.
+    run_git("rm", "-rq", "--cached", "--sparse", "parcels", cwd=repo.path)
+    inside = tmp_path / "repo" / "parcels" / ".havasu-dataset"
+    shutil.copytree(OLD / "evolved", inside, ignore=shutil.ignore_patterns("objects"))
+    run_git("add", "--sparse", "-f", "parcels", cwd=repo.path)
+    run_git("commit", "-q", "-m", "another state", cwd=repo.path)
+    run_git("sparse-checkout", "reapply", cwd=repo.path)
+    shutil.rmtree(tmp_path / "repo" / "parcels", ignore_errors=True)
+    for path in (OLD / "evolved" / "objects").iterdir():
+        copy = repo.opened.storage.files.temporary()
+        shutil.copy(path, copy)
+        repo.opened.storage.files.put(copy)
+    Repo.open(repo.path, settings=LOCAL).upgrade_datasets()
+    run_git("switch", "-q", "main", cwd=repo.path)
+    Repo.open(repo.path, settings=LOCAL).upgrade_datasets()
+
+    said = run_git("merge", "side", cwd=repo.path, check=False)
+
+    assert "CONFLICT" in said and "dataset.json" in said
+
+
+def test_a_snapshot_that_does_not_fit_is_not_upgraded(tmp_path: Path) -> None:
+    repo = old_repository(tmp_path / "repo")
+    name = run_git("ls-files", "parcels/.havasu-dataset/files", cwd=repo.path).split("\n")[0]
+    run_git("update-index", "--force-remove", name, cwd=repo.path)
+    run_git("commit", "-q", "-m", "by hand", cwd=repo.path)
+    repo = Repo.open(repo.path, settings=LOCAL)
+
+    with refuses_upgrade():
+        repo.upgrade_datasets()
+
+
+def refuses_upgrade() -> Any:
+    return pytest.raises(UnfinishedMergeError, match="not those of its snapshot")
