@@ -28,7 +28,7 @@ from tests.support.git import run_git
 
 UNREADABLE = [way for way in BREAKS if way not in NAMED]
 SAID = {"a line end in its name": r"a\nb", "a drive in its name": "'a:b'"}
-SOME = ("our side's text", "no schema", "half a snapshot", *NAMED)
+SOME = ("our side's text", "no schema", "half an identity", *NAMED)
 """One way of each kind, for what takes long."""
 
 

@@ -27,7 +27,7 @@ from tests.support.broken import (
 from tests.support.git import run_git
 
 MERGES = ("our side's text", "their side's text")
-SUMS = ("conflict marks", "no snapshot", "half a snapshot", "a snapshot of lists")
+SUMS = ("conflict marks", "no identity", "half an identity", "an identity of lists")
 MENDABLE = [name for name in BREAKS if name not in NAMED]
 
 
