@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from havasu_vc.errors import CorruptDatasetError
@@ -40,7 +39,7 @@ from havasu_vc.store.trees import (
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import TreeEdit
 
-__all__ = ["Folder", "MemoryFolder", "TreeFolder", "check_guard", "documents_of", "edited"]
+__all__ = ["Folder", "MemoryFolder", "TreeFolder", "documents_of", "edited"]
 
 
 class Folder(Protocol):
@@ -238,17 +237,6 @@ def edited(old: Folder | None, edit: TreeEdit) -> Folder:
         else:
             raise TypeError(f"{path} is stored already, so it cannot stand in memory")
     return folder
-
-
-def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None = None) -> None:
-    """Raise `UnfinishedMergeError` when a dataset's folder is not one that can be read.
-
-    What git or a hand put together wrongly, whatever it was told, shows here. `memory` is
-    the data folder, where it is remembered which trees are sound.
-    """
-    from havasu_vc.datasets.havasu.soundness import check_sound
-
-    check_sound(folder, path, revision, memory)
 
 
 def documents_of(folder: Folder, path: str) -> Iterable[tuple[str, bytes]]:

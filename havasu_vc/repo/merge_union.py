@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.soundness import check_sound
+from havasu_vc.datasets.havasu.soundness import check_guard
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import StateError
@@ -98,7 +98,7 @@ def _is_sound(ours: HavasuDataset, theirs: HavasuDataset, changes: dict[str, Cha
     draft = Draft(ours.folder.source)
     inside = TreeFolder(draft, edit_tree(draft, ours.folder.tree, changes))
     try:
-        check_sound(inside, ours.path, "the merge")
+        check_guard(inside, ours.path, "the merge")
     except StateError:
         return False
     return True

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 
-from havasu_vc.datasets.folder import TreeFolder, check_guard, edited
-from havasu_vc.datasets.havasu.soundness import read_standing
+from havasu_vc.datasets.folder import TreeFolder, edited
+from havasu_vc.datasets.havasu.soundness import check_guard, read_standing
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING
 
-from havasu_vc.datasets.folder import TreeFolder, check_guard
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.soundness import check_guard
 from havasu_vc.errors import CorruptionError, HavasuError, StateError, UnsupportedError
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo, unsafe_path

@@ -17,38 +17,38 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
+from havasu_vc.datasets.digest import hash_rows
+from havasu_vc.datasets.havasu.delete_writing import set_large_aside, write_delete_file
+from havasu_vc.datasets.havasu.deletes import (
+    Deletion,
+    needs_data_files,
+    needs_originals,
+    read_deleted_rows,
+    read_positions,
+)
+from havasu_vc.datasets.havasu.large_values import can_be_large
+from havasu_vc.datasets.havasu.locate import find_in, shared_fields
+from havasu_vc.datasets.havasu.parquet import read_row_groups, read_rows
+from havasu_vc.datasets.havasu.soundness import Settled
+from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.errors import HavasuError, UnfinishedMergeError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, entry_from_json, entry_to_json
+from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import descendants
-from havasu_vc.records import dataclass
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.sound import is_sound, remember_sound
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from havasu_vc.datasets.havasu.deletes import Deletion
     from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.model.hashing import Hashes
 
-__all__ = ["Settled", "settled"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The files of a dataset, each delete with a place of its own."""
-
-    entries: Mapping[str, Entry]
-    """By sha256."""
-    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The delete files that one which was derived stands for."""
+__all__ = ["settled"]
 
 
 def settled(view: HavasuDataset) -> Settled:
@@ -80,8 +80,6 @@ def _clashing(view: HavasuDataset, deletes: Mapping[str, Entry]) -> set[str]:
     memory, mark = view.storage.files.root, f"{view.folder.tree_id('files')}!"
     if is_sound(memory, mark):
         return set()
-    from havasu_vc.datasets.havasu.deletes import read_positions
-
     clashing: set[str] = set()
     nothing = np.empty(0, np.int64)
     try:
@@ -118,9 +116,6 @@ def _made(view: HavasuDataset, homeless: set[str]) -> Entry:
         entry = entry_from_json(value["entry"], value["file"], str(place))
         if store.has(entry.file):
             return entry
-    from havasu_vc.datasets.havasu.delete_writing import write_delete_file
-    from havasu_vc.datasets.havasu.verify import mark_verified
-
     found = _Settling(view, homeless).deletions()
     written = write_delete_file(found, view.layout, store, origin=Origin.EDIT)
     assert written is not None, "what deletes nothing is no delete file"
@@ -148,8 +143,6 @@ class _Settling:
 
     def deletions(self) -> Iterator[Deletion]:
         """Yield what is deleted, in order of data file and position."""
-        from havasu_vc.datasets.havasu.deletes import read_positions
-
         view = self._view
         view.bring([*self._homeless, *self._others], deletes=False)
         for entry in self._others:
@@ -180,8 +173,6 @@ class _Settling:
         self._taken[file] = np.concatenate([known, positions])
 
     def _keep(self, entry: Entry, wanted: Mapping[str, npt.NDArray[np.int64]]) -> None:
-        from havasu_vc.datasets.havasu.deletes import needs_data_files, read_deleted_rows
-
         view, path = self._view, self._view.file_path(entry)
         if needs_data_files(path, view.schema):
             view.bring([self._entries[file] for file in wanted], deletes=False)
@@ -190,17 +181,10 @@ class _Settling:
             self._add(deletion.file, deletion.positions, deletion.rows)
 
     def _add(self, file: str, positions: npt.NDArray[np.int64], rows: pa.RecordBatch) -> None:
-        from havasu_vc.datasets.havasu.delete_writing import set_large_aside
-        from havasu_vc.datasets.havasu.deletes import Deletion
-
         kept, large = set_large_aside(rows, self._view.schema)
         self._found.setdefault(file, []).append(Deletion(file, positions, kept, large))
 
     def _sorted(self) -> Iterator[Deletion]:
-        import pyarrow as pa
-
-        from havasu_vc.datasets.havasu.deletes import Deletion
-
         for file in sorted(self._found):
             parts = self._found[file]
             positions = np.concatenate([part.positions for part in parts])
@@ -213,8 +197,6 @@ class _Settling:
 
     def _look_up(self, entry: Entry, wanted: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Find the rows that a delete file takes away in files other than those it names."""
-        from havasu_vc.datasets.havasu.parquet import read_rows
-
         view = self._view
         count = sum(len(positions) for positions in wanted.values())
         open_ = np.ones(count, bool)
@@ -244,10 +226,6 @@ class _Settling:
 
     def _common(self, entry: Entry, other: Entry) -> Schema:
         """Return the columns that a delete file and a data file both know, large ones apart."""
-        from havasu_vc.datasets.havasu.deletes import needs_originals
-        from havasu_vc.datasets.havasu.large_values import can_be_large
-        from havasu_vc.datasets.havasu.locate import shared_fields
-
         said = self._view.past_schema(entry.schema)
         written = {f.id for f in descendants(self._view.past_schema(other.schema).fields)}
         fields = shared_fields(said.fields, written)
@@ -260,9 +238,6 @@ class _Settling:
         self, entry: Entry, wanted: Mapping[str, npt.NDArray[np.int64]], schema: Schema
     ) -> tuple[Hashes, Hashes]:
         """Return the hashes of rows and keys that a delete file takes away."""
-        from havasu_vc.datasets.digest import hash_rows
-        from havasu_vc.datasets.havasu.deletes import read_deleted_rows
-
         path = self._view.file_path(entry)
         data = {file: str(self._view.storage.location(file)) for file in wanted}
         rows, keys = [], []
@@ -276,10 +251,6 @@ class _Settling:
         self, other: Entry, schema: Schema, rows: Hashes, keys: Hashes
     ) -> Iterable[tuple[int, int]]:
         """Yield which of some rows a data file has, and where."""
-        from havasu_vc.datasets.digest import hash_rows
-        from havasu_vc.datasets.havasu.locate import find_in
-        from havasu_vc.datasets.havasu.parquet import read_row_groups, read_rows
-
         path = self._view.file_path(other)
         if schema.key and schema.identifier_ids == self._view.schema.identifier_ids:
             found = find_in(self._view, other, keys)

@@ -15,6 +15,8 @@ A tree that is sound stays so, and is remembered.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, documents_of
@@ -22,6 +24,7 @@ from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError, Unsuppor
 from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.columns import parse_columns
 from havasu_vc.formats.havasu.deltas import Delta, parse_delta, parse_tombstone
+from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.markers import Epoch, counted, marks_of, open_epoch
 from havasu_vc.formats.havasu.properties import DATASET, parse_properties
@@ -29,7 +32,15 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.objects import ObjectId
 from havasu_vc.store.sound import is_sound, remember_sound
 
-__all__ = ["Standing", "check_sound", "delta_of", "epoch_of", "read_standing", "require_format"]
+__all__ = [
+    "Settled",
+    "Standing",
+    "check_guard",
+    "delta_of",
+    "epoch_of",
+    "read_standing",
+    "require_format",
+]
 
 _ALL = (1 << 128) - 1
 _REMEMBERED = 50_000
@@ -45,6 +56,16 @@ class Standing:
     """The live deltas by id."""
     folded: dict[str, str]
     """By the id of each delta that was replaced: the one that did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The files of a dataset, each delete with a place of its own (`settling`)."""
+
+    entries: Mapping[str, Entry]
+    """By sha256."""
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The delete files that one which was derived stands for."""
 
 
 def delta_of(folder: Folder, name: str, blob: ObjectId, where: str) -> Delta | str:
@@ -94,8 +115,11 @@ def require_format(folder: Folder, path: str, revision: str) -> None:
     raise UnfinishedMergeError(path, revision, f"it has no {DATASET}")
 
 
-def check_sound(folder: Folder, path: str, revision: str, memory: Path | None = None) -> None:
-    """Raise `UnfinishedMergeError` unless all that stands in a dataset's folder agrees."""
+def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None = None) -> None:
+    """Raise `UnfinishedMergeError` unless all that stands in a dataset's folder agrees.
+
+    `memory` is the data folder, where it is remembered which trees are sound.
+    """
     tree = folder.tree if isinstance(folder, TreeFolder) else None
     if tree is not None and (tree in _sound or (memory is not None and is_sound(memory, tree))):
         return

@@ -11,12 +11,12 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from havasu_vc.datasets.digest import Digests
-from havasu_vc.datasets.folder import Folder, check_guard, documents_of
+from havasu_vc.datasets.folder import Folder, documents_of
 from havasu_vc.datasets.havasu.plan import Layout, clustered_column
-from havasu_vc.datasets.havasu.settling import Settled, settled
 from havasu_vc.datasets.havasu.soundness import (
+    Settled,
     Standing,
+    check_guard,
     delta_of,
     epoch_of,
     read_standing,
@@ -94,15 +94,17 @@ class HavasuDataset:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The sums."""
+        from havasu_vc.datasets.digest import Digests
+
         live = self.deltas.values()
         digests = Digests()
         for delta in live:
             digests.add(delta.digests)
         entries = [entry for delta in live for entry in delta.files]
         return Snapshot(
-            sum(delta.rows for delta in live),
+            self.rows,
             sum(entry.rows for entry in entries if entry.content is Content.DELETES),
-            sum(entry.size for entry in entries),
+            self.size,
             digests.of(self.schema.by_id),
         )
 
@@ -242,6 +244,11 @@ class HavasuDataset:
 
     @cached_property
     def _settled(self) -> Settled:
+        entries = self.stored_entries
+        if all(entry.content is Content.DATA for entry in entries.values()):
+            return Settled(entries)
+        from havasu_vc.datasets.havasu.settling import settled
+
         return settled(self)
 
     @property
@@ -341,12 +348,12 @@ class HavasuDataset:
     @property
     def rows(self) -> int:
         """How many rows it has."""
-        return self.snapshot.rows
+        return sum(delta.rows for delta in self.deltas.values())
 
     @property
     def size(self) -> int:
         """Bytes of its files."""
-        return self.snapshot.size
+        return sum(entry.size for entry in self.stored_entries.values())
 
     def scan(
         self, columns: Sequence[str] | None = None, where: Predicate | None = None
