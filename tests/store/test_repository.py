@@ -41,7 +41,6 @@ def test_init_makes_a_repository_and_again_changes_nothing(
     assert first.head_branch == again.head_branch == "trunk"
     assert first.is_bare is bare
     assert snapshot(place) == before
-    assert git("config", "merge.directoryRenames", cwd=place) == "false"
     if not bare:
         assert git("status", "--porcelain", cwd=place) == ""
         assert git("check-ignore", "tables/roads", cwd=place)
