@@ -237,11 +237,12 @@ class _Replay:
         self.identity = self.identity or str(uuid.uuid4())
         properties = made_properties(view, self.identity)
         base, edit = None, None
-        if isinstance(before, KartDataset) and can_pair(before, view):
+        if isinstance(before, KartDataset):
             base = HavasuDataset(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
-            edit = havasu_difference(base, before, view, properties, self.engine)
-        if base is None or edit is None:
-            base, edit = None, havasu_edit(view, self.engine, properties)
+            if can_pair(before, view):
+                edit = havasu_difference(base, before, view, properties, self.engine)
+        if edit is None:
+            edit = havasu_edit(view, self.engine, properties, base)
         self._adopt(edit)
         folder = edited(None if base is None else base.folder, edit)
         blobs = {name: folder.read_blob(blob) for name, blob in folder.blobs("")}

@@ -175,12 +175,18 @@ def data_files(edit: TreeEdit) -> set[str]:
     }
 
 
-def havasu_edit(view: KartDataset, engine: Engine, properties: Properties) -> TreeEdit:
-    """Return the edit that makes a new Havasu dataset of a Kart one; files are staged."""
+def havasu_edit(
+    view: KartDataset, engine: Engine, properties: Properties, old: HavasuDataset | None = None
+) -> TreeEdit:
+    """Return the edit that makes a new Havasu dataset of a Kart one; files are staged.
+
+    Where there was one before, it goes on as that: what others changed meets this.
+    """
     new = NewDataset(view.path, view.schema, table_uuid=properties.table_uuid, meta=_meta(view))
     new.documents[DATASET] = format_properties(properties)
     size = view.size
-    return new.edit(write_table(view.scan(), new, view.storage, engine, input_bytes=size))
+    files = write_table(view.scan(), new, view.storage, engine, input_bytes=size)
+    return new.edit(files) if old is None else new.replacing(old, files)
 
 
 def havasu_difference(

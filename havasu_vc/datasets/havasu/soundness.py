@@ -21,8 +21,6 @@ from pathlib import Path
 
 from havasu_vc.datasets.folder import Folder, TreeFolder, documents_of
 from havasu_vc.errors import CorruptDatasetError, UnfinishedMergeError, UnsupportedVersionError
-from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
-from havasu_vc.formats.havasu.columns import parse_columns
 from havasu_vc.formats.havasu.deltas import Delta, parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
@@ -135,6 +133,9 @@ def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None
 
 
 def _check(folder: Folder, path: str) -> None:
+    from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
+    from havasu_vc.formats.havasu.columns import parse_columns
+
     properties = parse_properties(folder.read(DATASET) or b"", f"{path}/{DATASET}")
     parse_columns(documents_of(folder, COLUMNS), f"{path}/{COLUMNS}")
     standing = read_standing(folder, f"{path}/files")
