@@ -9,6 +9,7 @@ one adds it.
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -25,13 +26,12 @@ from havasu_vc.exchange.parquet_geometry import extension_geometry
 from havasu_vc.formats.delta import geometry_columns, parse_corner, replay
 from havasu_vc.formats.delta_deletes import parse_deleted, vector_of
 from havasu_vc.formats.delta_schema import delta_columns
-from havasu_vc.formats.havasu import columns as havasu_columns
 from havasu_vc.formats.havasu.deltas import parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import parse_entry
 from havasu_vc.formats.havasu.format_1 import parse_snapshot
 from havasu_vc.formats.havasu.json_text import parse_json
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
-from havasu_vc.formats.havasu.packed import is_packed, pack
+from havasu_vc.formats.havasu.packed import is_packed
 from havasu_vc.formats.havasu.properties import parse_properties
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.iceberg.avro import parse_container
@@ -235,11 +235,9 @@ def _all(pattern: str) -> list[bytes]:
 
 
 def _havasu_delta(data: bytes) -> object:
-    return parse_delta(b"\0z" + zlib.compress(data), "ab" * 20, WHERE)
-
-
-def _column(data: bytes) -> object:
-    return havasu_columns.parse_columns([("1.json", b"\0z" + zlib.compress(data))], WHERE)
+    identity = re.search(rb'"id":"([0-9a-f]{40})"', data)
+    name = identity[1].decode() if identity else "ab" * 20
+    return parse_delta(b"\0z" + zlib.compress(data), name, WHERE)
 
 
 def _documents() -> Iterator[Decoder]:
@@ -252,8 +250,6 @@ def _documents() -> Iterator[Decoder]:
         "entry", lambda data: parse_entry(data, "ab" * 32, WHERE), _golden("old/*/files/*/*.json")
     )
     yield Decoder("delta of a dataset", _havasu_delta, _unpacked("files/*/*.json"))
-    yield Decoder("packed delta", lambda data: parse_delta(data, "ab" * 20, WHERE), (pack({}),))
-    yield Decoder("column", _column, _unpacked("columns/*.json"))
     yield Decoder("tombstone", parse_tombstone, (b"\0folded " + b"ab" * 20,))
     yield Decoder(
         "pointer", parse_pointer, (format_pointer(Pointer("ab" * 32, 12)),), (ValueError,)

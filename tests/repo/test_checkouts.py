@@ -224,9 +224,15 @@ class TestFollowing:
         repo.workspace.check_out()
         for step in range(8):
             write(repo, {**ROWS, 0: (f"step {step}", step)})
+        before = {path.name for path in (table_at(repo).location / "data").iterdir()}
+        repo.optimize()
+        for step in range(2):
+            write(repo, {**ROWS, 0: (f"later {step}", step)})
         table = table_at(repo)
         assert len(table.metadata.snapshots) == 3
-        assert len(list((table.location / "data").iterdir())) == 3
+        # One file, and twice a file of new rows and one of deletes.
+        left = {path.name for path in (table.location / "data").iterdir()}
+        assert len(left) == 5 and not left & before
         assert_shows_head(repo)
         assert list(repo.fsck(full=True)) == []
 

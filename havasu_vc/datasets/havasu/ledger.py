@@ -150,7 +150,7 @@ def change_blobs(view: HavasuDataset, change: Change) -> dict[str, bytes | None]
     for identity in made.replaces:
         blobs[delta_path(identity)] = format_tombstone(made.id)
     for file in leaving:
-        blobs[_pointer_path(file)] = None
+        blobs[view.stored_entries[file].pointer_path] = None
     for entry in change.coming:
         blobs.update(file_blobs(entry))
     blobs[made.path] = format_delta(made)
@@ -275,11 +275,10 @@ def first_blobs(
 
 
 def file_blobs(entry: Entry) -> dict[str, bytes]:
-    """Return the pointer that a file has beside its delta; a linked one has none."""
+    """Return what names a file in git beside its delta: its pointer, or where a linked one is.
+
+    What is not named so, nobody fetches and `gc` takes.
+    """
     if entry.location is not None:
-        return {}  # others carry what the repository does not have
+        return {entry.pointer_path: b"\0" + entry.location.encode("utf-8", "surrogateescape")}
     return {entry.pointer_path: format_pointer(Pointer(entry.file, entry.size))}
-
-
-def _pointer_path(file: str) -> str:
-    return f"data/{file[:2]}/{file}"

@@ -125,8 +125,9 @@ class Entry:
 
     @property
     def pointer_path(self) -> str:
-        """Where its Git LFS pointer is, below the dataset's folder."""
-        return f"data/{self.file[:2]}/{self.file}"
+        """Where its Git LFS pointer is, below the dataset's folder; of a linked file, its place."""
+        folder = "data" if self.location is None else "linked"
+        return f"{folder}/{self.file[:2]}/{self.file}"
 
 
 def format_entry(entry: Entry) -> bytes:
