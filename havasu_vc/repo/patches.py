@@ -211,7 +211,7 @@ def _created(part: DatasetPatch, repo: OpenRepo, storage: Storage, engine: Engin
     check_shapes(schema)
     folder = MemoryFolder()
     nowhere = HavasuDataset(part.path, folder, storage)
-    nowhere.__dict__["schema"] = schema
+    nowhere.__dict__["_columns"] = (schema, {})
     _, documents = meta_documents(nowhere, meta)
     texts = {name: data for name, data in documents.items() if data is not None}
     new = NewDataset(part.path, schema, table_uuid=str(uuid.uuid4()), meta=texts)
