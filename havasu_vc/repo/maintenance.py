@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from havasu_vc.datasets.any import AnyDataset, as_havasu
 from havasu_vc.datasets.kart.view import KartDataset
@@ -126,4 +129,21 @@ def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
     trees, clustered = checked_out_trees(repo.git), clustered_trees(repo.git)
     freed = forget_counterparts(repo, trees, grace_seconds=grace, dry_run=dry_run)
     freed += forget_clustered(repo, clustered, grace_seconds=grace, dry_run=dry_run)
+    freed += _forget_settled(repo.storage.settled.root, grace_seconds=grace, dry_run=dry_run)
     return GcResult(found.files, found.size + freed, found.kept_young)
+
+
+def _forget_settled(folder: Path, *, grace_seconds: float, dry_run: bool) -> int:
+    """Remove old delete files that were derived from others; return how many bytes.
+
+    Who needs one again derives it again.
+    """
+    size = 0
+    for place in sorted(folder.rglob("*")):
+        with suppress(OSError):
+            status = place.stat()
+            if place.is_file() and status.st_mtime <= time.time() - grace_seconds:
+                size += status.st_size
+                if not dry_run:
+                    place.unlink()
+    return size

@@ -157,7 +157,7 @@ def test_a_merge_of_two_edits_stops_and_a_forced_side_is_told(
     done = subprocess.run(
         ["git", "merge", "side"], cwd=repo.path, capture_output=True, text=True, check=False
     )
-    assert done.returncode and ".havasu-dataset/edits/0/" in done.stdout
+    assert done.returncode and ".havasu-dataset/edits/" in done.stdout
     plain = repo.repo
     assert plain.status().state == "merge"
     git(repo, "merge", "--abort")

@@ -163,6 +163,9 @@ def test_a_fold_does_not_stop_an_edit_of_what_it_folded(repo: Repo) -> None:
     sound(repo, wanted)
     opened = Repo.open(repo.path, settings=LOCAL)
     assert as_havasu(opened.dataset("points")).derived_files
+    opened.gc(grace_days=0)
+    assert not list((opened.git.data_folder / "settled").rglob("*.json"))
+    sound(repo, wanted)
     write(opened, {**wanted, 9: ("after", 9)})
     sound(repo, {**wanted, 9: ("after", 9)})
 
