@@ -247,9 +247,14 @@ class HavasuDataset:
         entries = self.stored_entries
         if all(entry.content is Content.DATA for entry in entries.values()):
             return Settled(entries)
-        from havasu_vc.datasets.havasu.settling import settled
+        from havasu_vc.datasets.havasu.settling import without_place
 
-        return settled(self)
+        homeless = without_place(self)
+        if not homeless:
+            return Settled(entries)
+        from havasu_vc.datasets.havasu.relocating import relocated
+
+        return relocated(self, homeless)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
