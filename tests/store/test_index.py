@@ -116,7 +116,9 @@ def test_a_users_attributes_are_not_overwritten(tmp_path: Path, git: Git, how: s
 def test_attributes_written_once(repository: GitRepository, git: Git) -> None:
     commit_dataset(repository, entries(1))
     commit_dataset(repository, entries(2))
-    assert (repository.path / ".gitattributes").read_text().count("havasu") == 2
+    lines = (repository.path / ".gitattributes").read_text().splitlines()
+    assert len(lines) == len(set(lines))
+    assert len([line for line in lines if "diff=havasu" in line]) == 1
     changed = git("log", "--oneline", "--", ".gitattributes", cwd=repository.path)
     assert len(changed.splitlines()) == 1
 

@@ -14,7 +14,7 @@ from tests.support.rasters import cells, ortho_folder, write_image
 
 def files_of(repo: Path, dataset: str) -> list[str]:
     return run_git(
-        "ls-tree", "-r", "--name-only", f"HEAD:{dataset}/.havasu-dataset/files", cwd=repo
+        "ls-tree", "-r", "--name-only", f"HEAD:{dataset}/.havasu-dataset/data", cwd=repo
     ).splitlines()
 
 

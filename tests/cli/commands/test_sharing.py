@@ -28,7 +28,7 @@ def test_push_tells_what_went(repo: Path, run: Run, tmp_path: Path) -> None:
     again = succeed(run("push"))
 
     assert dry.stderr.startswith("Would push to ")
-    assert "Sent 2 data files, " in done.stderr and "main -> main" in done.stderr
+    assert "Sent 3 data files, " in done.stderr and "main -> main" in done.stderr
     assert "[new branch]" in done.stderr and done.stdout == ""
     assert again.stderr.startswith("Everything is at ")
     assert run_git("rev-parse", "--abbrev-ref", "@{upstream}", cwd=repo) == "origin/main"
@@ -60,18 +60,18 @@ def test_partial_clones(server: Path, tmp_path: Path) -> None:
         status = json.loads(answer.stdout)["havasu.data-status/v1"]
         return status["head_here"]["files"], status["head_missing"]["files"]
 
-    assert head("none") == (0, 1) == head("box")
-    assert head("points") == (1, 0) == head("shallow")
+    assert head("none") == (0, 3) == head("box")
+    assert head("points") == (3, 0) == head("shallow")
     text = succeed(invoke(["-C", tmp_path / "none", "data", "status"])).stdout
-    assert "1 not here" in text and "comes when something reads it" in text
+    assert "3 not here" in text and "comes when something reads it" in text
     done = succeed(invoke(["-C", tmp_path / "none", "data", "fetch", "--bbox", "170,-50,180,-40"]))
-    assert "Fetched 1 data file" in done.stderr
-    assert head("none") == (1, 0)
+    assert "Fetched 3 data files" in done.stderr
+    assert head("none") == (3, 0)
     answer = invoke(["-C", tmp_path / "none", "data", "fetch", "--dataset", "roads"])
     assert answer.exit_code and "roads" in answer.stderr
 
 
-@pytest.mark.parametrize("box", ["", "1,2,3", "1,2,3,x", "2,0,1,0", "nan,0,1,1"])
+@pytest.mark.parametrize("box", ["", "1,2,3", "1,2,3,x", "1,2,2,0", "nan,0,1,1"])
 def test_boxes_that_are_none(server: Path, tmp_path: Path, box: str) -> None:
     result = invoke(["clone", "--bbox", box or "x", server, tmp_path / "part"])
     assert result.exit_code and "box" in result.stderr
@@ -87,7 +87,7 @@ def test_fetch_and_pull(server: Path, run: Run, repo: Path, tmp_path: Path, csv_
     fetched = succeed(invoke(["-C", tmp_path / "copy", "fetch"]))
     pulled = succeed(invoke(["-C", tmp_path / "copy", "pull"]))
 
-    assert "From " in fetched.stderr and "Fetched 1 data file" in fetched.stderr
+    assert "From " in fetched.stderr and "Fetched 2 data files" in fetched.stderr
     assert "main" in fetched.stderr
     assert pulled.exit_code == 0
     assert run_git("rev-parse", "HEAD", cwd=tmp_path / "copy") == run_git(
@@ -133,7 +133,7 @@ def test_a_place_for_data(run: Run, repo: Path, tmp_path: Path) -> None:
     succeed(run("remote", "add", "origin", server, "--data", data))
     succeed(run("push", "-u", "origin", "main"))
     assert f"origin\t{data} (data)" in succeed(run("remote", "-v")).stdout
-    assert len([p for p in (tmp_path / "data" / "objects").rglob("*") if p.is_file()]) == 2
+    assert len([p for p in (tmp_path / "data" / "objects").rglob("*") if p.is_file()]) == 3
 
     pruned = succeed(run("data", "prune", "--grace", "0"))
     assert "Would delete 0 data files" in pruned.stderr
@@ -141,10 +141,12 @@ def test_a_place_for_data(run: Run, repo: Path, tmp_path: Path) -> None:
 
 
 def test_dropping_and_verifying(server: Path, run: Run, repo: Path) -> None:
+    succeed(run("optimize"))
+    succeed(run("push"))
     assert "Every data file is right" in succeed(run("data", "verify")).stderr
     would = succeed(run("data", "drop", "-n"))
-    assert "Would drop 1 data file" in would.stderr
-    assert "Dropped 1 data file" in succeed(run("data", "drop")).stderr
+    assert "Would drop 3 data files" in would.stderr
+    assert "Dropped 3 data files" in succeed(run("data", "drop")).stderr
     (file,) = [p for p in (repo / ".git" / "havasu" / "objects").rglob("*") if p.is_file()]
     size = file.stat().st_size
     file.unlink()
