@@ -5,10 +5,16 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-all faults mutants installed demo bench golden docs clean
+# What was compiled once is not compiled again by each of a thousand processes.
+unexport PYTHONDONTWRITEBYTECODE
+
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+QUICK := --hypothesis-profile quick -m "not slow and not thorough"
+
+.PHONY: help setup check test test-ci test-all faults mutants installed demo bench golden docs clean
 
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /:/' | awk -F: '{printf "make %-9s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /:/' | awk -F: '{printf "make %-12s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make .venv with everything for development; quick when nothing changed
 
@@ -22,10 +28,13 @@ check: $(READY) ## Format, lint and types, without changing a file
 	$(BIN)/mypy
 
 test: $(READY) ## Run the tests that matter
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(PYTEST) $(QUICK)
+
+test-ci: $(READY) ## Run all tests but stress for minutes, with all examples
+	$(PYTEST) -m "not slow"
 
 test-all: $(READY) ## Run the slow tests as well
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(PYTEST)
 
 faults: $(READY) ## Let each file-system call of each command fail, in turn
 	$(BIN)/python -m tests.faults

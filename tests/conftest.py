@@ -1,4 +1,7 @@
-"""What every test may rely on: an isolated git, golden files, the data of others, Spark."""
+"""What every test may rely on: an isolated git, golden files, the data of others, Spark.
+
+And what a run consists of: how many examples, what is thorough, what one process does.
+"""
 
 import functools
 import os
@@ -9,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
+import tests.support.examples  # noqa: F401  the profiles of Hypothesis
 from tests.support.git import isolate_git, run_git
 from tests.support.golden import Golden
 from tests.support.spark import add_catalog, has_iceberg, has_java, open_session
@@ -19,10 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
-
-# Time limits per example say more about the machine than about the code.
-settings.register_profile("havasu", deadline=None)
-settings.load_profile("havasu")
 
 
 def in_ci() -> bool:
@@ -58,9 +57,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-        if item.get_closest_marker("spark"):
-            # One worker holds the one Spark; two would share two cores and twice the memory.
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+        for kind in ("spark", "browser"):
+            if item.get_closest_marker(kind):
+                # One process holds the one Spark: two would share two cores and twice the
+                # memory. And the one browser, so that speeds mean something.
+                item.add_marker(pytest.mark.xdist_group(kind))
+                if not item.get_closest_marker("smoke"):
+                    item.add_marker("thorough")
     if config.getoption("--update-golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
 

@@ -22,6 +22,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+# What everybody reads, and the page that is followed by `make test`.
+FIRST = DOCS / "getting-started" / "index.md"
 FENCE = re.compile(
     r"(?:<!-- *(?P<note>[^\n]*?) *-->\n+)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -171,14 +173,16 @@ def uses_spark(page: Path) -> bool:
     return any("havasu_vc.spark" in b.text for b in runnable(page) if b.language == "python")
 
 
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    if uses_spark(page):
+        # What such a page starts is the one session of the tests, which others go on using.
+        return [pytest.mark.spark]
+    return [] if page == FIRST else [pytest.mark.thorough]
+
+
 @pytest.mark.parametrize(
     "page",
-    [
-        # What such a page starts is the one session of the tests, which others go on using.
-        pytest.param(page, marks=[pytest.mark.spark] if uses_spark(page) else [])
-        for page in PAGES
-        if runnable(page)
-    ],
+    [pytest.param(page, marks=marks(page)) for page in PAGES if runnable(page)],
     ids=name_of,
 )
 def test_page_can_be_followed(page: Path, reader: Reader, request: pytest.FixtureRequest) -> None:
@@ -194,7 +198,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_there_is_something_to_follow() -> None:
-    assert runnable(DOCS / "getting-started" / "index.md")
+    assert runnable(FIRST)
 
 
 SAMPLE = """\

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pygit2
 import pytest
+from hypothesis import settings
 
+from tests.support.examples import examples
 from tests.support.golden import Golden
 
 if TYPE_CHECKING:
@@ -59,3 +61,13 @@ def test_spark_runs_the_python_of_the_tests(spark: "SparkSession") -> None:
     executables = spark.sparkContext.range(2).map(lambda _: sys.executable).distinct().collect()
 
     assert executables == [sys.executable]
+
+
+@pytest.mark.parametrize(("profile", "tried"), [("full", {40: 40, 3: 3}), ("quick", {40: 8, 3: 2})])
+def test_a_quick_run_tries_a_share_of_the_examples(profile: str, tried: dict[int, int]) -> None:
+    usual = settings.get_current_profile_name()
+    try:
+        settings.load_profile(profile)
+        assert {number: examples(number).max_examples for number in tried} == tried
+    finally:
+        settings.load_profile(usual)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import (
@@ -27,6 +27,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, assert_clean, make, merged_rows, read, table, write
+from tests.support.examples import examples
 from tests.support.git import run_git
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
@@ -527,7 +528,7 @@ def settle(repo: Repo) -> None:
     raise AssertionError("it never ends")
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(
     base=tables,
     ours=steps,

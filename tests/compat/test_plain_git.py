@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.any import as_havasu
@@ -18,6 +18,7 @@ from havasu_vc.datasets.havasu import edit, ledger
 from havasu_vc.errors import HavasuError, NoChangesError, UnfinishedMergeError
 from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, make, merged_rows, read, write
+from tests.support.examples import examples
 from tests.support.git import run_git
 from tests.support.sound import LOCAL
 
@@ -254,7 +255,7 @@ def do(folder: Path, what: list[Any], mark: str) -> Rows:
     return read(Repo.open(folder, settings=LOCAL))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12, deadline=None)
 @given(
     base=st.dictionaries(st.integers(1, 6), cells, min_size=1),
     ours=steps,

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import shapely
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError, InvalidFileError
 from havasu_vc.model.types import Decimal, Primitive, Type
 from tests.exchange.reading import open_one, read_all, read_table
+from tests.support.examples import examples
 
 
 def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -174,7 +175,7 @@ def test_a_row_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [len(value) for value in read_table(path).column("b").to_pylist()] == [10_000, 1]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.lists(st.text('x",\n\r;é', max_size=4), min_size=2, max_size=2), min_size=1),
     ending=st.sampled_from(["\n", "\r\n"]),

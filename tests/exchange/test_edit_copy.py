@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyogrio
 import pytest
 import shapely
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, UnsupportedTypeError
@@ -20,6 +20,7 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.types import Encoding, Geometry
 from tests.exchange.reading import read_all
 from tests.exchange.tables import POINTS, batches_of, flat_table, points, rich_table, stored
+from tests.support.examples import examples
 
 COMMIT = "1" * 40
 
@@ -130,7 +131,7 @@ def bits(table: pa.Table) -> list[list[Any]]:
     return [[form(value) for value in column.to_pylist()] for column in table.columns]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), keyed=st.booleans())
 def test_any_table_comes_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table, keyed: bool

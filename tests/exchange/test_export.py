@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyogrio
 import pytest
 import shapely
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from havasu_vc.errors import (
     CrsError,
@@ -37,6 +37,7 @@ from tests.exchange.tables import (
 )
 from tests.exchange.test_edit_copy import bits, tables
 from tests.exchange.test_parquet import COLUMNS
+from tests.support.examples import examples
 
 FLAT, RICH = flat_table(), rich_table()
 EXTENSIONS = sorted(EXPORT_EXTENSIONS)
@@ -60,7 +61,7 @@ def test_parquet_gives_each_type_back(name: str, tmp_path: Path) -> None:
         assert pq.read_table(tmp_path / "a.parquet").schema.field("v").type == first
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@examples(50, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables())
 def test_import_of_an_export_is_the_same_table(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table

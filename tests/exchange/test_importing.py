@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets import sorting
@@ -31,6 +31,7 @@ from havasu_vc.testing.tables import (
     schemas,
 )
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 KEYED = Schema(
     (Field(1, "fid", Primitive.LONG, required=True), Field(2, "name", Primitive.STRING)), (1,)
@@ -83,7 +84,7 @@ def table(rows: Sequence[Row], schema: Schema) -> list[str]:
     return sorted(repr(canonical_row(row, schema)) for row in rows)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), in_order=st.booleans(), hilbert=st.booleans())
 def test_every_row_comes_in_once_and_in_order(
     data: st.DataObject,

@@ -6,15 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.fuzz.contract import bombs, damaged, hold, hold_in_memory
 from tests.fuzz.decoders import DECODERS, Decoder
+from tests.support.examples import examples
 
 ROOT = Path(__file__).parents[2]
 ALL = pytest.mark.parametrize("decoder", DECODERS.values(), ids=list(DECODERS))
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+PATIENT = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @ALL
@@ -25,21 +26,21 @@ def test_valid_bytes_are_read(decoder: Decoder) -> None:
 
 
 @ALL
-@QUICK
+@examples(40, **PATIENT)
 @given(data=st.data())
 def test_damaged_bytes(decoder: Decoder, data: st.DataObject) -> None:
     hold(decoder, data.draw(damaged(decoder.seeds)))
 
 
 @ALL
-@settings(QUICK, max_examples=10)
+@examples(10, **PATIENT)
 @given(data=st.binary(max_size=300))
 def test_any_bytes(decoder: Decoder, data: bytes) -> None:
     hold(decoder, data)
 
 
 @ALL
-@settings(QUICK, max_examples=4)
+@examples(4, **PATIENT)
 @given(data=st.data())
 def test_memory_is_in_proportion(decoder: Decoder, data: st.DataObject) -> None:
     hold_in_memory(decoder, data.draw(damaged(decoder.seeds)))
@@ -47,7 +48,7 @@ def test_memory_is_in_proportion(decoder: Decoder, data: st.DataObject) -> None:
 
 @pytest.mark.slow
 @ALL
-@settings(QUICK, max_examples=2000)
+@examples(2000, **PATIENT)
 @given(data=st.data())
 def test_damaged_bytes_at_length(decoder: Decoder, data: st.DataObject) -> None:
     hold(decoder, data.draw(damaged(decoder.seeds)))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CrsError
@@ -8,6 +8,7 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.geographic import geographic_bounds, geographic_positions
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
+from tests.support.examples import examples
 
 
 def bounds(crs: str, *corners: float) -> GeographicBounds | None:
@@ -108,7 +109,7 @@ fractions = st.floats(0, 1)
     st.floats(1, 4).map(lambda power: 10**-power),
     st.integers(0, 2**32),
 )
-@settings(max_examples=60)
+@examples(60)
 @pytest.mark.rule("HAV-67")
 def test_hav_67_all_that_lies_inside_is_inside(
     crs: str, corner: tuple[float, float], size: float, seed: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.pairing import pair_rows
@@ -18,6 +18,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
+from tests.support.examples import examples
 
 SCHEMA = Schema(
     (
@@ -218,7 +219,7 @@ def expected_cells(base: Table, ours: Table, theirs: Table) -> tuple[dict[int, A
     return result, conflicts
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(base=tables, ours=tables, theirs=tables, size=sizes)
 def test_cells_merge_as_in_a_plain_model(
     base: Table, ours: Table, theirs: Table, size: int
@@ -231,7 +232,7 @@ def test_cells_merge_as_in_a_plain_model(
     assert [key for _, _, key in found] == sorted(conflicts)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(base=tables, ours=tables, theirs=tables)
 def test_conflicts_are_the_same_from_both_sides(base: Table, ours: Table, theirs: Table) -> None:
     _, one = merged(base, ours, theirs)
@@ -240,7 +241,7 @@ def test_conflicts_are_the_same_from_both_sides(base: Table, ours: Table, theirs
     assert one == other
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(base=tables, ours=tables, theirs=tables)
 def test_a_policy_leaves_no_conflict(base: Table, ours: Table, theirs: Table) -> None:
     plain, conflicts = merged(base, ours, theirs)
@@ -281,7 +282,7 @@ def bag_stream(before: Bag, after: Bag) -> list[ChangeBatch]:
     return list(pair_rows(rows_of(before), rows_of(after), BARE, BARE))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     base=st.lists(rows, max_size=5),
     ours=st.lists(rows, max_size=5),

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import UnsupportedTypeError
@@ -18,6 +18,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import to_source
 from havasu_vc.model.types import Decimal, Field, Primitive, descendants
 from tests.model.strategies import ARRAYS, schemas
+from tests.support.examples import examples
 
 STORED = {
     pa.int8(): "int",
@@ -75,7 +76,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 @pytest.mark.parametrize("name", sorted(ARRAYS))
-@settings(max_examples=50)
+@examples(50)
 @given(data=st.data())
 def test_values_of_every_type_come_back(name: str, data: st.DataObject) -> None:
     batch, schema = batch_of(data.draw(ARRAYS[name]))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.model.arrow import arrow_type, schema_from_arrow, to_stored
@@ -16,6 +16,7 @@ from havasu_vc.model.hashing import cell_hashes, hash_values, mix
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 from tests.model import plain_hashing as plain
 from tests.model.strategies import ARRAYS
+from tests.support.examples import examples
 
 INT = Field(1, "x", Primitive.INT)
 LONG = Field(1, "x", Primitive.LONG)
@@ -92,7 +93,7 @@ def test_mix_is_the_finaliser_of_splitmix64(numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ARRAYS))
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_hashes_are_those_of_the_page(name: str, data: st.DataObject) -> None:
     column, field = stored(data.draw(ARRAYS[name]))
@@ -107,7 +108,7 @@ def test_hashes_are_those_of_the_page(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ARRAYS))
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_a_slice_hashes_as_the_whole(name: str, data: st.DataObject) -> None:
     column, field = stored(data.draw(ARRAYS[name]))
@@ -118,7 +119,7 @@ def test_a_slice_hashes_as_the_whole(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ARRAYS))
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_order_and_neighbours_do_not_count(name: str, data: st.DataObject) -> None:
     column, field = stored(data.draw(ARRAYS[name]))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import (
@@ -21,6 +21,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.blaming import blame_dataset
 from tests.repo.points import Rows, add_column, make, read, table, write
+from tests.support.examples import examples
 from tests.support.git import run_git
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
@@ -117,7 +118,7 @@ def repo(tmp_path: Path) -> Repo:
 edits = st.lists(st.integers(0, 2**32), min_size=4, max_size=10)
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(seeds=edits, chosen_limit=st.sampled_from([1 << 17, 0]))
 def test_blame_agrees_with_the_model(seeds: list[int], chosen_limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

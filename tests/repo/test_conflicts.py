@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import (
@@ -24,6 +24,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo
 from havasu_vc.repo.conflicts import labels
 from tests.repo.points import Rows, add, assert_clean, make, read, write
+from tests.support.examples import examples
 
 BASE: Rows = {1: ("one", 1), 2: ("two", 2), 3: ("three", 3)}
 OURS: Rows = {1: ("ONE", 1), 2: ("two", 22), 3: ("drei", 3), 9: ("ours", 9)}
@@ -376,7 +377,7 @@ cells = st.tuples(st.sampled_from(["x", "y", None]), st.integers(0, 2))
 tables = st.dictionaries(st.integers(1, 5), cells, min_size=1)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8, deadline=None)
 @given(ours=tables, theirs=tables, data=st.data())
 def test_every_answer_is_what_the_merge_becomes(
     tmp_path_factory: pytest.TempPathFactory, ours: Rows, theirs: Rows, data: st.DataObject

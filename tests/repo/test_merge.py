@@ -9,13 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo import Repo, Settings
 from tests.repo.points import Rows, add, add_column, assert_clean, make, merged_rows, read, write
+from tests.support.examples import examples
 from tests.support.git import run_git
 from tests.support.sound import frozen
 
@@ -94,7 +95,7 @@ def test_cells_of_one_row_merge(repo: Repo) -> None:
     assert_clean(repo)
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(base=tables, ours=tables, theirs=tables)
 def test_rows_merge_as_cells_of_a_dict_do(base: Rows, ours: Rows, theirs: Rows) -> None:
     mark = ("zero", 0)
@@ -120,7 +121,7 @@ def test_rows_merge_as_cells_of_a_dict_do(base: Rows, ours: Rows, theirs: Rows) 
         assert_clean(repo)
 
 
-@settings(max_examples=4)
+@examples(4)
 @given(base=tables, ours=tables, theirs=tables, policy=st.sampled_from(Side))
 def test_a_policy_decides_and_both_directions_agree(
     base: Rows, ours: Rows, theirs: Rows, policy: Side
@@ -690,7 +691,7 @@ def test_what_both_settled_differently_is_in_conflict_again(repo: Repo) -> None:
     assert_clean(repo)
 
 
-@settings(max_examples=4)
+@examples(4)
 @given(base=tables, ours=tables, theirs=tables, later=tables)
 def test_a_crossing_without_conflicts_changes_no_merge(
     base: Rows, ours: Rows, theirs: Rows, later: Rows

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
@@ -12,6 +12,7 @@ from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo import Repo
 from havasu_vc.repo.picking import cherry_pick, revert
 from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
+from tests.support.examples import examples
 from tests.support.git import run_git
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
@@ -25,7 +26,7 @@ def repo(tmp_path: Path) -> Repo:
     return make(tmp_path / "repo", FIRST)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(first=tables, second=tables)
 def test_the_revert_of_a_revert_is_what_was_there(first: Rows, second: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +43,7 @@ def test_the_revert_of_a_revert_is_what_was_there(first: Rows, second: Rows) -> 
         assert_clean(repo)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(base=tables, change=tables, other=tables)
 def test_a_pick_and_its_revert_leave_head_alone(base: Rows, change: Rows, other: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder:

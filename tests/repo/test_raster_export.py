@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError
@@ -14,6 +14,7 @@ from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.geo.raster_v1 import PixelType
 from havasu_vc.repo import Repo
 from havasu_vc.repo.rasters import Rasters
+from tests.support.examples import examples
 from tests.support.rasters import cells, ortho_folder, write_image
 
 
@@ -63,8 +64,8 @@ def images(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
 @given(
     image=images(), tile=st.sampled_from([None, (16, 16), (64, 16), (33, 20)]), apart=st.booleans()
 )
-@settings(
-    max_examples=25,
+@examples(
+    25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_image_comes_back(

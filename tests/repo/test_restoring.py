@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RowNotFoundError
 from havasu_vc.repo import Repo
 from havasu_vc.repo.restoring import restore
 from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
+from tests.support.examples import examples
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
 
@@ -24,7 +25,7 @@ def repo(tmp_path: Path) -> Repo:
     return make(tmp_path / "repo", FIRST)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(first=tables, second=tables, back=st.integers(0, 2), rows_only=st.booleans())
 def test_restoring_all_gives_the_rows_of_then(
     first: Rows, second: Rows, back: int, rows_only: bool
@@ -45,7 +46,7 @@ def test_restoring_all_gives_the_rows_of_then(
 
 
 @given(first=tables, keys=st.sets(st.integers(1, 8), min_size=1, max_size=3))
-@settings(max_examples=8)
+@examples(8)
 def test_restoring_some_rows_leaves_the_others(first: Rows, keys: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         repo = make(Path(folder) / "repo", FIRST)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from havasu_vc.exchange.source import SourceOptions
@@ -14,6 +14,7 @@ from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo, Settings
 from tests.repo import tables
+from tests.support.examples import examples
 
 COLUMNS = {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}
 VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, "", "x"], "c": [None, 0.5, 1.5]}
@@ -56,9 +57,7 @@ def expected(old: Version, new: Version) -> ChangeCounts:
 
 
 @given(st.lists(versions(), min_size=2, max_size=4), st.booleans())
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+@examples(12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 def test_counts_over_random_histories(history: list[Version], keyed: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         repo = Repo.init(Path(folder) / "repo", settings=Settings(engine="local"))

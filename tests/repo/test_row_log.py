@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
 from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, make, read, write
+from tests.support.examples import examples
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
 
@@ -33,7 +34,7 @@ def ids(repo: Repo, *filters: str, **conditions: Any) -> list[str]:
     return [info.id for info in repo.log(filters=filters, **conditions)]
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(versions=st.lists(tables, min_size=2, max_size=6), seed=st.integers(0, 99))
 def test_rows_and_cells_of_a_line_of_commits(versions: list[Rows], seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.points import make
+from tests.support.examples import examples
 from tests.support.sound import LOCAL
 
 Rows = dict[Any, int]
@@ -100,7 +101,7 @@ def differing(repo: Repo, revisions: str, before: Rows) -> Rows:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@settings(max_examples=3, phases=(Phase.explicit, Phase.generate))
+@examples(3, phases=(Phase.explicit, Phase.generate))
 @given(data=st.data(), composite=st.booleans(), widen_both=st.booleans())
 def test_rows_are_found_whatever_their_key_was_written_as(
     tmp_path_factory: pytest.TempPathFactory,

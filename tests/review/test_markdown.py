@@ -7,7 +7,7 @@ from pathlib import Path
 import cmarkgfm  # type: ignore[import-untyped]
 import pytest
 from cmarkgfm.cmark import Options  # type: ignore[import-untyped]
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.model.changes import ChangeKind
@@ -23,6 +23,7 @@ from havasu_vc.review.markdown_parts import ROWS_HEADER, sample_row
 from havasu_vc.review.markup import code_span, marked, sentence, table_row
 from havasu_vc.review.report import Cell, DatasetReview, Flag, FlagKind, Review, Sample
 from tests.review.reviews import HOSTILE, dataset, harmless, hostile
+from tests.support.examples import examples
 from tests.support.golden import Golden
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "review"
@@ -141,7 +142,7 @@ def test_a_sentence_is_words_and_code(text: str) -> None:
     assert_safe(f"- {sentence(text)}")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.integers(0, 60),
     st.integers(0, 60),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.geo.distances import Measure
@@ -21,6 +21,7 @@ from havasu_vc.review.report import DatasetFacts, DatasetReview, FlagKind, Revie
 from havasu_vc.review.summarising import Means, Seen, summarise
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.tables import evolved, rows_of, schemas
+from tests.support.examples import examples
 from tests.writers.cases import batch, diff_of, header
 
 P = Primitive
@@ -308,7 +309,7 @@ class Counter:
         self.counts += seen.batch.counts
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), st.booleans())
 def test_counts_are_those_of_the_diff(data: st.DataObject, evolve: bool) -> None:
     old = data.draw(schemas())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu import edit
@@ -22,6 +22,7 @@ from havasu_vc.testing.memory import MemoryDatasets, run_all
 from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds
 from tests.spark.test_reading import BEFORE
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +97,7 @@ gone_of_a_file = st.one_of(
 WAYS = {"bits": (9999, 9999), "places": (0, 99_999), "join": (0, 0), "no code": (9999, 9999)}
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(gone=st.lists(gone_of_a_file, min_size=1, max_size=3))
 def test_spark_reads_what_our_own_scan_reads(spark: "SparkSession", gone: list[list[int]]) -> None:
     with tempfile.TemporaryDirectory() as made:

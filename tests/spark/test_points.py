@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu.leading_bytes import leading_bytes
@@ -23,6 +23,7 @@ from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds
 from tests.spark.test_reading import plan_of
 from tests.spark.test_spatial import EXACT, query
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def written(shape: Any, form: dict[str, Any]) -> bytes | None:
 FORMS: list[dict[str, Any]] = [{}, {"srid": 2193}, {"byte_order": 0}]
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(
     shapes=st.lists(anything, min_size=1, max_size=9),
     other=st.none() | others,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu import writing
@@ -30,12 +30,13 @@ from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.points import make
 from tests.spark.versions import Past
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EXAMPLES = settings(
-    max_examples=12,
+EXAMPLES = examples(
+    12,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 

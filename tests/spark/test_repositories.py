@@ -113,6 +113,7 @@ def test_a_frame_is_committed(
     points.assert_clean(repo)
 
 
+@pytest.mark.smoke
 def test_a_frame_may_lack_columns_or_be_keys(spark: "SparkSession", repo: Repo) -> None:
     before = points.read(repo)
     write(frame(spark, {1: ("one", None)}).drop("height"), repo, "points")

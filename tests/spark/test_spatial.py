@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu.blocks import block_names
@@ -26,6 +26,7 @@ from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ def encoded(geometries: list[Any], encoding: Encoding) -> pa.Array:
     return from_canonical(wkb, None, encoding.value)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     geometries=st.lists(shapes, max_size=8),
     window=windows,

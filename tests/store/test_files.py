@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, StorageError
 from havasu_vc.store.files import DataFileStore
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def everything(store: DataFileStore) -> list[Path]:
     return [path for path in store.root.rglob("*") if path.is_file()]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(contents=st.lists(st.binary(max_size=20), max_size=8))
 def test_what_is_put_is_there_once_under_its_hash(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]

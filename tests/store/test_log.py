@@ -3,7 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError
@@ -11,6 +11,7 @@ from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.log import LogFilter, commits, parse_date
 from havasu_vc.store.repository import GitRepository
 from tests.store.committing import write_commit
+from tests.support.examples import examples
 
 Git = Callable[..., str]
 PATHS = ("a/b", "a/c", "d")
@@ -36,7 +37,7 @@ def histories(draw: st.DrawFn) -> list[tuple[list[int], dict[str, bytes | None]]
     return made
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(history=histories(), paths=st.sampled_from([(), ("a",), ("a/b",), ("d", "a/c"), ("none",)]))
 def test_the_commits_are_those_that_git_shows(
     shared: GitRepository,

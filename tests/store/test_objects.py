@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
@@ -14,6 +14,7 @@ from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE, ObjectWriter, object_id, read_object
 from havasu_vc.store.packs import PackWriter
 from havasu_vc.store.repository import GitRepository
+from tests.support.examples import examples
 
 Git = Callable[..., str]
 
@@ -128,7 +129,7 @@ def test_memory_is_bounded_by_writing_early(repository: GitRepository) -> None:
         assert writer.read(first) == ("blob", b"x" * 5000)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.lists(st.binary(max_size=40), min_size=1, max_size=60), segment=st.integers(1, 9))
 def test_what_was_added_can_be_read_whatever_moved_to_arrays(
     tmp_path_factory: pytest.TempPathFactory, data: list[bytes], segment: int

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
@@ -24,6 +24,7 @@ from havasu_vc.store.trees import (
     read_blob,
     tree_difference,
 )
+from tests.support.examples import examples
 
 Git = Callable[..., str]
 
@@ -76,7 +77,7 @@ def gits_tree(repository: GitRepository, files: Mapping[str, bytes]) -> str:
     return repository.git("write-tree", environment=index).text
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(base=FILES, edit=st.dictionaries(PATHS, st.none() | CONTENTS, max_size=6))
 def test_an_edited_tree_is_the_one_git_makes(
     shared: GitRepository, base: dict[str, bytes], edit: dict[str, bytes | None]
@@ -96,7 +97,7 @@ def test_an_edited_tree_is_the_one_git_makes(
     assert after == gits_tree(shared, apply(base, edit))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(one=FILES, other=FILES)
 def test_differences_are_gits_and_lead_from_one_to_the_other(
     shared: GitRepository, one: dict[str, bytes], other: dict[str, bytes]

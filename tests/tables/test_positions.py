@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptionError
@@ -18,6 +18,7 @@ from havasu_vc.tables.positions import (
     read_position_deletes,
     write_position_deletes,
 )
+from tests.support.examples import examples
 
 deletes = st.dictionaries(
     st.sampled_from([f"/t/data/{name}" for name in ("a", "b", "é", "a b", "z" * 40)]),
@@ -27,7 +28,7 @@ deletes = st.dictionaries(
 
 
 @given(deletes)
-@settings(max_examples=30)
+@examples(30)
 @pytest.mark.rule("ICE-77", "ICE-78")
 def test_what_is_written_is_read(wanted: dict[str, set[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

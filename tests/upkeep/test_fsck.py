@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.folder import MemoryFolder
@@ -29,6 +29,7 @@ from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
 from havasu_vc.upkeep.finding import Finding
 from havasu_vc.upkeep.fsck import check_dataset
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 POINT = bytes.fromhex("0101000000000000000000f03f000000000000f03f")
 SCHEMA = Schema(
@@ -95,7 +96,7 @@ def test_a_sound_dataset_has_no_findings(dataset: HavasuDataset) -> None:
     assert check(dataset, full=False) == []
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25, deadline=None)
 @given(data=st.data(), schema=schemas())
 def test_whatever_we_write_is_sound(
     data: st.DataObject, schema: Schema, tmp_path_factory: pytest.TempPathFactory

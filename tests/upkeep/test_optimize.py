@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -23,6 +23,7 @@ from havasu_vc.testing.tables import Row, canonical_row, key_of, rows_of, schema
 from havasu_vc.upkeep.fsck import check_dataset
 from havasu_vc.upkeep.optimize import optimize_dataset
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 SCHEMA = Schema(
     (Field(1, "fid", Primitive.LONG, required=True), Field(2, "name", Primitive.STRING)), (1,)
@@ -57,7 +58,7 @@ def table(view: HavasuDataset) -> list[str]:
     return sorted(repr(canonical_row(row, view.schema)) for row in rows_in(view))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), diffs=st.booleans())
 def test_the_same_rows_in_clean_files(
     data: st.DataObject, schema: Schema, diffs: bool, tmp_path_factory: pytest.TempPathFactory

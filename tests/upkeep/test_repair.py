@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.folder import MemoryFolder, edited
@@ -18,6 +18,7 @@ from havasu_vc.testing.tables import Row
 from havasu_vc.upkeep.fsck import check_dataset
 from havasu_vc.upkeep.repair import repair_dataset
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 KEYED = Schema(
     (Field(1, "fid", Primitive.LONG, required=True), Field(2, "name", Primitive.STRING)), (1,)
@@ -171,7 +172,7 @@ EDITS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(mine=EDITS, other=EDITS)
 def test_what_git_puts_together_is_right_or_refused(
     mine: list[Row], other: list[Row], tmp_path_factory: pytest.TempPathFactory

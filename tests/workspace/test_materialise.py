@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -16,6 +16,7 @@ from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.materialise import Checkout, materialise
 from havasu_vc.workspace.state import TableState
 from tests.datasets.havasu.test_machine import Editing, same_rows
+from tests.support.examples import examples
 
 
 class CheckingOut(Editing):
@@ -75,8 +76,8 @@ class CheckingOut(Editing):
             assert table.metadata.last_sequence_number >= before.metadata.last_sequence_number
 
 
-CheckingOut.TestCase.settings = settings(
-    max_examples=25,
+CheckingOut.TestCase.settings = examples(
+    25,
     stateful_step_count=10,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from havasu_vc.formats.patch import parse_patch
 from havasu_vc.formats.patch_values import patch_batches
@@ -18,6 +18,7 @@ from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.rows import ChangeForm, change_objects
 from havasu_vc.writers.values import json_values, side_columns
+from tests.support.examples import examples
 from tests.writers.cases import COMMIT, diff_of, header
 from tests.writers.strategies import comparable, diff_parts
 
@@ -35,7 +36,7 @@ def printed(name: str, parts: Parts, options: WriterOptions | None = None) -> st
     return out.getvalue()
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_a_patch_gives_back_the_changes(parts: Parts) -> None:
     schema, batches = parts
@@ -51,7 +52,7 @@ def test_a_patch_gives_back_the_changes(parts: Parts) -> None:
         assert comparable(back) == comparable(batches)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_every_format_has_the_same_rows(parts: Parts) -> None:
     whole = json.loads(printed("json", parts))["kart.diff/v1+hexwkb"]
@@ -68,7 +69,7 @@ def text_of(value: object) -> str:
     return json.dumps(value)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_text_never_controls_the_terminal(parts: Parts) -> None:
     text = printed("text", parts)
@@ -78,7 +79,7 @@ def test_text_never_controls_the_terminal(parts: Parts) -> None:
     )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_json_is_what_python_would_print(parts: Parts) -> None:
     text = printed("json", parts)
@@ -86,7 +87,7 @@ def test_json_is_what_python_would_print(parts: Parts) -> None:
     assert text == json.dumps(json.loads(text), indent=2) + "\n"
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_geojson_is_strict_json(parts: Parts) -> None:
     def refuse(constant: str) -> None:
@@ -114,7 +115,7 @@ def row_dicts(side: pa.StructArray, schema: Schema) -> list[dict[str, Any] | Non
     ]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_rows_as_dicts_are_the_rows_as_text(parts: Parts) -> None:
     form = ChangeForm(LAYOUTS[JsonStyle.COMPACT], 0)
@@ -128,7 +129,7 @@ def test_rows_as_dicts_are_the_rows_as_text(parts: Parts) -> None:
         assert objects == [json.dumps(value) for value in expected]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(diff_parts())
 def test_batches_leave_no_trace(parts: Parts) -> None:
     schema, batches = parts

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu.diff import plan_diff
@@ -16,6 +16,7 @@ from havasu_vc.testing.changes import changes_between, described, expected_chang
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 GEOMETRY = Field(99, "where", Primitive.BINARY, geometry=Geometry())
 
@@ -24,7 +25,7 @@ def in_order(found: list[Any], schema: Schema) -> list[Any]:
     return found if schema.key else sorted(found, key=repr)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), hilbert=st.booleans(), threads=st.sampled_from([1, 2]))
 def test_large_diffs_are_small_ones(
     data: st.DataObject,
@@ -57,7 +58,7 @@ def test_large_diffs_are_small_ones(
     assert in_order(undone, schema) == in_order(wanted, schema)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), task_bytes=st.sampled_from([1, 400, 1 << 20]))
 def test_large_diffs_of_tables_in_nearly_one_order(
     data: st.DataObject,

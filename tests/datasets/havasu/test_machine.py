@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, assume, settings
+from hypothesis import HealthCheck, Phase, assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -37,6 +37,7 @@ from havasu_vc.testing.tables import (
     schemas,
 )
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 # Thousands of small files are written; a disk would be asked to sync each.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -254,8 +255,8 @@ class Editing(RuleBasedStateMachine):
 
 
 TestEditing = Editing.TestCase
-TestEditing.settings = settings(
-    max_examples=60,
+TestEditing.settings = examples(
+    60,
     stateful_step_count=12,
     report_multiple_bugs=False,
     phases=[phase for phase in Phase if phase is not Phase.explain],

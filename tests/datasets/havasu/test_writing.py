@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu import writing
@@ -25,6 +25,7 @@ from havasu_vc.model.types import Field, Primitive, Struct
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.testing.tables import batch_of, rows_of, schemas
 from tests.datasets.thresholds import tiny_thresholds
+from tests.support.examples import examples
 
 TEXT = Schema((Field(1, "name", Primitive.STRING),))
 
@@ -45,7 +46,7 @@ def write(store: DataFileStore, batches: list[pa.RecordBatch], chosen: Layout) -
     return [file.entry.file for file in written]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(data=st.data(), schema=schemas(), most_bytes=st.sampled_from([1, 64, 200, 1 << 20]))
 def test_the_same_rows_cut_otherwise_make_the_same_files(
     data: st.DataObject,

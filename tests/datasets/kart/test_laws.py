@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.kart.view import KartDataset
@@ -15,6 +15,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.testing.dataset_contract import compare
 from havasu_vc.testing.kart import KartDatasets
 from havasu_vc.testing.tables import Row, batch_of, key_of, rows_of, schemas
+from tests.support.examples import examples
 
 
 @st.composite
@@ -44,7 +45,7 @@ def tables(draw: st.DrawFn) -> tuple[Schema, list[Row], list[Row]]:
 
 
 @pytest.mark.parametrize("sink", [True, False])
-@settings(max_examples=30)
+@examples(30)
 @given(table=tables())
 def test_an_edit_gives_the_tree_of_a_fresh_start(
     table: tuple[Schema, list[Row], list[Row]], sink: bool

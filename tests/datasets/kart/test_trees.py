@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.kart.reading import SourceObjects, objects_of
@@ -13,6 +13,7 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
+from tests.support.examples import examples
 
 PARTS = st.sampled_from(["A", "B", "_", "kU0="])
 FILES = st.dictionaries(
@@ -29,7 +30,7 @@ def without_clashes(files: dict[str, bytes]) -> dict[str, bytes]:
     }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(first=FILES.map(without_clashes), second=FILES.map(without_clashes), stored=st.booleans())
 def test_a_walk_finds_what_differs(
     first: dict[str, bytes], second: dict[str, bytes], stored: bool

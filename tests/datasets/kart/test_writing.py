@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.kart import writing
@@ -12,6 +12,7 @@ from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
+from tests.support.examples import examples
 
 PATHS = st.tuples(
     st.sampled_from([b"A/A", b"A/B", b"B/A", b"_/-"]),
@@ -19,7 +20,7 @@ PATHS = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     before=st.dictionaries(PATHS, st.binary(max_size=2), max_size=20),
     changes=st.dictionaries(PATHS, st.none() | st.binary(max_size=2), max_size=60),

@@ -10,7 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, HavasuError
@@ -32,6 +32,7 @@ from havasu_vc.formats.iceberg.manifests import (
 )
 from havasu_vc.formats.iceberg.values import ManifestFile
 from tests.formats.iceberg.test_manifests import ADDED, PLAIN, written
+from tests.support.examples import examples
 
 WHERE = "metadata/m.avro"
 MANIFEST = written(ADDED, PLAIN)
@@ -58,7 +59,7 @@ def test_every_cut_is_refused(data: bytes, parse: Callable[[bytes, str], Any]) -
 
 
 @given(st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_damaged_bytes_are_an_error_or_another_manifest(data: st.DataObject) -> None:
     whole, parse = data.draw(st.sampled_from(CASES))
     place = data.draw(st.integers(0, len(whole) - 1))
@@ -67,7 +68,7 @@ def test_damaged_bytes_are_an_error_or_another_manifest(data: st.DataObject) -> 
 
 
 @given(st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_damaged_records_are_an_error_or_another_manifest(data: st.DataObject) -> None:
     whole, parse = data.draw(st.sampled_from(CASES))
     container = parse_container(whole)

@@ -5,11 +5,12 @@ import pyarrow as pa
 import pyproj
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError
 from tests.geo.functions.columns import NEAR_SHAPES, binary, call, text
+from tests.support.examples import examples
 
 SQUARE = shapely.box(0, 0, 2, 2)
 OF_ONE = {
@@ -36,7 +37,7 @@ def shapes_of(values: list[bytes | None]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.none() | NEAR_SHAPES, max_size=4))
 def test_of_one(name: str, rows: list[Any]) -> None:
     found = shapes_of(call(name, binary(rows)))
@@ -48,7 +49,7 @@ def test_of_one(name: str, rows: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", OF_TWO)
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(st.none() | NEAR_SHAPES, st.none() | NEAR_SHAPES), max_size=4))
 def test_of_two(name: str, pairs: list[tuple[Any, Any]]) -> None:
     found = shapes_of(call(name, binary([a for a, _ in pairs]), text([b for _, b in pairs])))

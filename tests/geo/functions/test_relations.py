@@ -4,11 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.geo.functions.all_functions import FUNCTIONS
 from tests.geo.functions.columns import NEAR_SHAPES, binary, text
+from tests.support.examples import examples
 
 RELATIONS = {
     "ST_Intersects": shapely.intersects,
@@ -40,7 +41,7 @@ def expected(test: Any, left: list[Any], right: list[Any]) -> list[bool | None]:
 
 
 @pytest.mark.parametrize("name", RELATIONS)
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(st.none() | NEAR_SHAPES, st.none() | NEAR_SHAPES), max_size=6))
 def test_any_pairs(name: str, pairs: list[tuple[Any, Any]]) -> None:
     left, right = [a for a, _ in pairs], [b for _, b in pairs]
@@ -51,7 +52,7 @@ def test_any_pairs(name: str, pairs: list[tuple[Any, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", RELATIONS)
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.none() | NEAR_SHAPES, min_size=1, max_size=6) | maybe_points, NEAR_SHAPES)
 def test_a_constant_on_either_side(name: str, rows: list[Any], constant: Any) -> None:
     function, same = FUNCTIONS[name], [constant] * len(rows)

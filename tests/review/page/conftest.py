@@ -20,13 +20,6 @@ def settle(tab: Tab) -> None:
     tab.wait("document.getElementById('map').dataset.busy === 'false'")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            # One worker holds the one browser, so that speeds mean something.
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     program = find_chromium()

@@ -112,6 +112,7 @@ def test_every_kind_of_diff_opens_with_its_counts(opened: Opened, case: str) -> 
     assert tab.run("document.querySelectorAll('#table-body .row').length") == sum(wanted)
 
 
+@pytest.mark.smoke
 def test_filters_agree_with_the_diff(opened: Opened) -> None:
     tab = opened([many(1000), many(500, "lamps")])
     assert counted(tab, "#kinds button") == [150, 1200, 150]

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.model.changes import ChangeBatch
@@ -15,6 +15,7 @@ from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.rows import nonempty
 from havasu_vc.writers.values import key_labels, side_columns
 from tests.review.page.pages import ReadPage, many, written
+from tests.support.examples import examples
 from tests.writers.cases import CASES, FID, NAME, batch, diff_of, header
 from tests.writers.strategies import diff_parts
 
@@ -50,7 +51,7 @@ def expected(batches: list[ChangeBatch], schema: Schema) -> list[dict[str, objec
     return found
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(diff_parts())
 def test_the_page_holds_the_changes(parts: tuple[Schema, list[ChangeBatch]]) -> None:
     schema, batches = parts
