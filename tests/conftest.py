@@ -16,6 +16,7 @@ import pytest
 import tests.support.examples  # noqa: F401  the profiles of Hypothesis
 from tests.support.git import isolate_git, run_git
 from tests.support.golden import Golden
+from tests.support.scratch import scratch_in_memory
 from tests.support.spark import add_catalog, has_iceberg, has_java, open_session
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    scratch_in_memory()
     home = tempfile.TemporaryDirectory(prefix="havasu-home-")
     config.add_cleanup(home.cleanup)
     isolate_git(Path(home.name))

@@ -1,15 +1,20 @@
 """The ground that other tests stand on can itself give way."""
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pygit2
 import pytest
 from hypothesis import settings
 
+from tests.support import scratch
 from tests.support.examples import examples
 from tests.support.golden import Golden
 
@@ -71,3 +76,23 @@ def test_a_quick_run_tries_a_share_of_the_examples(profile: str, tried: dict[int
         assert {number: examples(number).max_examples for number in tried} == tried
     finally:
         settings.load_profile(usual)
+
+
+@pytest.mark.parametrize(
+    ("free", "available", "in_memory"),
+    [(scratch.ENOUGH, 3 * scratch.ENOUGH, True), (1 << 26, 1 << 40, False), (1 << 40, 0, False)],
+)
+def test_tests_write_in_memory_where_there_is_room(
+    free: int, available: int, in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "IN_MEMORY", tmp_path)
+    monkeypatch.setattr(scratch, "available", lambda: available)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    for named, used in ((None, str(tmp_path) if in_memory else None), ("/var/tmp", "/var/tmp")):
+        with monkeypatch.context() as here:
+            here.setenv("TMPDIR", named or "")
+            if named is None:
+                here.delenv("TMPDIR")
+            here.setattr(tempfile, "tempdir", tempfile.tempdir)
+            scratch.scratch_in_memory()
+            assert os.environ.get("TMPDIR") == used

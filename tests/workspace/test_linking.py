@@ -1,6 +1,8 @@
 """Files of the store are linked into tables, or copied where that cannot be."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,7 @@ import pytest
 from havasu_vc.errors import CorruptDataFileError, StorageError
 from havasu_vc.workspace.linking import link_file
 from havasu_vc.workspace.state import identify
-
-ELSEWHERE = Path("/dev/shm")
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -45,15 +46,23 @@ def test_a_copy_is_another_file_that_is_read_only(stored: Path, tmp_path: Path) 
     assert target.stat().st_mode & 0o777 == 0o444
 
 
-@pytest.mark.skipif(not os.access(ELSEWHERE, os.W_OK), reason="there is no other file system")
-def test_another_file_system_gets_a_copy(stored: Path) -> None:
-    target = ELSEWHERE / f"havasu-test-{os.getpid()}"
-    try:
-        link_file(stored, target, 4000)
-        assert target.read_bytes() == stored.read_bytes()
-        assert target.stat().st_nlink == 1
-    finally:
-        target.unlink(missing_ok=True)
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than that of the test: in memory, or where code is."""
+    for place in (Path("/dev/shm"), ROOT, Path("/var/tmp")):
+        if os.access(place, os.W_OK) and place.stat().st_dev != tmp_path.stat().st_dev:
+            with tempfile.TemporaryDirectory(prefix=".havasu-test-", dir=place) as folder:
+                yield Path(folder)
+            return
+    pytest.skip("there is no other file system")
+
+
+def test_another_file_system_gets_a_copy(stored: Path, elsewhere: Path) -> None:
+    target = elsewhere / "copied"
+    link_file(stored, target, 4000)
+
+    assert target.read_bytes() == stored.read_bytes()
+    assert target.stat().st_nlink == 1
 
 
 def test_other_bytes_under_the_name_are_damage(stored: Path, tmp_path: Path) -> None:
