@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 QUICK := --hypothesis-profile quick -m "not slow and not thorough"
 
-.PHONY: help setup check test test-ci test-all faults mutants installed demo bench golden docs clean
+.PHONY: help setup check test test-changed test-ci test-all faults mutants installed demo bench golden docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /:/' | awk -F: '{printf "make %-12s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ check: $(READY) ## Format, lint and types, without changing a file
 
 test: $(READY) ## Run the tests that matter
 	$(PYTEST) $(QUICK)
+
+test-changed: $(READY) ## Run those that what changed since SINCE (main) can affect
+	@tests=$$($(BIN)/python -m tests.changed $(SINCE)) && $(PYTEST) $(QUICK) $$tests
 
 test-ci: $(READY) ## Run all tests but stress for minutes, with all examples
 	$(PYTEST) -m "not slow"
