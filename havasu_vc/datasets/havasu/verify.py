@@ -9,6 +9,7 @@ the key caches remembers it. Where the data is not here, that is said.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,11 @@ __all__ = ["mark_verified", "verify_deletes"]
 
 
 def mark_verified(folder: Path, file: str) -> None:
-    """Remember that a delete file is right."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _mark(folder, file).touch()
+    """Remember that a delete file is right, where that can be written down."""
+    # Else it is compared again the next time.
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        _mark(folder, file).touch()
 
 
 def _mark(folder: Path, file: str) -> Path:
