@@ -57,7 +57,9 @@ class FarDataset(HavasuDataset):
         """Return the path of a file, or the URL of one that is not here."""
         return super().place(file) if self.storage.has(file) else _below(self.url, file)
 
-    def bring(self, entries: Iterable[Entry], *, deletes: bool = True) -> None:
+    def bring(
+        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
+    ) -> None:
         """Bring nothing: what is not here is read where it is."""
 
 

@@ -91,6 +91,7 @@ class DiffPlan:
 
 def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     """Return how to find the changes from one view to another."""
+    _bring(old, new, *(each.values() for each in _differing(old, new)))
     gone, come = differing_entries(old, new)
     old.bring(gone, deletes=False)
     new.bring(come, deletes=False)
@@ -124,6 +125,12 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
 
 def differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entry], list[Entry]]:
     """Return the files that one version alone has, and those that the other alone has."""
+    gone, come = _differing(old, new)
+    return list(_settled(old, new, gone)), list(_settled(new, old, come))
+
+
+def _differing(old: HavasuDataset, new: HavasuDataset) -> tuple[dict[str, Entry], dict[str, Entry]]:
+    """Return the files that deltas of one version alone have, and of the other alone."""
     gone: dict[str, Entry] = {}
     come: dict[str, Entry] = {}
     for name, before, after in old.folder.difference(new.folder, "files"):
@@ -134,7 +141,19 @@ def differing_entries(old: HavasuDataset, new: HavasuDataset) -> tuple[list[Entr
     # The same file in another delta is the same rows.
     for file in gone.keys() & come.keys():
         del gone[file], come[file]
-    return list(_settled(old, new, gone)), list(_settled(new, old, come))
+    return gone, come
+
+
+def _bring(
+    old: HavasuDataset, new: HavasuDataset, gone: Iterable[Entry], come: Iterable[Entry]
+) -> None:
+    """Have files fetched together that make the difference, or tell whether deletes hold."""
+    if new.storage.fetcher is None:
+        return
+    from havasu_vc.datasets.havasu.settling import in_question
+
+    before = [entry for entry in (*gone, *in_question(old)) if not old.storage.has(entry.file)]
+    new.bring(come, deletes=False, helpful=before)
 
 
 def _settled(view: HavasuDataset, other: HavasuDataset, found: dict[str, Entry]) -> Iterator[Entry]:

@@ -11,7 +11,7 @@ Nearly no table has any, so what is needed to see that is all that is loaded her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,37 +24,48 @@ from havasu_vc.store.sound import is_sound, remember_sound
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["without_place"]
+__all__ = ["in_question", "without_place"]
 
 
 def without_place(view: HavasuDataset) -> set[str]:
     """Return the delete files of a dataset that delete what is not live, or what another does."""
-    entries = view.stored_entries
-    deletes = {f: e for f, e in entries.items() if e.content is Content.DELETES}
-    homeless = {
-        file
-        for file, entry in deletes.items()
-        if any(entries.get(target) is None for target in entry.targets)
-    }
-    return homeless | _clashing(view, deletes)
+    live = view.stored_entries.keys()
+    homeless = {entry.file for entry in _deletes(view) if not entry.targets.keys() <= live}
+    return homeless | _clashing(view)
 
 
-def _clashing(view: HavasuDataset, deletes: Mapping[str, Entry]) -> set[str]:
-    """Return the delete files that delete a row which another one deletes too."""
+def in_question(view: HavasuDataset) -> list[Entry]:
+    """Return the delete files that must be read before any is believed; none, once they were."""
+    return [entry for found in _sharing(view).values() for entry in found]
+
+
+def _deletes(view: HavasuDataset) -> list[Entry]:
+    return [e for e in view.stored_entries.values() if e.content is Content.DELETES]
+
+
+def _sharing(view: HavasuDataset) -> dict[str, list[Entry]]:
+    """Return the delete files of data files that have several, unless these were compared."""
     sharing: dict[str, list[Entry]] = {}
-    for entry in deletes.values():
+    for entry in _deletes(view):
         for target in entry.targets:
             sharing.setdefault(target, []).append(entry)
     sharing = {target: found for target, found in sharing.items() if len(found) > 1}
+    return {} if not sharing or is_sound(*_mark(view)) else sharing
+
+
+def _mark(view: HavasuDataset) -> tuple[Path, str]:
+    return view.storage.files.root, f"{view.folder.tree_id('files')}!"
+
+
+def _clashing(view: HavasuDataset) -> set[str]:
+    """Return the delete files that delete a row which another one deletes too."""
+    sharing = _sharing(view)
     if not sharing:
-        return set()
-    memory, mark = view.storage.files.root, f"{view.folder.tree_id('files')}!"
-    if is_sound(memory, mark):
         return set()
     clashing: set[str] = set()
     nothing = np.empty(0, np.int64)
     try:
-        view.bring((e for found in sharing.values() for e in found), deletes=False)
+        view.bring((), deletes=False)
         places = {
             target: [read_positions(view.file_path(e)).get(target, nothing) for e in found]
             for target, found in sharing.items()
@@ -72,5 +83,5 @@ def _clashing(view: HavasuDataset, deletes: Mapping[str, Entry]) -> set[str]:
                 if np.isin(twice, piece).any()
             }
     if not clashing:
-        remember_sound(memory, mark)
+        remember_sound(*_mark(view))
     return clashing

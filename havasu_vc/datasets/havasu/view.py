@@ -28,6 +28,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     CorruptDataFileError,
     CorruptDatasetError,
+    HavasuError,
 )
 from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.columns import parse_columns
@@ -282,7 +283,7 @@ class HavasuDataset:
     @cached_property
     def data_entries(self) -> tuple[Entry, ...]:
         """Data files, in the order of their keys where that is known, else by name."""
-        return self.data_entries_of(self.entries.values())
+        return self.data_entries_of(self.stored_entries.values())
 
     def data_entries_of(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
         """Return the data files among some, in the order of their keys."""
@@ -328,17 +329,29 @@ class HavasuDataset:
         """Return where a data file is or would be, which work may turn out not to need."""
         return str(self.storage.location(file))
 
-    def bring(self, entries: Iterable[Entry], *, deletes: bool = True) -> None:
+    def bring(
+        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
+    ) -> None:
         """Have files fetched that work is about to read, all at once, and what deletes from them.
 
-        Does nothing where every file is here.
+        Those that tell whether delete files hold come along if they can be had, and others
+        that are `helpful`. Does nothing where every file is here.
         """
         if self.storage.fetcher is None:
             return
+        from havasu_vc.datasets.havasu.settling import in_question
+
         wanted = list(entries)
         if deletes:
-            wanted += [each for entry in wanted for each in self.deletes.get(entry.file, ())]
-        self.storage.bring((entry.file, entry.size) for entry in wanted if entry.location is None)
+            files = {entry.file for entry in wanted}
+            stored = self.stored_entries.values()
+            wanted += [each for each in stored if not files.isdisjoint(each.targets)]
+        needed = [(each.file, each.size) for each in wanted if each.location is None]
+        more = [(each.file, each.size) for each in (*helpful, *in_question(self))]
+        try:
+            self.storage.bring([*needed, *more])
+        except HavasuError:
+            self.storage.bring(needed)
 
     def is_outside(self, entry: Entry, box: tuple[float, float, float, float]) -> bool:
         """Whether no geometry of a data file can lie in a box, nor a raster in one of degrees."""
