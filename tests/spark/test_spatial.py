@@ -161,5 +161,3 @@ def test_windows_need_a_geometry_column() -> None:
 
     with pytest.raises(InvalidArgumentError, match="no geometry column"):
         spatial_tests(schema, None, {"intersects": POINT})
-    with pytest.raises(TypeError, match="'touches'"):
-        spatial_tests(schema, None, {"touches": POINT})
