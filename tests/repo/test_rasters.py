@@ -421,7 +421,7 @@ def test_each_raster_column_owns_a_block_of_ids(filled: CheckedRepo) -> None:
     assert raster_ids(kept) == raster_ids(before)
     ids = raster_ids(added) or ()
     assert ids == tuple(range(ids[0], ids[0] + RASTER_PARTS))
-    assert view.properties.last_column_id >= view.schema.last_id >= max(ids)
+    assert view.last_column_id >= view.schema.last_id >= max(ids)
     found = filled.table("tiles").to_arrow().to_pylist()
     assert [row["photo"] for row in found] == [row["rast"] for row in tiles(20).to_pylist()]
     assert all(row["more"] is None for row in found)
