@@ -541,6 +541,7 @@ def test_a_shallow_clone_and_its_history_later(ours: Repo, tmp_path: Path) -> No
     first = read(ours)
     for number in range(3):
         write(ours, {number: ("new", number)})
+    ours.optimize()
     ours.push()
     theirs = clone(tmp_path / "server.git", tmp_path / "theirs", depth=1)
     assert run_git("rev-list", "--count", "HEAD", cwd=theirs.path) == "1"
