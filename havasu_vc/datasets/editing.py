@@ -92,7 +92,7 @@ def revived(
     # What deltas say of the columns, some of which did not know them any more.
     missing = Digests(sums.of(field.id for field in counted))
     missing.subtract({field.id: view.snapshot.digests[field.id] for field in counted})
-    documents |= change_blobs(old, Change(digests=missing.sums))
+    documents = change_blobs(old, Change(digests=missing.sums), documents)
     shown = edited(old.folder, TreeEdit(old.path, documents))
     return replace(view, folder=shown), documents
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from havasu_vc.datasets.folder import Folder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.plan import past_path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.exchange.importing import Curve, write_partitioned, write_table
@@ -58,7 +59,7 @@ def sorted_anew(
         table_uuid=view.properties.table_uuid,
         meta={
             # What rows that come later are written with: they are few, of any partition.
-            f"meta/past/{document_hash(unpartitioned)}.json": unpartitioned,
+            past_path(document_hash(unpartitioned)): unpartitioned,
             **described(view),
         },
         hilbert=None if column is None else column.id,

@@ -21,7 +21,6 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CrsError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry
-from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.lfs import Pointer, parse_pointer
@@ -159,7 +158,7 @@ def _check_pointer(
 
 
 def _check_past(view: HavasuDataset, entries: dict[str, Entry], findings: Findings) -> None:
-    """Check that what files were written with stands below `meta/past`, under its hash."""
+    """Check that what files were written with is in deltas."""
     wanted: dict[str, str] = {}
     for entry in entries.values():
         wanted |= {
@@ -168,14 +167,9 @@ def _check_past(view: HavasuDataset, entries: dict[str, Entry], findings: Findin
             entry.sort_order: "sort order",
         }
     for name, kind in sorted(wanted.items()):
-        where = f"{view.path}/meta/past/{name}.json"
-        data = view.folder.read(f"meta/past/{name}.json")
-        if data is None:
-            findings.add(where, f"files were written with this {kind}, and it is missing")
-            continue
-        if document_hash(data) != name:
-            findings.add(where, "its content is not what its name says")
+        where = f"{view.path}: the {kind} {name}, which files were written with"
         with findings.catching(where):
+            data = view.past_document(name)
             match kind:
                 case "schema":
                     parse_schema(data, where)

@@ -146,5 +146,5 @@ def _tree_edit(view: HavasuDataset, leaving: set[str], files: Sequence[WrittenFi
     stays = sum(entry.rows for entry in view.entries.values() if entry.file not in leaving)
     if stays + sum(entry.rows for entry in coming) != view.rows:
         raise CorruptDatasetError(view.path, "its files do not hold as many rows as it says")
-    blobs = past_documents(view.folder, view.layout, {})
-    return TreeEdit(view.path, blobs | change_blobs(view, Change(frozenset(leaving), coming)))
+    documents = past_documents(view.folder, view.layout, {})
+    return TreeEdit(view.path, change_blobs(view, Change(frozenset(leaving), coming), documents))

@@ -74,7 +74,7 @@ def has_files_of(view: HavasuDataset, parent: HavasuDataset) -> bool:
         return False
     return all(
         view.folder.tree_id(name) == parent.folder.tree_id(name)
-        for name in ("files", "data", "columns", "meta/past")
+        for name in ("files", "data", "columns")
     )
 
 

@@ -8,7 +8,7 @@ are those of the base, since nobody who compares needs them; a commit counts ane
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -22,6 +22,7 @@ from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.ledger import Change as Rows
 from havasu_vc.datasets.havasu.ledger import change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
+from havasu_vc.datasets.havasu.plan import past_path
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
@@ -76,9 +77,7 @@ def foreign_documents(edits: TableEdits) -> dict[str, bytes | None]:
     spec, order = format_partition(PartitionSpec()), format_sort_order(SortOrder())
     named = [spec, order, *(each.schema.document for each in edits.added)]
     for document in named if edits.added else ():
-        path = f"meta/past/{document_hash(document)}.json"
-        if edits.base.folder.read(path) is None:
-            documents[path] = document
+        documents[past_path(document_hash(document))] = document
     return documents
 
 
@@ -107,10 +106,10 @@ def edited_dataset(edits: TableEdits, storage: Storage) -> HavasuDataset:
             mark_verified(storage.keys, deleted.entry.file)
         come.append(deleted.entry)
     gone = frozenset((*leaving, *(entry.file for entry in deletes)))
-    changes: dict[str, Change] = {
-        **past_documents(folder, edits.layout, foreign_documents(edits)),
-        **change_blobs(view, Rows(gone, come, _rows(base, gone, come))),
-    }
+    documents = past_documents(folder, edits.layout, foreign_documents(edits))
+    changes: Mapping[str, Change] = change_blobs(
+        view, Rows(gone, come, _rows(base, gone, come)), documents
+    )
     draft = Draft(folder.source)
     tree = edit_tree(draft, folder.tree, changes)
     return HavasuDataset(base.path, TreeFolder(draft, tree), storage, "the workspace")

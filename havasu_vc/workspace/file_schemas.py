@@ -50,7 +50,7 @@ class FileSchema:
 
     @cached_property
     def document(self) -> bytes:
-        """What stands under `meta/past`."""
+        """The schema as deltas have it in `past`."""
         return format_schema(self.schema)
 
     @cached_property

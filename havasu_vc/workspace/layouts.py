@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, parse_partition
 from havasu_vc.formats.iceberg.values import TableMetadata
@@ -103,12 +102,8 @@ def _numbered(
 def _past_spec(view: HavasuDataset, name: str) -> PartitionSpec:
     if name == view.layout.partition_hash:
         return view.partition
-    path = f"meta/past/{name}.json"
-    where = f"{view.path}/{path} at {view.revision}"
-    data = view.folder.read(path)
-    if data is None:
-        raise CorruptDatasetError(where, "it is missing")
-    return parse_partition(data, where)
+    where = f"the partition spec {name} of {view.path} at {view.revision}"
+    return parse_partition(view.past_document(name), where)
 
 
 def last_column_id(view: HavasuDataset, known: TableMetadata | None) -> int:

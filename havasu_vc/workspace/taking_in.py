@@ -25,7 +25,7 @@ from havasu_vc.datasets.havasu.documents import (
 )
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import Layout, past_path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
@@ -143,7 +143,7 @@ class TableEdits:
         """The dataset with the documents that it has now, and the files it had."""
         documents = dict(self.documents)
         for each in self.added:
-            documents[f"meta/past/{each.schema.name}.json"] = each.schema.document
+            documents[past_path(each.schema.name)] = each.schema.document
         return _with_documents(self.base, documents, self.schema)
 
     def live_before(self, entry: Entry) -> int:

@@ -216,7 +216,7 @@ def _dataset_bomb(scene: Scene) -> None:
     tree = objects.tree(None, {b"x%d" % n: b"words" for n in range(10)})
     for _ in range(4):
         tree = objects.tree(None, {b"x%d" % n: (FOLDER, tree) for n in range(10)})
-    scene.commit({f"{DATASET}/meta/past/bomb": (FOLDER, tree)})
+    scene.commit({f"{DATASET}/meta/crs/bomb": (FOLDER, tree)})
 
 
 def _locks(*names: str) -> Callable[[Scene], None]:

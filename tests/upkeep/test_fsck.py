@@ -137,11 +137,15 @@ def broken_entry(view: HavasuDataset) -> HavasuDataset:
 
 
 def lose_past(view: HavasuDataset) -> HavasuDataset:
-    return replaced(view, {f"meta/past/{entry_of(view).schema}.json": None})
+    delta = delta_of(view, entry_of(view))
+    past = {n: text for n, text in delta.past.items() if n != entry_of(view).schema}
+    return replaced(view, {delta.path: format_delta(replace(delta, past=past))})
 
 
 def other_past(view: HavasuDataset) -> HavasuDataset:
-    return replaced(view, {f"meta/past/{entry_of(view).sort_order}.json": b"{}"})
+    delta = delta_of(view, entry_of(view))
+    past = {**delta.past, entry_of(view).sort_order: "{}"}
+    return replaced(view, {delta.path: format_delta(replace(delta, past=past))})
 
 
 def lose_target(view: HavasuDataset) -> HavasuDataset:
@@ -195,8 +199,8 @@ def twice(view: HavasuDataset) -> HavasuDataset:
         (no_pointer, "parcels/data/", "it is not a Git LFS pointer"),
         (stray_entry, "parcels/files/ab/readme.json", "this is no name of a delta"),
         (broken_entry, "parcels/files/", "not a packed document"),
-        (lose_past, "parcels/meta/past/", "files were written with this schema"),
-        (other_past, "parcels/meta/past/", "its content is not what its name says"),
+        (lose_past, "parcels", "was written with is not there"),
+        (other_past, "parcels/files/", "is not what its name says"),
         (lose_target, "parcels/files", "rows that are deleted are nowhere"),
         (lose_file, "parcels: data file ", "is not in this repository's store"),
         (broken_schema, "parcels/columns", "not a packed document"),

@@ -74,9 +74,10 @@ class NewDataset:
             if file.entry.file in written:
                 raise ValueError("a data file stands twice; `distinct_files` tells them apart")
             written[file.entry.file] = file
-        blobs: dict[str, bytes | None] = past_documents(None, self.layout, self.documents)
+        documents = past_documents(None, self.layout, self.documents)
         table = parse_properties(self.documents[DATASET], DATASET).table_uuid
-        blobs |= first_blobs(table, ((file.entry, file.digests) for file in written.values()))
+        each = ((file.entry, file.digests) for file in written.values())
+        blobs = first_blobs(table, each, documents)
         rows = sum(file.entry.rows for file in written.values())
         return TreeEdit(self.path, blobs, fresh=True, counts=ChangeCounts(inserts=rows))
 
@@ -87,9 +88,7 @@ class NewDataset:
         """
         written = list(files)
         documents: dict[str, bytes | None] = {
-            f"meta/{name}": None
-            for name, _ in old.folder.blobs("meta")
-            if not name.startswith("past/")
+            f"meta/{name}": None for name, _ in old.folder.blobs("meta")
         }
         documents |= self.documents
         del documents[DATASET]
@@ -106,7 +105,7 @@ class NewDataset:
             digests.sums,
             close=True,
         )
-        return TreeEdit(self.path, blobs | change_blobs(old, change))
+        return TreeEdit(self.path, change_blobs(old, change, blobs))
 
 
 _FIELDS = pa.schema(

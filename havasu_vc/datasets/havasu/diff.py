@@ -239,8 +239,8 @@ def _in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
     for entry in entries:
         if entry.content is not Content.DATA or entry.rows <= SMALL_ROWS // 4:
             continue
-        name = f"meta/past/{entry.sort_order}.json"
-        order = parse_sort_order(view.folder.read(name) or b"", name)
+        name = entry.sort_order
+        order = parse_sort_order(view.past_document(name), name)
         sorted_by = tuple(f.source_id for f in order.fields if f.transform == "identity")
         if sorted_by[: len(key)] != key or order.is_hilbert:
             return False

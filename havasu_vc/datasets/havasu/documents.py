@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from havasu_vc.datasets.folder import Folder, documents_of
-from havasu_vc.datasets.havasu.plan import Layout, clustered_column
+from havasu_vc.datasets.havasu.plan import Layout, clustered_column, past_path
 from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.columns import format_columns, parse_columns
 from havasu_vc.formats.havasu.json_text import document_hash
@@ -50,7 +50,7 @@ def layout_of(schema: Schema, documents: Mapping[str, bytes]) -> Layout:
 def past_documents(
     folder: Folder | None, layout: Layout, documents: Mapping[str, bytes | None]
 ) -> dict[str, bytes | None]:
-    """Return `documents`, and what must stand under `meta/past` for files written now."""
+    """Return `documents`, and what deltas of files that are written now have as `past`."""
     blobs = dict(documents)
     if blobs.pop(SCHEMA, None) is not None:
         blobs.update(column_documents(folder, layout.schema))
@@ -62,9 +62,7 @@ def past_documents(
             data = format_schema(layout.schema)
         if data is None:
             raise ValueError(f"{path} is missing")
-        past = f"meta/past/{wanted}.json"
-        if folder is None or folder.read(past) is None:
-            blobs[past] = data
+        blobs[past_path(wanted)] = data
     return blobs
 
 

@@ -347,7 +347,7 @@ class Edit:
         self._check_rows(change)
         if _changes_hashes(self.dataset.schema, self.schema):
             change = replace(change, digests=self._digests_after(documents, change))
-        blobs = documents | change_blobs(self.dataset, change)
+        blobs = change_blobs(self.dataset, change, documents)
         return TreeEdit(self.dataset.path, blobs, counts=self._counts)
 
     def _check_rows(self, change: Change) -> None:
@@ -366,7 +366,7 @@ class Edit:
         self, documents: dict[str, bytes | None], change: Change
     ) -> dict[int, Digest]:
         """Return how digests change where the changes of rows do not tell."""
-        blobs = documents | change_blobs(self.dataset, change)
+        blobs = change_blobs(self.dataset, change, documents)
         folder = edited(self.dataset.folder, TreeEdit(self.dataset.path, blobs))
         digests = Digests()
         for task in replace(self.dataset, folder=folder).scan():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from havasu_vc.datasets.digest import Digests
+from havasu_vc.datasets.havasu.plan import PAST, past_path
 from havasu_vc.formats.havasu.deltas import (
     Delta,
     delta_path,
@@ -48,6 +49,8 @@ __all__ = [
     "file_blobs",
     "first_blobs",
     "mending_blobs",
+    "names_of",
+    "past_of",
 ]
 
 MOST_KEYS = 10_000
@@ -111,8 +114,15 @@ class Change:
     """A side whose epoch this is to be later than."""
 
 
-def change_blobs(view: HavasuDataset, change: Change) -> dict[str, bytes | None]:
-    """Return the documents by which a dataset changes so."""
+def change_blobs(
+    view: HavasuDataset, change: Change, documents: Mapping[str, bytes | None] | None = None
+) -> dict[str, bytes | None]:
+    """Return the documents by which a dataset changes so, with some others.
+
+    Those of `documents` that files were written with (`past_path`) go into the delta.
+    """
+    come = {} if documents is None else documents
+    others = {path: data for path, data in come.items() if not path.startswith(PAST)}
     leaving = view.stored_files(change.leaving)
     live, epoch = view.deltas, view.epoch
     close = change.close or len(change.keys) > MOST_KEYS
@@ -125,7 +135,7 @@ def change_blobs(view: HavasuDataset, change: Change) -> dict[str, bytes | None]
     ]
     counts = any(lanes != (0, 0) for lanes in change.digests.values())
     if not (close or replaced or change.coming or len(change.keys) or change.superseded or counts):
-        return {}
+        return others
     kept = [e for delta in replaced for e in delta.files if e.file not in leaving]
     digests = Digests(dict(change.digests))
     for delta in replaced:
@@ -139,8 +149,10 @@ def change_blobs(view: HavasuDataset, change: Change) -> dict[str, bytes | None]
         digests.sums,
         sum(delta.marks for delta in replaced) & _ALL,
         tuple(sorted({delta.id for delta in replaced} | change.superseded)),
-        tuple(sorted((*kept, *change.coming), key=lambda entry: entry.file)),
+        files=tuple(sorted((*kept, *change.coming), key=lambda entry: entry.file)),
     )
+    written = {past_path(name): t.encode() for d in replaced for name, t in d.past.items()}
+    made = replace(made, past=past_of(made.files, {**come, **written}))
     if close:
         stays = {delta.id for delta in replaced}
         rest = sum(delta.marks for delta in live.values() if delta.id not in stays)
@@ -154,7 +166,19 @@ def change_blobs(view: HavasuDataset, change: Change) -> dict[str, bytes | None]
     for entry in change.coming:
         blobs.update(file_blobs(entry))
     blobs[made.path] = format_delta(made)
-    return blobs
+    return others | blobs
+
+
+def past_of(files: Iterable[Entry], documents: Mapping[str, bytes | None]) -> dict[str, str]:
+    """Return what some files were written with, of documents by their `past_path`."""
+    names = sorted({name for file in files for name in names_of(file)})
+    found = {name: documents.get(past_path(name)) for name in names}
+    return {name: data.decode() for name, data in found.items() if data is not None}
+
+
+def names_of(entry: Entry) -> tuple[str, str, str]:
+    """Return the names of the documents that a file was written with."""
+    return entry.schema, entry.partition_spec, entry.sort_order
 
 
 def _is_full(view: HavasuDataset, epoch: Epoch) -> bool:
@@ -230,6 +254,7 @@ def mending_blobs(
         None,
         digests,
         replaces=tuple(sorted(live)),
+        past={name: text for delta in live.values() for name, text in delta.past.items()},
         files=tuple(entry for _, entry in sorted(view.stored_entries.items())),
     )
     made = replace(made, id=named(made, files))
@@ -262,12 +287,19 @@ def _closed_before(path: str, number: int) -> bool:
 
 
 def first_blobs(
-    table: str, files: Iterable[tuple[Entry, Mapping[int, Digest]]]
-) -> dict[str, bytes]:
-    """Return the documents of a new table: a delta for each data file, with its digests."""
-    blobs: dict[str, bytes] = dict(_NOBODY.placeholders())
+    table: str,
+    files: Iterable[tuple[Entry, Mapping[int, Digest]]],
+    documents: Mapping[str, bytes | None],
+) -> dict[str, bytes | None]:
+    """Return the documents of a new table: a delta for each data file, with its digests.
+
+    Those of `documents` that files were written with (`past_path`) go into the deltas.
+    """
+    blobs = {path: data for path, data in documents.items() if not path.startswith(PAST)}
+    blobs |= _NOBODY.placeholders()
     for entry, digests in files:
-        made = Delta("", table, entry.rows, None, digests, files=(entry,))
+        past = past_of((entry,), documents)
+        made = Delta("", table, entry.rows, None, digests, past=past, files=(entry,))
         made = replace(made, id=named(made, ()))
         blobs[made.path] = format_delta(made)
         blobs.update(file_blobs(entry))

@@ -6,8 +6,10 @@ from havasu_vc.formats.havasu.layout import SortOrder
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["TARGET_BYTES", "Layout", "clustered_column"]
+__all__ = ["PAST", "TARGET_BYTES", "Layout", "clustered_column", "past_path"]
 
+PAST = "meta/past/"
+"""Where documents that files were written with stand until a delta takes them up."""
 TARGET_BYTES = 128 * 1024 * 1024
 
 
@@ -18,7 +20,7 @@ class Layout:
     schema: Schema
     """The columns."""
     schema_hash: str
-    """Its name in `meta/past`."""
+    """Its name in `past` of deltas."""
     partition_hash: str
     """The partition spec's."""
     sort_hash: str
@@ -27,6 +29,11 @@ class Layout:
     """The geometry column along whose curve rows lie, if along any."""
     target_bytes: int = TARGET_BYTES
     """Files are closed at about this size."""
+
+
+def past_path(name: str) -> str:
+    """Return where a document stands that no delta has yet, by its hash."""
+    return f"{PAST}{name}.json"
 
 
 def clustered_column(schema: Schema, order: SortOrder) -> int | None:

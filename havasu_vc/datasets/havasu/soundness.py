@@ -7,7 +7,8 @@ either the sum of both or it breaks one of these:
                  what a live delta replaces is a tombstone that names that delta
     epoch        a live delta that an edit made is of the epoch that is open
     markers      the live deltas' marks add up to what stands in `edits`
-    pointers     each file of a live delta has one, and stands in no other
+    pointers     each file of a live delta has one, and stands in no other; the delta has
+                 what the file was written with
     columns      names and claims agree, and make a schema
 
 A tree that is sound stays so, and is remembered.
@@ -173,6 +174,8 @@ def _check_pointers(folder: Folder, standing: Standing) -> None:
             if entry.file in seen:
                 raise _breach(f"the file {entry.file[:10]} stands in two deltas")
             seen.add(entry.file)
+            if not delta.past.keys() >= {entry.schema, entry.partition_spec, entry.sort_order}:
+                raise _breach(f"what the file {entry.file[:10]} was written with is not there")
             if entry.location is None and entry.file not in pointers:
                 raise _breach(f"the file {entry.file[:10]} has no pointer")
     more = pointers - seen

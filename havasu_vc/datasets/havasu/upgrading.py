@@ -11,7 +11,8 @@ import hashlib
 from dataclasses import replace
 
 from havasu_vc.datasets.folder import Folder, documents_of
-from havasu_vc.datasets.havasu.ledger import first_blobs
+from havasu_vc.datasets.havasu.ledger import first_blobs, past_of
+from havasu_vc.datasets.havasu.plan import PAST
 from havasu_vc.errors import UnfinishedMergeError
 from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.columns import format_columns
@@ -55,6 +56,7 @@ def upgrade_blobs(folder: Folder, path: str, revision: str) -> dict[str, bytes |
         if entry.content is Content.DELETES
     ]
     made.append(Delta("", properties.table_uuid, 0, digests=said.digests))
+    past = {PAST + name: text for name, text in documents_of(folder, PAST.rstrip("/"))}
     rows = sum(entry.rows for entry in data) + sum(delta.rows for delta in made)
     if rows != said.rows:
         raise UnfinishedMergeError(
@@ -63,14 +65,16 @@ def upgrade_blobs(folder: Folder, path: str, revision: str) -> dict[str, bytes |
     blobs: dict[str, bytes | None] = {
         SNAPSHOT: None,
         "files": None,
+        PAST.rstrip("/"): None,
         "meta/properties.json": None,
         "meta/schema.json": None,
         DATASET: format_properties(replace(properties, others=others)),
         **{f"{COLUMNS}/{name}": text for name, text in format_columns(schema).items()},
-        **first_blobs(properties.table_uuid, ((entry, {}) for entry in data)),
+        **first_blobs(properties.table_uuid, ((entry, {}) for entry in data), past),
     }
     blobs = {name: data for name, data in blobs.items() if not name.startswith("data/")}
     for delta in made:
+        delta = replace(delta, past=past_of(delta.files, past))
         whole = replace(delta, id=named(delta, ()))
         blobs[whole.path] = format_delta(whole)
     return blobs

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import Folder, documents_of
-from havasu_vc.datasets.havasu.plan import Layout, clustered_column
+from havasu_vc.datasets.havasu.plan import Layout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
     Standing,
@@ -148,13 +148,9 @@ class HavasuDataset:
     @cached_property
     def last_column_id(self) -> int:
         """The highest id that a column has or had, as far as its files know."""
-        found = max(self.properties.last_column_id, self.schema.last_id)
-        for name, blob in self.folder.blobs("meta/past"):
-            data = self.folder.read_blob(blob)
-            if b'"schema-id"' in data:
-                past = remembered_schema(parse_schema, data, self._where(f"meta/past/{name}"))
-                found = max(found, past.last_id)
-        return found
+        known = [self.properties.last_column_id, self.schema.last_id]
+        names = {entry.schema for entry in self.stored_entries.values()}
+        return max([*known, *(self.past_schema(name).last_id for name in names)])
 
     @cached_property
     def partition(self) -> PartitionSpec:
@@ -207,14 +203,33 @@ class HavasuDataset:
         """Return the schema that some file was written with."""
         cached = self._past.get(name)
         if cached is None:
-            path = f"meta/past/{name}.json"
-            cached = remembered_schema(parse_schema, self._document(path), self._where(path))
+            where = f"the schema {name} of {self.path} at {self.revision}"
+            cached = remembered_schema(parse_schema, self.past_document(name), where)
             self._past[name] = cached
         return cached
+
+    def past_document(self, name: str) -> bytes:
+        """Return the schema, partition spec or sort order that some file was written with."""
+        text = self._past_texts.get(name)
+        if text is not None:
+            return text.encode()
+        # What is written now may be of no delta yet, as in a draft.
+        documents = (self.folder.read(f"meta/{each}.json") for each in ("partition", "sort-order"))
+        current = (format_schema(self.schema), *documents, self.folder.read(past_path(name)))
+        for data in current:
+            if data is not None and document_hash(data) == name:
+                return data
+        raise CorruptDatasetError(
+            f"{self.path} at {self.revision}", f"no delta has {name}, which a file was written with"
+        )
 
     @cached_property
     def _past(self) -> dict[str, Schema]:
         return {}
+
+    @cached_property
+    def _past_texts(self) -> dict[str, str]:
+        return {name: text for delta in self.deltas.values() for name, text in delta.past.items()}
 
     # Entries
 

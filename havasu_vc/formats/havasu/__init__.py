@@ -7,7 +7,6 @@
       meta/partition.json       layout.PartitionSpec
       meta/sort-order.json      layout.SortOrder
       meta/crs/<id>.wkt         plain text
-      meta/past/<hash>.json     any of schema, partition, sort order
       files/<2>/<40 hex>.json   deltas.Delta, of entry.Entry
       edits/…                   markers
       data/<2>/<sha256>         formats.lfs

@@ -7,24 +7,27 @@ take its place, a tombstone does.
     {"id": "<40 hex>", "table": "<uuid>", "epoch": [0, ""], "rows": 2,
      "digests": {"1": "<two lanes of 64 bits in hex>"},
      "marks": "<128 bits in hex>", "replaces": ["<40 hex>", …],
+     "past": {"<32 hex>": "<schema, partition spec or sort order>", …},
      "files": [{"file": "<sha256>", "content": "data", …}, …]}
 
 `rows` and `digests` are what comes less what goes. `marks` is what the delta adds to the
-sum of the markers (`markers`). A tombstone is NUL, `folded ` and the id of the delta that
-holds the content now.
+sum of the markers (`markers`). `past` has what its files were written with: in a document
+of its own, git would take it from other deltas with the change that brought it. A tombstone
+is NUL, `folded ` and the id of the delta that holds the content now.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry, entry_from_json, entry_to_json
-from havasu_vc.formats.havasu.json_text import expect
+from havasu_vc.formats.havasu.json_text import document_hash, expect
 from havasu_vc.formats.havasu.packed import one_line, pack, unpack
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.records import dataclass
@@ -62,6 +65,8 @@ class Delta:
     """What it adds to the sum of the markers, modulo 2^128."""
     replaces: tuple[str, ...] = ()
     """The deltas that it takes the place of."""
+    past: Mapping[str, str] = field(default_factory=dict)
+    """The schemas, partition specs and sort orders that its files name, by hash."""
     files: tuple[Entry, ...] = ()
     """The data and delete files that it adds."""
 
@@ -101,6 +106,7 @@ def _to_json(delta: Delta) -> dict[str, Any]:
         },
         "marks": f"{delta.marks:032x}",
         "replaces": list(delta.replaces),
+        "past": dict(sorted(delta.past.items())),
         "files": [{"file": entry.file, **entry_to_json(entry)} for entry in delta.files],
     }
 
@@ -129,6 +135,7 @@ def parse_delta(data: bytes, identity: str, where: str) -> Delta:
             _identity(each, where)
             for each in expect(value.get("replaces"), list, "replaces", where)
         ),
+        _past(value.get("past"), where),
         tuple(_entry(each, where) for each in files),
     )
 
@@ -140,6 +147,21 @@ def _epoch(value: Any, where: str) -> tuple[int, str] | None:
     if len(value) != 2:
         raise CorruptDatasetError(where, "its epoch is none")
     return expect(value[0], int, "epoch", where), expect(value[1], str, "epoch", where)
+
+
+def _past(value: Any, where: str) -> dict[str, str]:
+    for name, text in expect(value, dict, "past", where).items():
+        # Said of all that readers would take: there may be a thousand of one text.
+        if document_hash(_encoded(expect(text, str, "past", where), where)) != name:
+            raise CorruptDatasetError(where, f"past {name[:32]!r} is not what its name says")
+    return {sys.intern(name): sys.intern(text) for name, text in value.items()}
+
+
+def _encoded(text: str, where: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise CorruptDatasetError(where, "it has half of a character") from error
 
 
 def _identity(value: Any, where: str) -> str:

@@ -101,11 +101,11 @@ class Entry:
     rows: int
     """Rows in the file, deleted ones included."""
     schema: str
-    """Names the schema it was written with, in `meta/past`."""
+    """Names the schema it was written with, in `past` of its delta."""
     partition_spec: str
-    """Names its partition spec, in `meta/past`."""
+    """Names its partition spec there."""
     sort_order: str
-    """Names its sort order, in `meta/past`."""
+    """Names its sort order there."""
     origin: Origin
     """What wrote it."""
     partition: Mapping[str, Scalar | None] = field(default_factory=dict)

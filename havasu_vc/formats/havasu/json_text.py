@@ -60,5 +60,5 @@ def expect(value: Any, kind: type | tuple[type, ...], what: str, where: str) -> 
 
 
 def document_hash(data: bytes) -> str:
-    """Return the name of a document under `meta/past`: half of its sha256, in hex."""
+    """Return the name that entries give a document: half of its sha256, in hex."""
     return hashlib.sha256(data).hexdigest()[:32]

@@ -247,7 +247,7 @@ class Editing(RuleBasedStateMachine):
                 assert entry.targets
                 assert set(entry.targets) <= live
             assert dataset.folder.read(entry.pointer_path) is not None
-            assert dataset.folder.read(f"meta/past/{entry.schema}.json") is not None
+            assert dataset.past_schema(entry.schema)
         assert dataset.snapshot.deleted_rows == sum(
             sum(entry.targets.values()) for entry in dataset.entries.values()
         )

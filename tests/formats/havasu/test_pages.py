@@ -15,7 +15,7 @@ from tests.model.test_hashing import VECTORS
 
 PAGES = Path(__file__).parents[3] / "docs" / "format"
 SHOWN = re.compile(
-    r"^<!-- (?P<kind>fixture|packed|deletes|hexdump): (?P<path>\S+) -->\n"
+    r"^<!-- (?P<kind>fixture|packed|past|deletes|hexdump): (?P<path>\S+) -->\n"
     r"```\w*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -42,13 +42,16 @@ def test_pages_show_real_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "path", "text"),
-    [(kind, path, text) for _, kind, path, text in FOUND if kind in ("fixture", "packed")],
+    [(kind, path, text) for _, kind, path, text in FOUND if kind in ("fixture", "packed", "past")],
 )
 def test_documents_are_those_of_the_fixture(kind: str, path: str, text: str) -> None:
     data = (FIXTURES / path).read_bytes().decode(errors="replace")
     if kind == "packed":
         value = unpack((FIXTURES / path).read_bytes(), path)
         data = json.dumps(value, ensure_ascii=False, indent=1)
+    if kind == "past":
+        past = unpack((FIXTURES / path).read_bytes(), path)["past"]
+        data = next(document for document in past.values() if '"schema-id"' in document)
     at = 0
     parts = text.split("…\n")
     for part in parts:
