@@ -669,7 +669,7 @@ class Scenario:
             ours = self._stepped(ours, theirs, left, right)
             theirs = self._stepped(theirs, ours, right, left)
         self._finish(ours, theirs)
-        for _ in range(6):  # as they were on the way
+        for _ in range(10):  # as they were on the way
             self._merged(self.random.choice(left), self.random.choice(right))
         if self.random.random() < 0.3:
             self._squash(ours, theirs, left, right)
@@ -756,14 +756,14 @@ def _arrow(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=shape)
 
 
-def run(seeds: Iterator[int], *, seconds: float | None = None, folder: Path | None = None) -> Tally:
-    """Run scenarios, each with small limits if its seed is odd."""
+def run(seeds: Iterator[int], *, merges: int = 0, seconds: float | None = None) -> Tally:
+    """Run scenarios, each with small limits if its seed is odd, up to so many merges."""
     tally, until = Tally(), None if seconds is None else time.monotonic() + seconds
-    scratch = Path(tempfile.mkdtemp(prefix="plain-git-", dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix="plain-git-"))
     try:
         host = Host(scratch)
         for count, seed in enumerate(seeds):
-            if until is not None and time.monotonic() > until:
+            if (until is not None and time.monotonic() > until) or 0 < merges <= tally.merges:
                 break
             if count % 40 == 39:  # what is in no branch costs time
                 shutil.rmtree(host.path)

@@ -3,6 +3,8 @@
 See `plain_git` for what is done and what must hold.
 """
 
+from itertools import count
+
 import pytest
 
 from tests.stateful.plain_git import Tally, run
@@ -24,11 +26,10 @@ def check(tally: Tally, merges: int) -> None:
 
 
 def test_what_git_makes_is_the_table_of_a_model() -> None:
-    check(run(iter(range(45))), 500)
+    check(run(count(), merges=500), 500)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(16))
 def test_twenty_thousand_merges(part: int) -> None:
-    first = 1_000 * (part + 1)
-    check(run(iter(range(first, first + 120))), 1_250)
+    check(run(count(1_000 * (part + 1)), merges=1_250), 1_250)
