@@ -42,6 +42,8 @@ __all__ = ["CsvSource", "open_csv"]
 
 _BLOCK = 8 * 1024 * 1024
 _LARGEST_BLOCK = 512 * 1024 * 1024
+_MOST_COLUMNS = 10_000
+"""PyArrow takes 9 kB for each before it reads a row, which a file may name in two bytes."""
 _WKT_NAMES = ("wkt", "geom", "geometry", "the_geom", "wkt_geom", "shape")
 _LON_NAMES = ("longitude", "lon", "lng", "long", "x")
 _LAT_NAMES = ("latitude", "lat", "y")
@@ -313,6 +315,12 @@ def _header(form: _Form) -> list[str]:
     blank = next((number for number, name in enumerate(names, 1) if not name.strip()), None)
     if blank is not None:
         raise InvalidFileError(form.path, f"column {blank} has no name in the first line")
+    if len(names) > _MOST_COLUMNS:
+        raise InvalidFileError(
+            form.path,
+            f"it has {len(names):,} columns, and a CSV of at most {_MOST_COLUMNS:,} is read",
+            hints=("make rows of the columns, or write it as Parquet",),
+        )
     twice = repeated(names)
     if twice:
         raise InvalidFileError(form.path, f"two columns are called {twice[0]!r}")

@@ -169,6 +169,12 @@ def test_a_ragged_row_is_named_by_its_line(tmp_path: Path) -> None:
         open_one(path)
 
 
+def test_columns_without_end_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", ",".join(f"c{n}" for n in range(10_001)) + "\n")
+    with pytest.raises(InvalidFileError, match="10,001 columns, and a CSV of at most 10,000"):
+        open_one(path)
+
+
 def test_a_row_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("havasu_vc.exchange.csv._BLOCK", 1024)
     path = write(tmp_path / "t.csv", f"a,b\n1,{'x' * 10_000}\n2,y\n")
