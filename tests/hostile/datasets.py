@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -59,8 +60,8 @@ def _columns(scene: Scene, data: Change) -> dict[str, Change]:
     """Return the files of columns that say what a document of all says, as far as they can."""
     there = [n.removeprefix(f"{DATASET}/") for n in scene.names(f"{DATASET}/columns")]
     gone: dict[str, Change] = dict.fromkeys(there)
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
-        assert isinstance(data, bytes)
+    assert isinstance(data, bytes)
+    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
         value = json.loads(data)
         keys = value.get("identifier-field-ids", [])
         found: dict[str, Change] = {}
@@ -73,7 +74,12 @@ def _columns(scene: Scene, data: Change) -> dict[str, Change]:
             found[f"columns/names/{claim}"] = said
         return {**gone, **found}
     first = next(name for name in there if "/names/" not in name)
-    return {first: data}
+    return {first: packed(data)}
+
+
+def packed(text: bytes) -> bytes:
+    """Return a packed document with any text inside."""
+    return b"\0z" + zlib.compress(text)
 
 
 def _schema(scene: Scene) -> dict[str, Any]:
