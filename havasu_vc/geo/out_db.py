@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from havasu_vc.errors import GeometryError
-from havasu_vc.geo.raster_v1_pixels import OpenUrl
+from havasu_vc.errors import GeometryError, HavasuError, MissingProgramError
+from havasu_vc.geo.raster_v1 import Band, Raster
+from havasu_vc.geo.raster_v1_pixels import FileHead, OpenUrl, check_band, file_head
 
 __all__ = ["ALLOWED", "PlaceOfPixels", "opener"]
 
@@ -56,11 +57,16 @@ def opener(allowed: Sequence[str]) -> OpenUrl:
 
 
 class PlaceOfPixels:
-    """Whether the files with the pixels of rasters are there, each looked for once."""
+    """Whether the files with the pixels of rasters are there and what the rasters say.
+
+    Each file is looked at once.
+    """
 
     def __init__(self, allowed: Sequence[str]) -> None:
         self._prefixes = [_split(prefix) for prefix in allowed if prefix]
+        self._open = opener(allowed)
         self._known: dict[str, tuple[bool, str | None]] = {}
+        self._heads: dict[str, FileHead | HavasuError] = {}
 
     def problem(self, url: str) -> tuple[bool, str | None]:
         """Return whether it is known what is at a URL, and what is wrong with it.
@@ -70,6 +76,31 @@ class PlaceOfPixels:
         if url not in self._known:
             self._known[url] = self._looked(url)
         return self._known[url]
+
+    def mismatch(self, raster: Raster) -> str | None:
+        """Return how a raster differs from its files on this machine; they are there.
+
+        Raises where nothing is installed that reads them.
+        """
+        for number, band in enumerate(raster.bands):
+            if not band.out_db_url or not _is_local(band.out_db_url):
+                continue
+            try:
+                check_band(raster, number, self._head(band, band.out_db_url))
+            except GeometryError as error:
+                return error.message
+        return None
+
+    def _head(self, band: Band, url: str) -> FileHead:
+        if url not in self._heads:
+            try:
+                self._heads[url] = file_head(band, self._open)
+            except (GeometryError, MissingProgramError) as error:
+                self._heads[url] = error
+        found = self._heads[url]
+        if isinstance(found, HavasuError):
+            raise found
+        return found
 
     def _looked(self, url: str) -> tuple[bool, str | None]:
         parts = _split(url)
@@ -95,6 +126,11 @@ def _split(url: str) -> SplitResult | None:
     local = parts.scheme == "file" and parts.netloc in ("", "localhost")
     remote = parts.scheme in _REMOTE and bool(parts.netloc) and "@" not in parts.netloc
     return parts if (local or remote) and ".." not in steps else None
+
+
+def _is_local(url: str) -> bool:
+    parts = _split(url)
+    return parts is not None and parts.scheme == "file"
 
 
 def _covers(prefix: SplitResult, url: SplitResult) -> bool:

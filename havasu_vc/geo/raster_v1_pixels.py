@@ -20,9 +20,12 @@ from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "FileHead",
     "FileWindow",
     "OpenUrl",
     "band_of_pixels",
+    "check_band",
+    "file_head",
     "out_db_pixels",
     "pixels",
     "raster_of_pixels",
@@ -48,6 +51,33 @@ class FileWindow:
     """Columns."""
     height: int
     """Rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileHead:
+    """What a file says of its pixels."""
+
+    dtypes: tuple[str, ...]
+    """The type of each band's pixels."""
+    crs_wkt: str | None
+    """Its system."""
+    georeference: GeoReference
+    """Where its cells lie."""
+    width: int
+    """Columns."""
+    height: int
+    """Rows."""
+
+
+def file_head(band: Band, open_url: OpenUrl) -> FileHead:
+    """Return what the file of an out-db band is; no pixel is read."""
+    with _opened(band, open_url) as file:
+        return _head(file)
+
+
+def check_band(raster: Raster, band: int, head: FileHead) -> None:
+    """Raise if the file of an out-db band is not what the raster says."""
+    _window(raster, band, head)
 
 
 def pixels(raster: Raster, band: int, open_url: OpenUrl | None = None) -> Pixels:
@@ -116,7 +146,7 @@ def out_db_pixels(
     if size > max_bytes:
         raise GeometryError(f"band {band + 1} is {size:,} bytes, more than is read in one piece")
     with _opened(found, open_url) as file:
-        window = _window(raster, band, file)
+        window = _window(raster, band, _head(file))
         import rasterio.errors
 
         try:
@@ -162,13 +192,24 @@ def _unreadable(band: Band, error: Exception) -> GeometryError:
     return GeometryError(f"the pixels in {band.out_db_url} cannot be read: {reason}")
 
 
-def _window(raster: Raster, band: int, file: Any) -> FileWindow:
+def _head(file: Any) -> FileHead:
+    return FileHead(
+        tuple(file.dtypes),
+        None if file.crs is None else file.crs.to_wkt(),
+        GeoReference.of_affine(tuple(file.transform)[:6]),
+        file.width,
+        file.height,
+    )
+
+
+def _window(raster: Raster, band: int, file: FileHead) -> FileWindow:
     """Check a file against what a raster says of it; return where in it the raster lies."""
     found = raster.bands[band]
     where = f"band {band + 1} in {found.out_db_url}"
     number = found.out_db_band or 0
-    if number >= file.count:
-        raise GeometryError(f"{where} should be band {number + 1} of a file that has {file.count}")
+    count = len(file.dtypes)
+    if number >= count:
+        raise GeometryError(f"{where} should be band {number + 1} of a file that has {count}")
     dtype = np.dtype(file.dtypes[number])
     if dtype.newbyteorder("<") != found.pixel_type.dtype:
         raise GeometryError(f"{where} has pixels of {dtype}, not {found.pixel_type.name.lower()}")
@@ -176,23 +217,23 @@ def _window(raster: Raster, band: int, file: Any) -> FileWindow:
     return _place(raster, file, where)
 
 
-def _check_crs(raster: Raster, file: Any, where: str) -> None:
-    if raster.crs_wkt is None and file.crs is None:
+def _check_crs(raster: Raster, file: FileHead, where: str) -> None:
+    if raster.crs_wkt == file.crs_wkt:
         return
-    if raster.crs_wkt is None or file.crs is None:
+    if raster.crs_wkt is None or file.crs_wkt is None:
         lacking = "the raster" if raster.crs_wkt is None else "the file"
         raise GeometryError(f"{where} cannot be placed: {lacking} has no CRS")
     try:
-        mine, theirs = (projection(parse_crs(text)) for text in (raster.crs_wkt, file.crs.to_wkt()))
+        mine, theirs = (projection(parse_crs(text)) for text in (raster.crs_wkt, file.crs_wkt))
     except CrsError as error:
         raise GeometryError(f"{where} has a CRS that cannot be read") from error
     if not mine.equals(theirs, ignore_axis_order=True):
         raise GeometryError(f"{where} has the CRS {theirs.name}, the raster {mine.name}")
 
 
-def _place(raster: Raster, file: Any, where: str) -> FileWindow:
+def _place(raster: Raster, file: FileHead, where: str) -> FileWindow:
     mine = raster.georeference
-    theirs = GeoReference.of_affine(tuple(file.transform)[:6])
+    theirs = file.georeference
     cell = max(abs(number) for number in theirs.numbers[:4])
     # Over the whole grid the cells may drift apart by less than can be seen.
     drift = _ALIGNED * cell / max(raster.width, raster.height, 1)

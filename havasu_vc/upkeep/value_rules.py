@@ -3,7 +3,8 @@
     error      null          a required column, or one of the key, has no value
                encoding      bytes or text that are no geometry of the declared encoding
                raster        a raster that cannot be one: lengths, pixel types, georeference, a
-                             system that is none, a file with its pixels that is missing
+                             system that is none, a file with its pixels that is missing or has
+                             other bands, pixels, cells or another system than the raster says
                srid          an SRID that is not that of the column's system, or where none can be
                type          a geometry of another type than is declared
                globe         a geography that is not on the globe
@@ -28,13 +29,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import CrsError, GeometryError
+from havasu_vc.errors import CrsError, GeometryError, MissingProgramError
 from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import byte_column, overlapping
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.out_db import PlaceOfPixels
 from havasu_vc.geo.outlines import geometry_labels
+from havasu_vc.geo.raster_v1 import Raster
 from havasu_vc.geo.raster_v1_columns import parse_rasters
 from havasu_vc.geo.sketching import invalid_rows, invalidity
 from havasu_vc.geo.wkb import to_canonical
@@ -113,12 +115,29 @@ def _of_rasters(
         unknown = None if raster.crs_wkt is None else _unknown_system(raster.crs_wkt)
         if unknown is not None:
             yield Broken(Level.ERROR, "raster", field.name, unknown, row)
+        complete = unknown is None
         for url in sorted({band.out_db_url for band in raster.bands if band.out_db_url}):
             known, missing = place.problem(url)
+            complete = complete and missing is None
             if missing is not None and (known or warnings):
                 level = Level.ERROR if known else Level.WARNING
                 rule = "raster" if known else "unchecked"
                 yield Broken(level, rule, field.name, missing, row)
+        if complete:
+            yield from _of_files(field, place, raster, row, warnings=warnings)
+
+
+def _of_files(
+    field: Field, place: PlaceOfPixels, raster: Raster, row: int, *, warnings: bool
+) -> Iterator[Broken]:
+    try:
+        wrong = place.mismatch(raster)
+    except MissingProgramError as error:
+        if warnings:
+            yield Broken(Level.WARNING, "unchecked", field.name, error.message, row)
+        return
+    if wrong is not None:
+        yield Broken(Level.ERROR, "raster", field.name, wrong, row)
 
 
 @lru_cache(maxsize=256)

@@ -185,7 +185,7 @@ def test_rasters_without_a_system_or_a_file(tmp_path: Path) -> None:
         broken = broken_rules(batch, schema, {}, allowed=(str(tmp_path),), **how)
         return [(each.rule, each.row) for each in broken]
 
-    errors = [("raster", 0), ("raster", 1), ("raster", 3)]
+    errors = [("raster", 0), ("raster", 1), ("raster", 2), ("raster", 3)]  # 2 is no image
     assert found(warnings=False) == errors
     assert found(warnings=True) == [*errors, ("unchecked", 4), ("unchecked", 5)]
 
