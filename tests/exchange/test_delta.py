@@ -124,7 +124,7 @@ def test_files_have_the_types_of_parquet(tmp_path: Path) -> None:
         assert json.loads(logical.to_json())["Type"] == wanted
 
 
-@pytest.mark.rule("DEL-9", "DEL-10", "DEL-11", "DEL-12", "DEL-13", "DEL-20")
+@pytest.mark.rule("DEL-9", "DEL-10", "DEL-12", "DEL-13", "DEL-20")
 @pytest.mark.parametrize(
     ("text", "crs", "edges"),
     [
@@ -152,7 +152,7 @@ def test_ways_of_edges_in_types() -> None:
         NativeGeometry.parse("geography(OGC:CRS84, straight)")
 
 
-@pytest.mark.rule("DEL-7", "DEL-21", "DEL-23", "DEL-24", "DEL-29")
+@pytest.mark.rule("DEL-7", "DEL-21", "DEL-23", "DEL-29")
 def test_statistics_have_corners_as_text(tmp_path: Path) -> None:
     column = points((-122.419, 38.021), None, (-120.503, 37.774))
     export(tmp_path / "t", pa.table({"id": [3, 1, 2], "geom": column}))

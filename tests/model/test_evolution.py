@@ -105,7 +105,6 @@ def test_a_schema_may_stay(schema: Schema) -> None:
     ],
     ids=["reorder", "rename", "drop", "widen", "add"],
 )
-@pytest.mark.rule("ICE-41")
 def test_what_may_change(fields: tuple[Field, ...]) -> None:
     check_evolution(TABLE, Schema(fields, (1,)))
 

@@ -406,7 +406,7 @@ def batch_of_tiles(count: int, schema: Schema, **changes: dict[str, Any] | None)
     return to_stored(batch, schema)
 
 
-@pytest.mark.rule("HAV-12", "HAV-84")
+@pytest.mark.rule("HAV-12")
 def test_each_raster_column_owns_a_block_of_ids(filled: CheckedRepo) -> None:
     columns = [
         {"id": "1", "name": "id", "dataType": "integer", "size": 64, "primaryKeyIndex": 0},

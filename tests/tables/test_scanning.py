@@ -88,7 +88,7 @@ def test_equal_rows_by_a_column_of_another_time(maker: TableMaker) -> None:
     assert rows(maker.table) == []
 
 
-@pytest.mark.rule("ICE-6", "ICE-41", "ICE-52")
+@pytest.mark.rule("ICE-6", "ICE-52")
 def test_columns_are_found_by_id(maker: TableMaker) -> None:
     nested = Struct((Field(11, "x", Primitive.INT), Field(12, "y", Primitive.STRING)))
     maker.evolve(

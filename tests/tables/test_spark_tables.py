@@ -160,7 +160,7 @@ def test_every_statement(table: SparkTable, version: str, mode: str) -> None:
     compare_all(table)
 
 
-@pytest.mark.rule("ICE-41", "ICE-52")
+@pytest.mark.rule("ICE-52")
 def test_every_change_of_schema(table: SparkTable) -> None:
     table.create(COLUMNS, **{"format-version": "2", "write.update.mode": "merge-on-read"})
     table.sql(STATEMENTS[0])

@@ -95,8 +95,7 @@ def test_what_was_read_is_written_to_equal_bytes(table: TableMetadata, flavour: 
 
 
 @given(metadatas(), st.sampled_from(Flavour))
-@pytest.mark.rule("HAV-85")
-def test_hav_85_what_other_writers_drop_is_restored(table: TableMetadata, flavour: Flavour) -> None:
+def test_what_other_writers_drop_is_restored(table: TableMetadata, flavour: Flavour) -> None:
     table = with_raster_ids(table)
     value = document(table, flavour)
     kept = dropped(value)

@@ -134,8 +134,7 @@ def test_hav_83_a_raster_is_an_empty_struct_or_that_of_raster_v1(type_: Any) -> 
         parsed(column(1, type_, **{"havasu.raster-encoding": "v1"}))
 
 
-@pytest.mark.rule("HAV-84")
-def test_hav_84_properties_that_are_not_known_are_kept() -> None:
+def test_properties_that_are_not_known_are_kept() -> None:
     found = parsed(column(1, other="x", **{"havasu-vc.source-type": "int8"}))
     assert found.fields[0].extra == (("other", "x"),)
     assert schema_to_json(found)["fields"][0]["other"] == "x"
@@ -201,8 +200,8 @@ def test_ice_68_identifiers_in_structs_are_not_supported() -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1, 2147483448, 2147483646])
-@pytest.mark.rule("ICE-72", "ICE-73", "ICE-74", "ICE-75", "ICE-76", "ICE-80")
-def test_ice_72_to_80_field_ids_stay_below_the_reserved(number: int) -> None:
+@pytest.mark.rule("ICE-80")
+def test_ice_80_field_ids_stay_below_the_reserved(number: int) -> None:
     with pytest.raises(CorruptDatasetError, match="out of range"):
         parsed(column(number))
     assert parsed(column(2147483447)).last_id == 2147483447
