@@ -2,41 +2,49 @@
 
     python -m tests.mutants [--seconds 600] [--share 0.2] [--seed 1] [MODULE ...]
 
-Each mutant is a module with one small thing changed. A child process runs the module's own
-tests upon it, and it is killed when one of them fails. What survives and does not change what
-the code does is listed in `survivors.toml`, by module, with the reason.
+Each mutant is a module with one small thing changed. It meets the tests of its group in
+`targets.toml` that run the changed lines, and it is killed when one of them fails. What survives
+and does not change what the code does is listed in `survivors.toml`, by module, with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
+import pickle
 import random
-import signal
 import sys
+import tempfile
 import time
 import tomllib
+import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
+
+import pytest
+from hypothesis import Phase, settings
 
 from tests.mutants.mutating import Mutant, mutants
+from tests.mutants.running import OPTIONS, Outcome, Warm, path_of
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-LIMIT = 600
-"""Seconds that tests may take upon a module as it is."""
-PATIENCE = 5
-"""How much longer they may take upon a mutant, which else does not end and counts as killed."""
 
 
-def targets() -> dict[str, list[str]]:
-    """Return the tests of each module."""
-    found: dict[str, list[str]] = tomllib.loads((HERE / "targets.toml").read_text())["tests"]
-    return found
+@dataclass(frozen=True)
+class Group:
+    """Modules that the same tests are for."""
+
+    modules: list[str]
+    tests: list[str]
+    share: float
+    """How many of the mutants are tried, where they are many and much alike."""
+
+
+def groups() -> list[Group]:
+    """Return what is mutated."""
+    found = tomllib.loads((HERE / "targets.toml").read_text())["group"]
+    return [Group(one["modules"], one["tests"], one.get("share", 1.0)) for one in found]
 
 
 def survivors() -> dict[str, dict[str, str]]:
@@ -45,117 +53,102 @@ def survivors() -> dict[str, dict[str, str]]:
     return found
 
 
-class _Mutated(importlib.abc.MetaPathFinder):
-    """Gives one module another source."""
-
-    def __init__(self, module: str, source: str) -> None:
-        self.module = module
-        self.source = source
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self.module:
-            return None
-        place = str(ROOT / f"{name.replace('.', '/')}.py")
-        return importlib.util.spec_from_file_location(name, place, loader=self.loader(place))
-
-    def loader(self, place: str) -> importlib.machinery.SourceFileLoader:
-        source = self.source
-
-        class Loader(importlib.machinery.SourceFileLoader):
-            def get_code(self, fullname: str) -> CodeType:
-                return compile(source, place, "exec")
-
-        return Loader(self.module, place)
-
-
-def survives(module: str, source: str, tests: Sequence[str], limit: float) -> bool:
-    """Run tests upon another source of a module, in a child; return whether all of them pass."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        return os.waitstatus_to_exitcode(status) == 0
-    code = 1
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(round(limit) + 1)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        sys.meta_path.insert(0, _Mutated(module, source))
-        import pytest
-
-        random.seed(0)
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not spark"]
-        code = pytest.main([*options, "--hypothesis-seed=0", *tests])
-    finally:
-        os._exit(int(code))
+def sampled(source: str, path: str, share: float, seed: int) -> list[Mutant]:
+    every = list(mutants(source, path))
+    if share >= 1:
+        return every
+    kept = set(random.Random(seed).sample(range(len(every)), max(1, round(len(every) * share))))
+    return [mutant for number, mutant in enumerate(every) if number in kept]
 
 
 def run(
-    module: str, tests: Sequence[str], chosen: Sequence[Mutant], end: float
-) -> tuple[int, list[Mutant]]:
-    """Return how many were tried and those that no test notices.
+    tests: Sequence[str], chosen: dict[str, list[Mutant]], each: float, end: float
+) -> dict[str, Outcome]:
+    """Run a group in a child of its own, which leaves this process as it was."""
+    read, write = os.pipe()
+    output = tempfile.TemporaryFile()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(read)
+            loud = os.fdopen(os.dup(1), "w", buffering=1)
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            left = dict.fromkeys(chosen)
 
-    Raises where tests fail without a mutant, which would kill them all.
-    """
-    source = (ROOT / f"{module.replace('.', '/')}.py").read_text()
-    begin = time.monotonic()
-    if not survives(module, source, tests, LIMIT):
-        raise SystemExit(f"the tests of {module} fail as it is")
-    limit = PATIENCE * (time.monotonic() - begin)
-    alive, done = [], 0
-    for made in chosen:
-        if time.monotonic() > end:
-            break
-        done += 1
-        if survives(module, made.source, tests, limit):
-            alive.append(made)
-            print(f"  survives  {module}  {made.name}", flush=True)
-    return done, alive
+            def until(module: str) -> float:
+                """Return when a module has had its share of the time that is left."""
+                now = time.monotonic()
+                share = (end - now) / len(left)
+                del left[module]
+                return now + share
+
+            plugin = Warm(dict(chosen), each, until, lambda text: print(text, file=loud))
+            random.seed(0)
+            # A failure is enough; no time for the smallest one.
+            settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
+            settings.load_profile("mutants")
+            pytest.main([*OPTIONS, "--hypothesis-seed=0", *tests], plugins=[plugin])
+            with os.fdopen(write, "wb") as telling:
+                telling.write(pickle.dumps(plugin.outcomes))
+        except BaseException:
+            traceback.print_exc(file=loud)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as told:
+        answer = told.read()
+    os.waitpid(child, 0)
+    output.seek(0)
+    if not answer:
+        raise SystemExit(f"{output.read().decode()[-5000:]}\nThe tests did not run.")
+    found: dict[str, Outcome] = pickle.loads(answer)
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.mutants")
     parser.add_argument("modules", nargs="*", help="of targets.toml; all of them by default")
-    parser.add_argument("--seconds", type=float, default=600, help="stop after so many")
+    parser.add_argument("--seconds", type=float, default=3600, help="stop after so many")
+    parser.add_argument("--each", type=float, default=20, help="seconds of tests for a mutant")
     parser.add_argument("--share", type=float, default=1.0, help="of the mutants of each module")
     parser.add_argument("--seed", type=int, default=1, help="which ones, where not all are run")
     given = parser.parse_args(arguments)
-    begun, known, unknown = time.monotonic(), survivors(), 0
-    import pyarrow.parquet  # noqa: F401  loaded once, for all children
+    end, known, wrong = time.monotonic() + given.seconds, survivors(), 0
+    # Loaded once, for all children.
+    import pyarrow.dataset
+    import pyarrow.parquet  # noqa: F401
 
-    totals = [0, 0, 0, 0]
-    wanted = {
-        name: tests
-        for name, tests in targets().items()
-        if name in given.modules or not given.modules
-    }
-    for number, (module, tests) in enumerate(wanted.items()):
-        every = list(mutants((ROOT / f"{module.replace('.', '/')}.py").read_text()))
-        chosen = random.Random(given.seed).sample(every, max(1, round(len(every) * given.share)))
-        left = begun + given.seconds - time.monotonic()
-        end = time.monotonic() + left / (len(wanted) - number)
-        begin = time.monotonic()
-        done, alive = run(module, tests, chosen, end)
-        reasons = known.get(module, {})
-        new = [made for made in alive if made.name not in reasons]
-        unknown += len(new)
-        gone = sorted(set(reasons) - {made.name for made in every})
-        for name in gone:
-            print(f"  no longer {module}  {name}")
-        unknown += len(gone)
-        took = time.monotonic() - begin
-        print(
-            f"{module}: {len(every)} made, {done} run, {done - len(alive)} killed, "
-            f"{len(alive)} survived, {len(alive) - len(new)} of them listed ({took:.0f} s)",
-            flush=True,
-        )
-        found = (len(every), done, done - len(alive), len(alive))
-        totals = [a + b for a, b in zip(totals, found, strict=True)]
-    print("{} made, {} run, {} killed, {} survived".format(*totals))
-    return 1 if unknown else 0
+    totals = [0, 0, 0, 0, 0]
+    wanted = [
+        (one, [name for name in one.modules if not given.modules or name in given.modules])
+        for one in groups()
+    ]
+    wanted = [(one, modules) for one, modules in wanted if modules]
+    for number, (group, modules) in enumerate(wanted):
+        every = {
+            name: sampled(Path(path_of(name)).read_text(), path_of(name), 1, 0) for name in modules
+        }
+        share = group.share * given.share
+        chosen = {
+            name: sampled(Path(path_of(name)).read_text(), path_of(name), share, given.seed)
+            for name in modules
+        }
+        now = time.monotonic()
+        outcomes = run(group.tests, chosen, given.each, now + (end - now) / (len(wanted) - number))
+        for name, found in outcomes.items():
+            reasons = known.get(name, {})
+            alive = [*found.alive, *found.unseen]
+            listed = [one for one in alive if one in reasons]
+            gone = sorted(set(reasons) - {mutant.name for mutant in every[name]})
+            for one in gone:
+                print(f"  no longer {name}  {one}")
+            wrong += len(alive) - len(listed) + len(gone)
+            counts = [len(every[name]), found.run, found.killed, len(alive), len(listed)]
+            print("{}: {} made, {} run, {} killed, {} alive, {} listed".format(name, *counts))
+            totals = [a + b for a, b in zip(totals, counts, strict=True)]
+    print("{} made, {} run, {} killed, {} alive, {} of them listed".format(*totals))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

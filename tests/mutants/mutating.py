@@ -1,11 +1,16 @@
-"""Mutants of a module: its source with one small thing changed, each place once."""
+"""Mutants of a module: its source with one small thing changed, each place once.
+
+A mutant is named by the function, the statement and what becomes of it, so that its name
+outlives a change elsewhere. Lines stay as they are: who knows which tests run a line knows
+which tests may notice.
+"""
 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -29,6 +34,8 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or,
     ast.Or: ast.And,
 }
+_NAMED = 70
+"""Characters of a statement that a name shows."""
 
 
 @dataclass(frozen=True)
@@ -36,27 +43,38 @@ class Mutant:
     """One change of a module."""
 
     name: str
-    """Where it is and what it does: `function: before -> after`, counted if it comes twice."""
-    source: str
-    """The whole module with the change."""
+    """Where it is and what it does: `function: statement: before -> after`, counted if it
+    comes twice."""
+    lines: range
+    """The lines of the statement that it changes."""
+    code: CodeType
+    """The module with the change."""
 
 
-def mutants(source: str) -> Iterator[Mutant]:
+def mutants(source: str, path: str) -> Iterator[Mutant]:
     """Yield the mutants of a module, in the order of its text."""
     tree = ast.parse(source)
     seen: dict[str, int] = {}
-    for number, (node, where) in enumerate(_places(tree, "")):
-        for index, change in enumerate(_changes(node)):
-            # A copy has the same nodes in the same order.
-            mutated = copy.deepcopy(tree)
-            there = next(n for at, (n, _) in enumerate(_places(mutated, "")) if at == number)
-            before = ast.unparse(there)
-            list(_changes(there))[index].apply()
-            what = f"{where or 'module'}: {before} -> {ast.unparse(there)}"
-            del change
+    for place in list(_places(tree, _Place(tree, "module", "", range(0)))):
+        for change in list(_changes(place.node)):
+            before = _shown(change.shown)
+            kept = getattr(change.node, change.field)
+            setattr(change.node, change.field, change.value)
+            ast.fix_missing_locations(change.node)
+            what = f"{place.function}: {place.statement}: {before} -> {_shown(change.shown)}"
+            code = compile(tree, path, "exec")
+            setattr(change.node, change.field, kept)
             seen[what] = seen.get(what, 0) + 1
             name = what if seen[what] == 1 else f"{what} ({seen[what]})"
-            yield Mutant(name, ast.unparse(ast.fix_missing_locations(mutated)))
+            yield Mutant(name, place.lines, code)
+
+
+@dataclass(frozen=True)
+class _Place:
+    node: ast.AST
+    function: str
+    statement: str
+    lines: range
 
 
 @dataclass(frozen=True)
@@ -64,12 +82,18 @@ class _Change:
     node: ast.AST
     field: str
     value: object
+    shown: ast.AST
+    """What is shown of it, before and after."""
 
-    def apply(self) -> None:
-        setattr(self.node, self.field, self.value)
+
+def _shown(node: ast.AST) -> str:
+    match node:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            return ast.unparse(test)
+    return ast.unparse(node)
 
 
-def _places(node: ast.AST, where: str) -> Iterator[tuple[ast.AST, str]]:
+def _places(node: ast.AST, place: _Place) -> Iterator[_Place]:
     """Yield what may be changed: no annotation, no docstring, nothing that only types read."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         if node.targets[0].id == "__all__":
@@ -80,38 +104,52 @@ def _places(node: ast.AST, where: str) -> Iterator[tuple[ast.AST, str]]:
         return
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        where = f"{where}.{node.name}".lstrip(".")
-    yield node, where
-    for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "bases", "keywords") and not (
-            field == "keywords" and isinstance(node, ast.Call)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cast", "field"):
+        return
+    place = _Place(node, *_where(node, place))
+    yield place
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "bases", "keywords") and not (
+            name == "keywords" and isinstance(node, ast.Call)
         ):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from _places(child, where)
+                yield from _places(child, place)
+
+
+def _where(node: ast.AST, outer: _Place) -> tuple[str, str, range]:
+    """Return the function of a node, its statement and the lines of that."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            function = name if outer.function == "module" else f"{outer.function}.{name}"
+            return function, f"def {name}", range(node.lineno, node.body[0].lineno)
+        case ast.stmt():
+            text = ast.unparse(node).splitlines()[0]
+            end = node.end_lineno or node.lineno
+            body = getattr(node, "body", None)
+            if isinstance(body, list) and body:
+                end = max(node.lineno, body[0].lineno - 1)
+            shown = text if len(text) <= _NAMED else f"{text[: _NAMED - 1]}…"
+            return outer.function, shown, range(node.lineno, end + 1)
+    return outer.function, outer.statement, outer.lines
 
 
 def _changes(node: ast.AST) -> Iterator[_Change]:
     match node:
         case ast.Compare(ops=[op, *more]):
             if type(op) in _SWAPPED:
-                yield _Change(node, "ops", [_SWAPPED[type(op)](), *more])
+                yield _Change(node, "ops", [_SWAPPED[type(op)](), *more], node)
         case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op):
             if type(op) in _SWAPPED:
-                yield _Change(node, "op", _SWAPPED[type(op)]())
+                yield _Change(node, "op", _SWAPPED[type(op)](), node)
         case ast.UnaryOp(op=ast.Not() | ast.Invert(), operand=operand):
-            double = ast.UnaryOp(type(node.op)(), operand)
-            yield _Change(node, "operand", double)
+            yield _Change(node, "operand", ast.UnaryOp(type(node.op)(), operand), node)
         case ast.Constant(value=bool() as value):
-            yield _Change(node, "value", not value)
+            yield _Change(node, "value", not value, node)
         case ast.Constant(value=int() as value):
-            yield _Change(node, "value", value + 1)
-        case ast.IfExp(body=body, orelse=orelse):
-            yield _Change(node, "test", ast.UnaryOp(ast.Not(), node.test))
-            del body, orelse
-        case ast.If() | ast.While():
-            yield _Change(node, "test", ast.UnaryOp(ast.Not(), node.test))
-        case ast.Continue() | ast.Break():
-            pass
+            yield _Change(node, "value", value + 1, node)
+        case ast.IfExp(test=test) | ast.If(test=test) | ast.While(test=test):
+            yield _Change(node, "test", ast.UnaryOp(ast.Not(), test), node)
+        case ast.Expr(value=ast.Call()):
+            yield _Change(node, "value", ast.Constant(None), node)

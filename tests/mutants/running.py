@@ -1,0 +1,318 @@
+"""Tests upon mutants: collected once, timed once, and run in a fork for each mutant.
+
+The tests of a group are run as they are, each with the time it takes and the lines of the
+group's modules that it runs. A mutant meets those that run its line, what kills most for its time
+first, in a child that has all modules loaded: a function's code is exchanged where it is. A change
+of a module's own lines (a constant, a default) cannot be, so a child begins anew for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import pickle
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import pytest
+
+from tests.mutants.mutating import Mutant
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 5
+"""How many times as long tests may take upon a mutant, which else does not end and is killed."""
+MEMORY = 6 << 30
+"""What a mutant may take before it is killed."""
+OPTIONS = [
+    "-q",
+    "-s",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+    "-m",
+    "not spark and not slow",
+]
+
+
+def path_of(module: str) -> str:
+    return str(ROOT / f"{module.replace('.', '/')}.py")
+
+
+@dataclass
+class Outcome:
+    """What became of the mutants of a module."""
+
+    made: int
+    run: int = 0
+    killed: int = 0
+    alive: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    """Those whose lines no test runs; they survive as well."""
+
+
+@dataclass
+class _Timed:
+    """A test, as it is."""
+
+    item: pytest.Item
+    seconds: float
+    lines: set[tuple[str, int]]
+    kills: int = 0
+
+
+class Warm:
+    """A pytest plugin that runs the tests upon mutants, where pytest would just run them."""
+
+    def __init__(
+        self,
+        chosen: dict[str, Sequence[Mutant]],
+        each: float,
+        end: Callable[[str], float],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.chosen = chosen
+        self.each = each
+        """Seconds of tests that a mutant meets at most."""
+        self.end = end
+        self.tell = tell
+        self.outcomes: dict[str, Outcome] = {}
+        self._failed = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        tests = self._as_they_are(session.items)
+        seconds = sum(test.seconds for test in tests)
+        self.tell(f"{len(tests)} tests of {', '.join(self.chosen)}: {seconds:.0f} s")
+        for module, chosen in self.chosen.items():
+            end = self.end(module)
+            outcome = self.outcomes[module] = Outcome(len(chosen))
+            original = compile(Path(path_of(module)).read_text(), path_of(module), "exec")
+            for mutant in chosen:
+                if time.monotonic() > end:
+                    break
+                outcome.run += 1
+                self._meet(outcome, module, mutant, original, tests)
+        return True
+
+    def _meet(
+        self,
+        outcome: Outcome,
+        module: str,
+        mutant: Mutant,
+        original: CodeType,
+        tests: Sequence[_Timed],
+    ) -> None:
+        path = path_of(module)
+        inside = _same_outside(original, mutant.code)
+        those = [
+            test
+            for test in tests
+            if not inside or any((path, line) in test.lines for line in mutant.lines)
+        ]
+        if not inside:
+            those = [test for test in those if any(at == path for at, _ in test.lines)]
+        those.sort(key=lambda test: (test.seconds + 0.01) / (1 + test.kills))
+        chosen: list[_Timed] = []
+        seconds = 0.0
+        for test in those:
+            seconds += test.seconds
+            if chosen and seconds > self.each:
+                break
+            chosen.append(test)
+        if not chosen:
+            outcome.unseen.append(mutant.name)
+            self.tell(f"  not run   {module}  {mutant.name}")
+            return
+        limit = PATIENCE * sum(test.seconds for test in chosen) + 10
+        if inside:
+            index = _in_child(lambda: self._upon(module, mutant, chosen), limit)
+        else:
+            names = [test.item.nodeid for test in chosen]
+            index = _in_child(lambda: _anew(module, mutant, names), limit + 30)
+        if index is None:
+            outcome.alive.append(mutant.name)
+            part = "" if len(chosen) == len(those) else f"  ({len(chosen)} of {len(those)} tests)"
+            self.tell(f"  survives  {module}  {mutant.name}{part}")
+            return
+        outcome.killed += 1
+        if index < len(chosen):
+            chosen[index].kills += 1
+
+    def _upon(self, module: str, mutant: Mutant, tests: Sequence[_Timed]) -> int | None:
+        """Return which test fails upon a mutant."""
+        loaded = sys.modules.get(module)
+        if loaded is None:
+            sys.meta_path.insert(0, _Mutated(module, mutant.code))
+        else:
+            _exchange(path_of(module), mutant.code)
+        for index, test in enumerate(tests):
+            if self._fails(test.item, None):
+                return index
+        return None
+
+    def _fails(self, item: pytest.Item, next_item: pytest.Item | None) -> bool:
+        self._failed = False
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
+        return self._failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed = self._failed or report.failed
+
+    def _as_they_are(self, items: Sequence[pytest.Item]) -> list[_Timed]:
+        """Return the tests that pass without a mutant."""
+        with tempfile.NamedTemporaryFile() as file:
+            _in_child(lambda: self._time(items, file.name), 3600)
+            found = pickle.loads(Path(file.name).read_bytes())
+        tests = []
+        for item, (failed, seconds, lines) in zip(items, found, strict=True):
+            if failed:
+                self.tell(f"  fails as it is: {item.nodeid}")
+            elif lines:
+                tests.append(_Timed(item, seconds, lines))
+        return tests
+
+    def _time(self, items: Sequence[pytest.Item], file: str) -> None:
+        paths = {path_of(module) for module in self.chosen}
+        found = []
+        for item in items:
+            with _watched(paths) as lines:
+                begin = time.process_time() + sum(os.times()[2:4])
+                failed = self._fails(item, None)
+                seconds = time.process_time() + sum(os.times()[2:4]) - begin
+            found.append((failed, seconds, set(lines)))
+        Path(file).write_bytes(pickle.dumps(found))
+
+
+class _watched:
+    """The lines of files that are run, in all threads that begin meanwhile."""
+
+    def __init__(self, paths: set[str]) -> None:
+        self.paths = paths
+        self.lines: set[tuple[str, int]] = set()
+
+    def __enter__(self) -> set[tuple[str, int]]:
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+        return self.lines
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+        threading.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, _: object) -> Any:
+        path = frame.f_code.co_filename
+        if path not in self.paths:
+            return None
+        add = self.lines.add
+        add((path, frame.f_lineno))
+
+        def lined(frame: FrameType, event: str, _: object) -> Any:
+            add((path, frame.f_lineno))
+            return lined
+
+        return lined
+
+
+def _in_child(work: Callable[[], int | None], limit: float) -> int | None:
+    """Return what work returns in a child process; a large number where that dies."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(round(limit) + 1)
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            os.close(read)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            os.write(write, pickle.dumps(work()))
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as told:
+        answer = told.read()
+    os.waitpid(child, 0)
+    if not answer:
+        return sys.maxsize
+    found: int | None = pickle.loads(answer)
+    return found
+
+
+def _anew(module: str, mutant: Mutant, tests: Sequence[str]) -> int | None:
+    """Run tests in a process that has not loaded the module."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("havasu_vc", "tests")]:
+        if name.partition(".")[0] == "havasu_vc" or name not in _OURS:
+            del sys.modules[name]
+    sys.meta_path.insert(0, _Mutated(module, mutant.code))
+    return None if pytest.main(["-x", *OPTIONS, *tests]) == 0 else sys.maxsize
+
+
+_OURS = ("tests", "tests.mutants", "tests.mutants.running", "tests.mutants.mutating")
+
+
+class _Mutated(importlib.abc.MetaPathFinder):
+    """Gives one module other code."""
+
+    def __init__(self, module: str, code: CodeType) -> None:
+        self.module = module
+        self.code = code
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self.module:
+            return None
+        code = self.code
+
+        class Loader(importlib.machinery.SourceFileLoader):
+            def get_code(self, fullname: str) -> CodeType:
+                return code
+
+        place = path_of(name)
+        return importlib.util.spec_from_file_location(name, place, loader=Loader(name, place))
+
+
+def _exchange(path: str, code: CodeType) -> None:
+    """Give all functions of a file the code of another."""
+    new = {(made.co_qualname, made.co_firstlineno): made for made in _codes(code)}
+    for value in gc.get_objects():
+        if isinstance(value, FunctionType) and value.__code__.co_filename == path:
+            old = value.__code__
+            made = new.get((old.co_qualname, old.co_firstlineno))
+            if made is not None and made.co_freevars == old.co_freevars:
+                value.__code__ = made
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield value
+            yield from _codes(value)
+
+
+def _same_outside(one: CodeType, other: CodeType) -> bool:
+    """Return whether two modules differ within functions only."""
+    if one.co_code != other.co_code or one.co_names != other.co_names:
+        return False
+    if len(one.co_consts) != len(other.co_consts):
+        return False
+    for mine, theirs in zip(one.co_consts, other.co_consts, strict=True):
+        if isinstance(mine, CodeType):
+            is_class = not mine.co_flags & 0x1  # a function's locals are optimized
+            if is_class and not _same_outside(mine, theirs):
+                return False
+        elif mine != theirs or type(mine) is not type(theirs):
+            return False
+    return True
