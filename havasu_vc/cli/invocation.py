@@ -85,7 +85,9 @@ class Invocation:
             from havasu_vc.cli.quick_arrow import leave_pandas_out
 
             leave_pandas_out()
-        return Repo.open(self.folder, settings=self.settings())
+        repo = Repo.open(self.folder, settings=self.settings())
+        repo.set_up()
+        return repo
 
     def _progress(self) -> TerminalProgress | None:
         from havasu_vc.cli.progress import TerminalProgress

@@ -13,10 +13,11 @@ died left behind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.errors import HavasuError, NotYetSupportedError
 from havasu_vc.repo.faces.changing import Changing
 from havasu_vc.repo.faces.reading import Reading
 from havasu_vc.repo.faces.sharing import Sharing
@@ -113,6 +114,18 @@ class Repo(Reading, Changing, Sharing):
     def with_settings(self, settings: Settings) -> Repo:
         """Return the same repository worked with otherwise."""
         return Repo(self.git, settings)
+
+    def set_up(self) -> None:
+        """Make of a plain clone of git what `clone` makes, if it has datasets and may be written.
+
+        Internals stay out of the work tree, and `git push` sends data. What changes a repository
+        does so by itself; the command line does so whatever is asked.
+        """
+        from havasu_vc.repo.setting_up import set_up
+
+        if not self.git.is_bare:
+            with suppress(HavasuError, OSError):  # what is asked for may not need to write
+                set_up(self.opened)
 
     @property
     def path(self) -> Path:

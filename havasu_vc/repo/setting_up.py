@@ -1,9 +1,9 @@
 """Setting a clone of plain git up as ours are, before anything is changed in it.
 
 `git clone` knows nothing of datasets: their internals lie in the work tree, and no hook sends
-their data. Whatever changes a repository or brings data into it calls `set_up` first, which
-costs a look where all is in place. What only reads leaves a clone as it is, and so does
-everything in a repository without datasets.
+their data. Every command, and in the library whatever changes a repository or brings data
+into it, calls `set_up` first, which costs a look where all is in place. A repository
+without datasets is left as it is.
 """
 
 from __future__ import annotations
