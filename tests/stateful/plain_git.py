@@ -3,7 +3,7 @@
 A scenario grows two branches by commands of ours and by what plain git does to a tree:
 edits, equal edits, changes of all rows, folds, columns, reverts, cherry-picks, merges. Then
 git merges them as a host does, in a bare repository with nothing of ours in sight, and so
-does libgit2. What goes through must be the table that the model says, or be refused by
+do libgit2 and JGit. What goes through must be the table that the model says, or be refused by
 whoever reads it; it must never be another table. What stops is resolved by hand in three
 careless ways, and the same holds.
 
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.model.task import run_task
 from havasu_vc.repo import Repo, Settings
+from tests.stateful.jgit import running
 from tests.support.git import run_git
 
 Rows = dict[Any, Any]
@@ -156,12 +157,20 @@ def visible(table: Table, hidden: set[int]) -> tuple[Any, Any]:
 class Host:
     """A bare repository with a table, on whose trees git works."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, jars: list[Path] | None = None) -> None:
         self.folder = folder
+        self.stack = ExitStack()
         self.path = folder / "host.git"
         self.repo = Repo.init(self.path, bare=True, settings=Settings(engine="local"))
         self.git = pygit2.Repository(str(self.path))
+        self.jgit = None if jars is None else self.stack.enter_context(running(jars, self.path))
+        """What else merges."""
         self._tables: dict[str, Table | str] = {}
+
+    def close(self) -> None:
+        """Be gone."""
+        self.stack.close()
+        shutil.rmtree(self.path)
 
     def tree(self, commit: str) -> str:
         """Return the tree of a commit."""
@@ -535,6 +544,12 @@ class Scenario:
                 self._verdict(f"libgit2 {what}", bases, ours, theirs, other)
             else:
                 self.note("libgit2 made the same")
+            if self.host.jgit is not None:
+                made = self.host.jgit.merge(bases[0], ours, theirs)
+                if made != tree:
+                    self._verdict(f"JGit {what}", bases, ours, theirs, made)
+                else:
+                    self.note("JGit made the same")
         if tree is None and self.random.random() < 0.4:
             self._by_hand(what, bases[0], ours, theirs)
         return tree if found else None
@@ -756,18 +771,24 @@ def _arrow(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=shape)
 
 
-def run(seeds: Iterator[int], *, merges: int = 0, seconds: float | None = None) -> Tally:
+def run(
+    seeds: Iterator[int],
+    *,
+    merges: int = 0,
+    seconds: float | None = None,
+    jars: list[Path] | None = None,
+) -> Tally:
     """Run scenarios, each with small limits if its seed is odd, up to so many merges."""
     tally, until = Tally(), None if seconds is None else time.monotonic() + seconds
     scratch = Path(tempfile.mkdtemp(prefix="plain-git-"))
     try:
-        host = Host(scratch)
+        host = Host(scratch, jars)
         for count, seed in enumerate(seeds):
             if (until is not None and time.monotonic() > until) or 0 < merges <= tally.merges:
                 break
             if count % 40 == 39:  # what is in no branch costs time
-                shutil.rmtree(host.path)
-                host = Host(scratch)
+                host.close()
+                host = Host(scratch, jars)
             with pytest.MonkeyPatch.context() as patch:
                 if seed % 2:
                     patch.setattr(ledger, "MOST_MARKERS", 24)
@@ -780,6 +801,7 @@ def run(seeds: Iterator[int], *, merges: int = 0, seconds: float | None = None) 
                     if "-v" in sys.argv:
                         raise
             tally.counts["scenarios"] += 1
+        host.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return tally

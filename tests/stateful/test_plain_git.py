@@ -4,9 +4,11 @@ See `plain_git` for what is done and what must hold.
 """
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from tests.stateful.jgit import fetched
 from tests.stateful.plain_git import Tally, run
 
 
@@ -23,6 +25,17 @@ def check(tally: Tally, merges: int) -> None:
     )
     assert refused <= tally.merges / 1000
     assert tally.counts["by hand: refused"] > tally.counts["by hand: rows of both sides"]
+
+
+@pytest.mark.slow
+def test_what_jgit_makes_is_the_table_of_a_model(tmp_path: Path) -> None:
+    jars = fetched(tmp_path)
+    if jars is None:
+        pytest.skip("this needs Java and Maven, which fetches JGit")
+    tally = run(count(50_000), merges=1_000, jars=jars)
+
+    check(tally, 1_000)
+    assert tally.counts["JGit made the same"] > 500
 
 
 def test_what_git_makes_is_the_table_of_a_model() -> None:
