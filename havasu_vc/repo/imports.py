@@ -62,7 +62,6 @@ from havasu_vc.repo.kart_imports import (
     kart_replacement,
 )
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.repairing import last_version
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
@@ -178,6 +177,8 @@ def _known(
     broken = defect(repo, transaction.folders[path], "HEAD")
     if broken is None:
         return transaction.dataset(path)
+    from havasu_vc.repo.repairing import last_version
+
     last = last_version(repo, path, transaction.head.commit or "")
     mended[path] = None if last is None else last[0]
     than = "all of it comes anew" if last is None else f"compared with it at {last[1][:10]}"

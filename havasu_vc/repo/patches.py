@@ -6,25 +6,16 @@ row; the others keep their values.
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
-from havasu_vc.datasets.conforming import conform
 from havasu_vc.datasets.editing import collect_changes, edit_of, evolved, rows_with_keys
-from havasu_vc.datasets.folder import MemoryFolder
-from havasu_vc.datasets.havasu.build import NewDataset
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.datasets.storage import Storage
-from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     InvalidArgumentError,
     NoBranchError,
@@ -33,27 +24,21 @@ from havasu_vc.errors import (
     PatchError,
     StateError,
 )
-from havasu_vc.exchange.importing import write_table
-from havasu_vc.formats.kart.columns import schema_of_columns
 from havasu_vc.formats.kart.repository import KART_VERSION, OLD_VERSION
 from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
 from havasu_vc.formats.patch_values import PatchBatch, patch_batches
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.columns import schema_of
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.names import DATASET_MARKERS, check_dataset_path, unsafe_reason
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import task_of
 from havasu_vc.repo.drafts import MergedTree
 from havasu_vc.repo.edits import aligned, sorted_changes
-from havasu_vc.repo.imports import holds_kart, sink_of
-from havasu_vc.repo.metadata import check_shapes, meta_documents
+from havasu_vc.repo.metadata import meta_documents
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.repo.writing import given
 from havasu_vc.store.commits import Signature
 from havasu_vc.store.edits import Change
 from havasu_vc.store.refs import list_branches
@@ -91,7 +76,9 @@ def apply_patch(
             with repo.settings.open_engine(0) as engine:
                 if part.path not in known:
                     check_dataset_path(part.path, known)
-                    edits.append(_created(part, repo, transaction.storage, engine))
+                    from havasu_vc.repo.patch_datasets import created
+
+                    edits.append(created(part, repo, transaction.storage, engine))
                 elif _removes(part):
                     removed[part.path] = _removed(part, transaction.dataset(part.path))
                 else:
@@ -194,49 +181,6 @@ def _check_meta(part: DatasetPatch, view: AnyDataset) -> None:
             raise PatchError(
                 f"meta item {change.name!r} of {part.path} is not what the patch says it was"
             )
-
-
-def _created(part: DatasetPatch, repo: OpenRepo, storage: Storage, engine: Engine) -> TreeEdit:
-    """Return the edit that makes a dataset which a patch brings whole."""
-    meta = {change.name: change.new for change in part.meta}
-    columns = meta.pop("schema.json", None)
-    if columns is None:
-        raise PatchError(
-            f"there is no dataset {part.path!r}",
-            hints=("`havasu-vc data ls` lists the datasets",),
-        )
-    if holds_kart(repo):
-        return _created_kart(part, meta, schema_of_columns(columns), storage)
-    schema = schema_of(columns)
-    check_shapes(schema)
-    folder = MemoryFolder()
-    nowhere = HavasuDataset(part.path, folder, storage)
-    nowhere.__dict__["_columns"] = (schema, {})
-    _, documents = meta_documents(nowhere, meta)
-    texts = {name: data for name, data in documents.items() if data is not None}
-    new = NewDataset(part.path, schema, table_uuid=str(uuid.uuid4()), meta=texts)
-    batches = [
-        conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
-    ]
-    size = sum(batch.nbytes for batch in batches)
-    tasks = [task_of(given, batch) for batch in batches]
-    return new.edit(write_table(tasks, new, storage, engine, input_bytes=size))
-
-
-def _created_kart(
-    part: DatasetPatch, meta: dict[str, Any], schema: Schema, storage: Storage
-) -> TreeEdit:
-    """Return the edit that makes a Kart dataset which a patch brings whole."""
-    documents = {
-        f"meta/{name}": value.encode() if isinstance(value, str) else json.dumps(value).encode()
-        for name, value in meta.items()
-        if value is not None and (unsafe_reason(name) is None)
-    }
-    new = NewKartDataset(part.path, schema, sink_of(storage), meta=documents)
-    new.write(
-        conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
-    )
-    return new.finish()
 
 
 def _edited(part: DatasetPatch, view: AnyDataset) -> TreeEdit:
