@@ -30,6 +30,7 @@ from havasu_vc.store.trees import (
     TREE,
     blobs_below,
     find_entry,
+    find_ids,
     format_tree,
     read_blob,
     read_entries,
@@ -56,6 +57,9 @@ class Folder(Protocol):
 
     def items(self, path: str) -> dict[str, tuple[str, bool]]:
         """Return what stands in a folder, by name: its id, and whether it is a folder too."""
+
+    def ids(self, path: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of what stands at some paths below a path, each folder read once."""
 
     def blobs(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of every blob below a path."""
@@ -95,6 +99,11 @@ class TreeFolder:
             name.decode("utf-8", "surrogateescape"): (identity.hex(), mode == TREE)
             for mode, name, identity in read_entries(self.source, tree)
         }
+
+    def ids(self, path: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of what stands at some paths below a path, each folder read once."""
+        tree = self.tree_id(path)
+        return find_ids(self.source, tree, names) if tree else {}
 
     def blobs(self, path: str) -> Iterator[tuple[str, ObjectId]]:
         """Yield path and id of every blob below a path, in git's order."""
@@ -179,6 +188,16 @@ class MemoryFolder:
             name: (self.tree_id(f"{path}/{name}"), True) if inner else (identity, False)
             for name, (identity, inner) in found.items()
         }
+
+    def ids(self, path: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of what stands at some paths below a path."""
+        found: dict[str, str] = {}
+        for name in names:
+            whole = f"{path}/{name}" if path else name
+            identity = _blob_id(self.files[whole]) if whole in self.files else self.tree_id(whole)
+            if identity:
+                found[name] = identity
+        return found
 
     def blobs(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of every blob below a path."""

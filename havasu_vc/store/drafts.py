@@ -14,7 +14,7 @@ class Draft:
         self._source = source
         self._objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
 
-    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
         """Take an object in and return its id."""
         identity = object_id(kind, data)
         self._objects[identity] = (kind, data)

@@ -17,8 +17,8 @@ __all__ = ["Change", "Existing", "ObjectSink", "edit_tree"]
 class ObjectSink(ObjectSource, Protocol):
     """Something that objects are written to and read back from."""
 
-    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
-        """Take an object in and return its id."""
+    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
+        """Take an object in and return its id; `before` is the tree that a tree replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,30 @@ def edit_tree(sink: ObjectSink, base: ObjectId | None, changes: Mapping[str, Cha
     a folder and paths below it are given, the folder comes first: None or a tree replaces
     what it held, then the paths below change that.
     """
-    root = _Node()
+    nodes = {"": _Node()}
     for path, change in changes.items():
-        node = root
-        for part in path.split("/"):
-            if part in ("", ".", "..") or "\0" in part:
-                raise ValueError(f"{path!r} is not a path in a tree")
-            node = node.below.setdefault(part.encode("utf-8", "surrogateescape"), _Node())
+        node = _node(nodes, path)
         node.changed, node.own = True, change
+    root = nodes[""]
     edited = _edited(sink, (TREE, bytes.fromhex(base or EMPTY_TREE)), root, "")
     if edited is None:
         return sink.write("tree", b"")
     return edited[1].hex()
+
+
+def _node(nodes: dict[str, _Node], path: str) -> _Node:
+    """Return what is to happen at a path; `nodes` has the folders that were seen."""
+    folder, _, name = path.rpartition("/")
+    if name in ("", ".", "..") or "\0" in name or path.startswith("/"):
+        raise ValueError(f"{path!r} is not a path in a tree")
+    above = nodes.get(folder)
+    if above is None:
+        above = nodes[folder] = _node(nodes, folder)
+    key = name.encode("utf-8", "surrogateescape")
+    found = above.below.get(key)
+    if found is None:
+        found = above.below[key] = _Node()
+    return found
 
 
 def _edited(
@@ -88,15 +100,20 @@ def _edited(
     items: dict[bytes, tuple[bytes, bytes]] = {}
     if old is not None and old[0] == TREE:
         items = {name: (m, i) for m, name, i in read_entries(sink, old[1].hex())}
-    before = dict(items)
+    changed = False
     for name, below in node.below.items():
-        edited = _edited(sink, items.get(name), below, f"{path}/{name.decode(errors='replace')}")
+        before = items.get(name)
+        edited = _edited(sink, before, below, f"{path}/{name.decode(errors='replace')}")
+        if edited == before:
+            continue
+        changed = True
         if edited is None:
-            items.pop(name, None)
+            del items[name]
         else:
             items[name] = edited
-    if items == before:
+    if not changed:
         return old  # also a file, below which nothing can be removed
     if not items:
         return None
-    return TREE, bytes.fromhex(sink.write("tree", format_tree(items)))
+    before_id = old[1].hex() if old is not None and old[0] == TREE else None
+    return TREE, bytes.fromhex(sink.write("tree", format_tree(items), before=before_id))

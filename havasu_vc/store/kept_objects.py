@@ -24,7 +24,7 @@ class KeptObjects:
         self.objects: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
         """By id."""
 
-    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
+    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
         """Take an object in and return its id."""
         identity = object_id(kind, data)
         self.objects[identity] = (kind, data)

@@ -3,10 +3,13 @@
 An `ObjectSource` gives an object's kind and bytes by id. `StoredObjects` is the
 repository's own; an `ObjectWriter` is one too, which also sees what it was given and
 has not yet written. Nothing is in the repository before `ObjectWriter.flush`, and
-all of it is durable after: few objects as loose files, many as one pack. The same
-objects in the same order give the same bytes. Memory is bounded: beyond a size, bytes
-go to a temporary pack that git ignores and prunes if we die.
+all of it is durable after: few objects as loose files, more in the pack that grows with
+commits (`growing`), very many as a pack of their own. The same objects in the same order give the
+same bytes. Memory is bounded: beyond a size, bytes go to a temporary pack that git ignores
+and prunes if we die.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 import pygit2
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
+from havasu_vc.store.pack_deltas import tree_delta
 
 if TYPE_CHECKING:
     from havasu_vc.store.packs import PackWriter
@@ -44,8 +48,12 @@ EMPTY_TREE: ObjectId = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _KINDS: dict[int, ObjectKind] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _NUMBERS: dict[ObjectKind, int] = {kind: number for number, kind in _KINDS.items()}
 
-LOOSE_LIMIT = 100
-"""As many objects are written as loose files; more become a pack."""
+LOOSE_LIMIT = 16
+"""As many objects are written as loose files; more go to a pack."""
+MOST_PENDING = 1 << 14
+"""More objects make a pack of their own, which they go to as they come."""
+MOST_TREES, LARGE_TREE = 512, 1 << 14
+"""So many trees up to so many bytes are kept once read: what differs from them is stored."""
 MEMORY_LIMIT = 16 * 2**20
 """As many bytes are kept in memory before they go to a temporary pack."""
 
@@ -112,11 +120,15 @@ class StoredObjects:
 
     def keep(self, object_id: ObjectId) -> bool:
         """Return whether an object is here, and keep git from pruning it soon if it is."""
+        return self.renew(object_id) or self.has(object_id)
+
+    def renew(self, object_id: ObjectId) -> bool:
+        """Keep git from pruning a loose object soon; return whether it is one."""
         try:
             # What nothing reaches yet is pruned by age; git renews it when it is used again.
             os.utime(f"{self.folder}/{object_id[:2]}/{object_id[2:]}")
         except OSError:
-            return self.has(object_id)
+            return False
         return True
 
     def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
@@ -144,21 +156,31 @@ class ObjectWriter:
         self._memory_limit = memory_limit
         self._pending: dict[ObjectId, tuple[ObjectKind, bytes]] = {}
         self._pending_bytes = 0
+        self._before: dict[ObjectId, ObjectId] = {}
+        self._trees: dict[ObjectId, bytes] = {}
         self._pack: PackWriter | None = None
         self._found = _FoundObjects(stored)
 
-    def write(self, kind: ObjectKind, data: bytes) -> ObjectId:
-        """Take an object in, unless it is there already, and return its id."""
+    def write(self, kind: ObjectKind, data: bytes, *, before: ObjectId | None = None) -> ObjectId:
+        """Take an object in, unless it is there already, and return its id.
+
+        `before` is the tree in whose place a tree stands.
+        """
         identity = object_id(kind, data)
         if self._pack is not None:
-            if not self._found.keep(identity):
-                self._pack.add(bytes.fromhex(identity), _NUMBERS[kind], data)
+            raw = bytes.fromhex(identity)
+            if not self._pack.holds(raw) and not self._found.keep(identity):
+                self._pack.add(raw, _NUMBERS[kind], data)
             return identity
-        if identity in self._pending or self._stored.keep(identity):
+        # In a pack it may stand twice: nearly all that a commit writes is new, and asking for
+        # what is not there is slow.
+        if identity in self._pending or self._stored.renew(identity):
             return identity
         self._pending[identity] = (kind, data)
         self._pending_bytes += len(data)
-        if len(self._pending) > LOOSE_LIMIT or self._pending_bytes > self._memory_limit:
+        if before is not None:
+            self._before[identity] = before
+        if len(self._pending) > MOST_PENDING or self._pending_bytes > self._memory_limit:
             self._start_pack()
         return identity
 
@@ -170,16 +192,56 @@ class ObjectWriter:
             packed = self._pack.read(bytes.fromhex(object_id))
             if packed is not None:
                 return _KINDS[packed[0]], packed[1]
-        return self._stored.read(object_id)
+        if (known := self._trees.get(object_id)) is not None:
+            return "tree", known
+        kind, data = self._stored.read(object_id)
+        if kind == "tree" and len(self._trees) < MOST_TREES and len(data) <= LARGE_TREE:
+            self._trees[object_id] = data
+        return kind, data
 
     def flush(self) -> None:
         """Store everything durably, so that any reader of the repository finds it."""
         if self._pack is not None:
             self._pack.finish()
             self._pack = None
-        for kind, data in self._pending.values():
-            self._stored.write(kind, data)
+        if len(self._pending) > LOOSE_LIMIT:
+            self._grow()
+        else:
+            for kind, data in self._pending.values():
+                self._stored.write(kind, data)
         self._forget()
+
+    def _grow(self) -> None:
+        """Store what is pending in the pack that grows."""
+        from havasu_vc.store.growing import find_grown, remember_grown
+        from havasu_vc.store.packs import PackWriter
+
+        objects = self._stored.folder
+        grown = find_grown(objects, len(self._pending))
+        pack = PackWriter(objects / "pack", grown)
+        try:
+            had = len(pack)
+            for identity, (kind, data) in self._pending.items():
+                self._add(pack, identity, kind, data)
+            if len(pack) == had:
+                pack.discard()
+            else:
+                remember_grown(objects, pack.finish(), grown)
+        except BaseException:
+            pack.discard()
+            raise
+
+    def _add(self, pack: PackWriter, identity: ObjectId, kind: ObjectKind, data: bytes) -> None:
+        raw, before = bytes.fromhex(identity), self._before.get(identity)
+        if before is not None and not pack.holds(raw):
+            base = bytes.fromhex(before)
+            if pack.may_base(base, raw):
+                old = read_object(self, before, "tree")
+                delta = tree_delta(old, data, len(data) // 3)
+                if delta is not None:
+                    pack.add_delta(raw, base, delta)
+                    return
+        pack.add(raw, _NUMBERS[kind], data)
 
     def discard(self) -> None:
         """Forget everything that was not flushed."""
@@ -210,6 +272,7 @@ class ObjectWriter:
         self._forget()
 
     def _forget(self) -> None:
+        self._before, self._trees = {}, {}
         self._pending = {}
         self._pending_bytes = 0
 

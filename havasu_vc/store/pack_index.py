@@ -9,7 +9,7 @@ The index is of version 2: a fan-out of 256 counts, sorted ids, CRCs, offsets, t
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,17 @@ class ObjectPlaces:
         if len(self._recent) >= RECENT:
             self._settle()
 
+    def take(
+        self,
+        ids: npt.NDArray[np.bytes_],
+        offsets: npt.NDArray[np.uint64],
+        checks: npt.NDArray[np.uint32],
+    ) -> None:
+        """Take in the places of objects of which none is known yet, sorted by id."""
+        self._mark(ids)
+        self._runs.append((ids, offsets, checks))
+        self._settled += len(ids)
+
     def find(self, identity: bytes) -> int | None:
         """Return the offset of an object, None where it is not known."""
         if (recent := self._recent.get(identity)) is not None:
@@ -81,7 +92,11 @@ class ObjectPlaces:
         places = np.zeros(self._settled, np.uint64)
         checks: list[bytes] = []
         done = 0
-        for ids, offsets, sums in _by_first_byte(self._runs):
+        if self._settled <= RECENT and self._runs:
+            pieces: Iterable[_Run] = [_together(self._runs)]
+        else:
+            pieces = _by_first_byte(self._runs)
+        for ids, offsets, sums in pieces:
             yield ids.tobytes()
             places[done : done + len(ids)] = offsets
             checks.append(sums.astype(">u4").tobytes())
@@ -146,6 +161,12 @@ def _by_first_byte(runs: Sequence[_Run]) -> Iterator[_Run]:
         offsets = np.concatenate([run[1][part] for run, part in pieces])
         checks = np.concatenate([run[2][part] for run, part in pieces])
         yield _sorted((ids, offsets, checks))
+
+
+def _together(runs: Sequence[_Run]) -> _Run:
+    """Return few ids of several runs as one."""
+    ids, offsets, checks = (np.concatenate(parts) for parts in zip(*runs, strict=True))
+    return _sorted((ids, offsets, checks))
 
 
 def _merged(runs: Sequence[_Run]) -> _Run:

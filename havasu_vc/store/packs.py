@@ -8,8 +8,10 @@ The pack grows under a temporary name that git's own housekeeping recognises
 (`tmp_pack_…`). `finish` makes it durable and visible in the one safe order: fsync,
 rename `.pack`, fsync and rename `.idx`, fsync the folder. A git that looks in between
 sees no pack or all of it. An object that was added twice is stored once. What is kept
-in memory is about 32 bytes per object.
+in memory is about 32 bytes per object. A pack may begin with all of another one (`growing`).
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
@@ -17,11 +19,14 @@ import struct
 import tempfile
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from havasu_vc.errors import StorageError
 from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
 from havasu_vc.store.pack_index import ObjectPlaces
+
+if TYPE_CHECKING:
+    from havasu_vc.store.growing import Grown
 
 __all__ = ["PackWriter"]
 
@@ -35,15 +40,23 @@ SAMPLE = 32
 WORTH = 0.93
 """Compressed to more of its size than this on average, an object is better left as it is."""
 
+DEEPEST = 6
+"""Deltas upon deltas after which a tree is stored whole again, and up to `DEEPER` more.
+
+How many is told from its id: so of the trees of a commit a few are whole, and not all at once."""
+DEEPER = 8
+_DELTA = 6
+
 _HEADER = struct.Struct(">4sLL")
 
 
 class PackWriter:
     """One pack in the making."""
 
-    def __init__(self, folder: Path) -> None:
-        """Begin a pack that will stand in `folder`."""
+    def __init__(self, folder: Path, upon: Grown | None = None) -> None:
+        """Begin a pack that will stand in `folder`, with what another one has."""
         self._folder = folder
+        self._before = b"" if upon is None else upon.data
         with reporting_storage_errors(folder):
             folder.mkdir(exist_ok=True)
             number, name = tempfile.mkstemp(prefix="tmp_pack_havasu_", dir=folder)
@@ -54,13 +67,55 @@ class PackWriter:
         self._small = 0
         self._ratio = 0.0
         self._places = ObjectPlaces()
+        if upon is not None:
+            self._file.write(self._before[_HEADER.size :])
+            self._position = len(self._before)
+            self._places.take(upon.ids, upon.offsets, upon.checks)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def holds(self, identity: bytes) -> bool:
+        """Whether an object is in it."""
+        return self._places.find(identity) is not None
+
+    def may_base(self, base: bytes, identity: bytes) -> bool:
+        """Whether an object can be stored as what it differs in from another one here."""
+        offset = self._places.find(base)
+        if offset is None or offset >= len(self._before):
+            return False
+        depth = 1
+        while (offset := self._base_of(offset)) is not None:
+            depth += 1
+        return depth <= DEEPEST + identity[0] % DEEPER
+
+    def _base_of(self, offset: int) -> int | None:
+        """Return where the base of a delta begins; None for what is stored whole."""
+        number, _, at = _parse_object_header(self._before[offset : offset + 32])
+        if number != _DELTA:
+            return None
+        at += offset
+        distance = self._before[at] & 127
+        while self._before[at] & 128:
+            at += 1
+            distance = (distance + 1) << 7 | self._before[at] & 127
+        return offset - distance
+
+    def add_delta(self, identity: bytes, base: bytes, delta: bytes) -> None:
+        """Append an object as what it differs in from one that is here."""
+        offset = self._places.find(base)
+        if offset is None:
+            raise ValueError("the base of a delta is not in its pack")
+        head = _object_header(_DELTA, len(delta)) + _distance(self._position - offset)
+        self._append(identity, head + zlib.compress(delta, COMPRESSION))
 
     def add(self, identity: bytes, number: int, data: bytes) -> None:
         """Append an object of git's type `number` unless the pack holds it."""
         if self._places.find(identity) is not None:
             return
-        head = _object_header(number, len(data))
-        stored = head + self._compressed(data)
+        self._append(identity, _object_header(number, len(data)) + self._compressed(data))
+
+    def _append(self, identity: bytes, stored: bytes) -> None:
         try:
             self._file.write(stored)
         except OSError:
@@ -167,6 +222,14 @@ def _object_header(number: int, size: int) -> bytes:
         size >>= 7
     head.append(byte)
     return bytes(head)
+
+
+def _distance(number: int) -> bytes:
+    found = [number & 127]
+    while number := number >> 7:
+        number -= 1
+        found.append(number & 127 | 128)
+    return bytes(reversed(found))
 
 
 def _parse_object_header(block: bytes) -> tuple[int, int, int]:

@@ -5,7 +5,8 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError
@@ -24,6 +25,7 @@ __all__ = [
     "entry_pairs",
     "find_datasets",
     "find_entry",
+    "find_ids",
     "format_tree",
     "parse_tree",
     "read_blob",
@@ -96,15 +98,18 @@ def parse_tree(data: bytes) -> list[tuple[bytes, bytes, bytes]]:
     """Return (mode, name, raw id) of each entry; raise ValueError for other bytes."""
     found: list[tuple[bytes, bytes, bytes]] = _ENTRY.findall(data)
     # Every byte must have been part of an entry.
-    if sum(len(mode) + len(name) + 22 for mode, name, _ in found) != len(data):
+    if len(b"".join(chain.from_iterable(found))) + 2 * len(found) != len(data):
         raise ValueError("it is not a list of entries")
     return found
 
 
 def format_tree(items: dict[bytes, tuple[bytes, bytes]]) -> bytes:
     """Return the bytes of a tree of {name: (mode, raw id)}, in git's order."""
-    ordered = sorted((_order(mode, name), name) for name, (mode, _) in items.items())
-    return b"".join(b"%s %s\0%s" % (items[n][0], n, items[n][1]) for _, n in ordered)
+    if TREE in {mode for mode, _ in items.values()}:
+        names = sorted(items, key=lambda name: _order(items[name][0], name))
+    else:
+        names = sorted(items)
+    return b"".join([b"%s %s\0%s" % (items[name][0], name, items[name][1]) for name in names])
 
 
 def read_entries(source: ObjectSource, tree: ObjectId) -> list[tuple[bytes, bytes, bytes]]:
@@ -119,6 +124,27 @@ def _parsed(data: bytes, tree: ObjectId) -> list[tuple[bytes, bytes, bytes]]:
         return parse_tree(data)
     except ValueError as error:
         raise CorruptDatasetError(f"git object {tree}", f"as a tree, {error}") from error
+
+
+def find_ids(source: ObjectSource, tree: ObjectId, paths: Iterable[str]) -> dict[str, ObjectId]:
+    """Return the ids of what is at some paths below a tree, each folder read once."""
+    inside: dict[str, list[str]] = {}
+    for path in paths:
+        first, _, rest = path.partition("/")
+        inside.setdefault(first, []).append(rest)
+    found: dict[str, ObjectId] = {}
+    there = {name: (mode, identity) for mode, name, identity in read_entries(source, tree)}
+    for name, rests in inside.items():
+        entry = there.get(_raw(name))
+        if entry is None:
+            continue
+        if "" in rests:
+            found[name] = entry[1].hex()
+        below = [rest for rest in rests if rest]
+        if below and entry[0] == TREE:
+            deeper = find_ids(source, entry[1].hex(), below)
+            found.update((f"{name}/{rest}", identity) for rest, identity in deeper.items())
+    return found
 
 
 def entries(source: ObjectSource, tree: ObjectId) -> list[Entry]:
@@ -160,13 +186,15 @@ def blobs_below(source: ObjectSource, tree: ObjectId, path: str = "") -> Iterato
             yield Entry(_text(name), new[1].hex(), new[0])
 
 
-def tree_difference(source: ObjectSource, old: ObjectId, new: ObjectId) -> Iterator[TreeChange]:
+def tree_difference(
+    source: ObjectSource, old: ObjectId, new: ObjectId, *, outside: Container[bytes] = ()
+) -> Iterator[TreeChange]:
     """Yield each file that differs between two trees, in git's order.
 
-    Only folders that differ are read. What was a file and became a folder is one file
-    that went and others that came.
+    Only folders that differ are read, and none whose name is among `outside`. What was a
+    file and became a folder is one file that went and others that came.
     """
-    for name, before, after in _differing(source, old, new):
+    for name, before, after in _differing(source, old, new, outside):
         yield TreeChange(
             _text(name),
             None if before is None else before[1].hex(),
@@ -230,7 +258,7 @@ def _moved(folder: DatasetFolder, parent: str) -> DatasetFolder:
 
 
 def _differing(
-    source: ObjectSource, old: ObjectId, new: ObjectId
+    source: ObjectSource, old: ObjectId, new: ObjectId, outside: Container[bytes] = ()
 ) -> Iterator[tuple[bytes, Leaf | None, Leaf | None]]:
     """Yield raw path and both leaves of what differs, walking with a stack of our own."""
     stack = [iter(_level(source, b"", (TREE, bytes.fromhex(old)), (TREE, bytes.fromhex(new))))]
@@ -240,6 +268,8 @@ def _differing(
             folder_before = before if before is not None and before[0] == TREE else None
             folder_after = after if after is not None and after[0] == TREE else None
             if folder_before is not None or folder_after is not None:
+                if path.rpartition(b"/")[2] in outside:
+                    continue
                 stack.append(iter(_level(source, path + b"/", folder_before, folder_after)))
                 break
             yield path, before, after

@@ -111,7 +111,9 @@ def test_many_that_are_asked_for_by_and_by_are_looked_up_at_once(
 
 def test_small_packs_are_asked_first_and_searched_at_once(repository: GitRepository) -> None:
     texts = [b"%d" % n for n in range(1500)]
-    ids = written(repository, texts[:900]) + written(repository, texts[900:])
+    ids = written(repository, texts[:900])
+    (repository.data_folder / "growing").unlink()  # so that a new pack begins
+    ids += written(repository, texts[900:])
     found = reader(repository)
     assert [pack.count for pack in found._packs.values()] == [600, 900]
     assert found.read(ids[-3:]) == texts[-3:]
