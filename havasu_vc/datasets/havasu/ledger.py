@@ -30,6 +30,7 @@ from havasu_vc.formats.havasu.markers import (
     counted,
     format_closing,
     format_marker,
+    marker_names,
     marks_of,
 )
 from havasu_vc.formats.havasu.snapshot import Digest
@@ -196,14 +197,9 @@ def _marking(
     view: HavasuDataset, made: Delta, epoch: Epoch, keys: Hashes
 ) -> tuple[Delta, dict[str, bytes | None]]:
     """Return a delta under its name, and its markers."""
-    by_folder: dict[str, list[str]] = {}
-    for place in dict.fromkeys(map(epoch.place, keys.tolist())):
-        by_folder.setdefault(place.rpartition("/")[0], []).append(place)
-    before: list[tuple[str, str]] = []
-    for folder, places in by_folder.items():
-        there = view.folder.items(folder)
-        before += [(p, there.get(p.rpartition("/")[2], ("", False))[0]) for p in places]
-    before.sort()
+    folder, names = epoch.folder, marker_names(keys.tolist())
+    there = view.folder.ids(folder, names)
+    before = [(f"{folder}/{name}", there.get(name, "")) for name in names]
     made = replace(made, id=named(made, before))
     marker = format_marker(made.id)
     blob = blob_id(marker)

@@ -28,6 +28,7 @@ __all__ = [
     "counted",
     "format_closing",
     "format_marker",
+    "marker_names",
     "marks_of",
     "open_epoch",
 ]
@@ -67,8 +68,7 @@ class Epoch:
 
     def place(self, key: int) -> str:
         """Return where the marker of a key is, by its hash."""
-        digits = f"{key >> 32:08x}"
-        return f"{self.folder}/{digits[:2]}/{digits[2:]}"
+        return f"{self.folder}/{_name(key)}"
 
     def placeholders(self) -> dict[str, bytes]:
         """Return the files that stand beside the markers, by path."""
@@ -77,6 +77,16 @@ class Epoch:
     def after(self, closing: str) -> Epoch:
         """Return the next epoch, where this one was closed by a delta."""
         return Epoch(self.number + 1, blob_id(format_closing(closing)))
+
+
+def marker_names(keys: Iterable[int]) -> list[str]:
+    """Return where in an epoch's folder the markers of some keys are, each once, in order."""
+    return sorted(set(map(_name, keys)))
+
+
+def _name(key: int) -> str:
+    digits = f"{key >> 32:08x}"
+    return f"{digits[:2]}/{digits[2:]}"
 
 
 @lru_cache(maxsize=64)
