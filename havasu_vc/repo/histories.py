@@ -13,7 +13,7 @@ from havasu_vc.repo.commit_values import info_of
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.log import Alike, LogFilter, commits, parse_date
-from havasu_vc.store.refs import list_branches, list_tags
+from havasu_vc.store.refs import BRANCHES, list_refs, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
 
 __all__ = ["commit_info", "log"]
@@ -29,8 +29,8 @@ def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
 
 def _names(repo: OpenRepo) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
-    for branch in list_branches(repo.git):
-        names.setdefault(branch.commit, []).append(branch.name)
+    for ref, commit in list_refs(repo.git, BRANCHES, symbolic=False).items():
+        names.setdefault(commit, []).append(ref.removeprefix(BRANCHES))
     for tag in list_tags(repo.git):
         names.setdefault(tag.commit, []).append(f"tag: {tag.name}")
     return names

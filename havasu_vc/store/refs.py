@@ -29,6 +29,7 @@ from havasu_vc.store.objects import ObjectId, ObjectSource
 from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 
 __all__ = [
+    "BRANCHES",
     "Branch",
     "Head",
     "Tag",
@@ -48,7 +49,7 @@ __all__ = [
     "read_ref",
 ]
 
-_BRANCHES, _REMOTES, _TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
+BRANCHES, _REMOTES, _TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _TAGGED = re.compile(rb"object ([0-9a-f]{40})\n")
@@ -66,7 +67,7 @@ class Head:
     @property
     def ref(self) -> str:
         """The ref that a commit moves."""
-        return "HEAD" if self.branch is None else _BRANCHES + self.branch
+        return "HEAD" if self.branch is None else BRANCHES + self.branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Tag:
 def read_head(repository: GitRepository) -> Head:
     """Return where HEAD is now."""
     branch = repository.head_branch
-    return Head(branch, read_ref(repository, "HEAD" if branch is None else _BRANCHES + branch))
+    return Head(branch, read_ref(repository, "HEAD" if branch is None else BRANCHES + branch))
 
 
 def default_branch(repository: GitRepository) -> str | None:
@@ -115,11 +116,11 @@ def default_branch(repository: GitRepository) -> str | None:
         target = None
     if isinstance(target, str) and target.startswith(start):
         return target.removeprefix(start)
-    names = set(list_refs(repository, _BRANCHES)) | {f"{_BRANCHES}{repository.head_branch}"}
+    names = set(list_refs(repository, BRANCHES)) | {f"{BRANCHES}{repository.head_branch}"}
     for name in ("main", "master"):
-        if _BRANCHES + name in names:
+        if BRANCHES + name in names:
             return name
-    return names.pop().removeprefix(_BRANCHES) if len(names) == 1 else None
+    return names.pop().removeprefix(BRANCHES) if len(names) == 1 else None
 
 
 def read_ref(repository: GitRepository, name: str) -> ObjectId | None:
@@ -219,10 +220,21 @@ def _unlock(repository: GitRepository, ref: str) -> None:
         repository.frees(lock, time.monotonic() + LOCK_PATIENCE)
 
 
-def list_refs(repository: GitRepository, prefix: str) -> dict[str, ObjectId]:
-    """Return the refs whose names begin with a prefix, and what they point at."""
-    found = _each_ref(repository, prefix, ("refname", "objectname"))
-    return {line[0]: line[1] for line in found}
+def list_refs(
+    repository: GitRepository, prefix: str, *, symbolic: bool = True
+) -> dict[str, ObjectId]:
+    """Return the refs whose names begin with a prefix, by name, and what they point at.
+
+    Without `symbolic`, only those that point at an object themselves.
+    """
+    found = {}
+    for ref in repository.handle.references.iterator():
+        name = ref.raw_name.decode("utf-8", "surrogateescape")
+        if not name.startswith(prefix) or not (symbolic or isinstance(ref.target, pygit2.Oid)):
+            continue
+        with suppress(KeyError, pygit2.GitError):  # it points at a ref that is not there
+            found[name] = str(ref.resolve().target)
+    return dict(sorted(found.items()))
 
 
 def delete_ref(repository: GitRepository, ref: str, old: ObjectId) -> None:
@@ -237,7 +249,7 @@ def check_ref_name(name: str) -> None:
         raise InvalidNameError(name, "git gives it another meaning")
     try:
         # libgit2 would see the name only up to a NUL.
-        valid = "\0" not in name and pygit2.reference_is_valid_name(_BRANCHES + name)
+        valid = "\0" not in name and pygit2.reference_is_valid_name(BRANCHES + name)
     except (ValueError, pygit2.GitError):
         valid = False
     if not valid:
@@ -248,7 +260,7 @@ def list_branches(repository: GitRepository, *, remote: bool = False) -> list[Br
     """Return the branches, by name."""
     fields = ("refname", "objectname", "HEAD", "upstream:short", "worktreepath", "symref")
     found = []
-    prefix = _REMOTES if remote else _BRANCHES
+    prefix = _REMOTES if remote else BRANCHES
     for name, commit, mark, upstream, worktree, symbolic in _each_ref(repository, prefix, fields):
         if not symbolic:  # such as origin/HEAD
             found.append(
@@ -268,7 +280,7 @@ def create_branch(
 ) -> None:
     """Make a branch at a commit; with `force`, move it there if it exists."""
     check_ref_name(name)
-    if not force and read_ref(repository, _BRANCHES + name) is not None:
+    if not force and read_ref(repository, BRANCHES + name) is not None:
         raise InvalidArgumentError(f"there is a branch {name!r} already")
     options = ["--force"] if force else []
     repository.git("branch", "--quiet", "--no-track", *options, "--", name, commit)
@@ -277,12 +289,12 @@ def create_branch(
 def delete_branch(repository: GitRepository, name: str, *, force: bool = False) -> None:
     """Delete a branch; unless `force`, only one whose commits another one has."""
     _check_branch(repository, name)
-    _unlock(repository, _BRANCHES + name)
+    _unlock(repository, BRANCHES + name)
     repository.git("branch", "--quiet", "-D" if force else "-d", "--", name)
 
 
 def _check_branch(repository: GitRepository, name: str) -> None:
-    if name != repository.head_branch and read_ref(repository, _BRANCHES + name) is None:
+    if name != repository.head_branch and read_ref(repository, BRANCHES + name) is None:
         raise NoBranchError(
             f"there is no branch {name!r}", hints=("`havasu-vc branch` lists the branches",)
         )
@@ -354,4 +366,4 @@ def _each_ref(repository: GitRepository, prefix: str, fields: tuple[str, ...]) -
 
 
 def _short(ref: str) -> str:
-    return ref.removeprefix(_BRANCHES)
+    return ref.removeprefix(BRANCHES)
