@@ -43,7 +43,7 @@ from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
-from havasu_vc.store.sound import remember_sound
+from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class Transaction:
                 ),
             )
             writer.flush()
-            self._remember(writer, tree, plan)
+            self._remember(writer, base, tree, plan)
         set_up(self._repo, surely=True)
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
         with (
@@ -315,12 +315,24 @@ class Transaction:
             move_head(self._git, head, commit, f"{kind}: {_first_line(plan.message)}")
         return commit
 
-    def _remember(self, source: ObjectSource, tree: str, plan: _Plan) -> None:
+    def _remember(self, source: ObjectSource, base: str | None, tree: str, plan: _Plan) -> None:
         """Remember that what was made here need not be looked at again."""
+        memory = self._git.data_folder
         for edit in plan.edits:
-            inside = find_entry(source, tree, f"{edit.path}/{edit.marker}")
-            if inside is not None and edit.marker == HAVASU_MARKER:
-                remember_sound(self._git.data_folder, inside.id)
+            if edit.marker != HAVASU_MARKER:
+                continue
+            folder = f"{edit.path}/{edit.marker}"
+            inside, files = (find_entry(source, tree, path) for path in (folder, f"{folder}/files"))
+            before = None if base is None else find_entry(source, base, f"{folder}/files")
+            if inside is not None:
+                remember_sound(memory, inside.id)
+            # An edit deletes rows that live: where none was deleted twice, none is now.
+            if (
+                files is not None
+                and before is not None
+                and is_sound(memory, settled_mark(before.id))
+            ):
+                remember_sound(memory, settled_mark(files.id))
 
     def _add_files(self, base: str | None, plan: _Plan, changes: dict[str, Change]) -> None:
         """Add the files at the top that tell git and Kart what the repository holds."""
@@ -347,12 +359,9 @@ class Transaction:
         """Return the files outside of datasets that a commit changes."""
         if self._git.is_bare or self._git.is_kart:
             return ()  # there is no work tree of ours that they would be in
-        inside = tuple(f"/{marker}/" for marker in TABLES)
-        return tuple(
-            change.path
-            for change in tree_difference(self._git.objects, old or EMPTY_TREE, new)
-            if not any(part in f"/{change.path}" for part in inside)
-        )
+        inside = [marker.encode() for marker in TABLES]
+        found = tree_difference(self._git.objects, old or EMPTY_TREE, new, outside=inside)
+        return tuple(change.path for change in found)
 
 
 def _moved() -> ConcurrentChangeError:

@@ -1,6 +1,7 @@
 """Which trees of datasets were looked at and are sound, so that nobody looks twice.
 
-    <common git directory>/havasu/sound     trees of internals, one per line
+    <common git directory>/havasu/sound     trees of internals, one per line; `<tree>!` for a
+                                            tree of `files` in which no row is deleted twice
 
 A line is added, never changed; a tree's id says all of what is in it, so a line stays
 true. The file is derived: without it trees are looked at again, no more.
@@ -12,11 +13,16 @@ import contextlib
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["is_sound", "remember_sound"]
+__all__ = ["is_sound", "remember_sound", "settled_mark"]
 
 _NAME = "sound"
 _MOST = 1 << 20
 """Bytes after which the file begins anew."""
+
+
+def settled_mark(files: str) -> str:
+    """Return what is remembered of a tree of `files` in which no row is deleted twice."""
+    return f"{files}!"
 
 
 @lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ import numpy as np
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry
-from havasu_vc.store.sound import is_sound, remember_sound
+from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -54,7 +54,7 @@ def _sharing(view: HavasuDataset) -> dict[str, list[Entry]]:
 
 
 def _mark(view: HavasuDataset) -> tuple[Path, str]:
-    return view.storage.files.root, f"{view.folder.tree_id('files')}!"
+    return view.storage.files.root, settled_mark(view.folder.tree_id("files"))
 
 
 def _clashing(view: HavasuDataset) -> set[str]:
