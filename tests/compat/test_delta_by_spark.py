@@ -13,6 +13,7 @@ import pytest
 
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.templates import empty_repo
 
 PYTHON = os.environ.get("HAVASU_VC_SEDONA")
 
@@ -52,7 +53,7 @@ print("ANSWER" + json.dumps(said))
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository with the dataset `points`, 100 rows by id."""
-    found = Repo.init(tmp_path / "repo")
+    found = empty_repo(tmp_path / "repo")
     found.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
     return found
 

@@ -14,6 +14,7 @@ from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, CheckedRepo, assert_sound, checked, status
+from tests.support.templates import empty_repo
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def test_a_dataset_that_git_moves(repo: CheckedRepo) -> None:
 
 def test_a_bundle_and_a_fetch_bring_the_commits(repo: CheckedRepo, tmp_path: Path) -> None:
     git(repo, "bundle", "create", "-q", str(tmp_path / "b.bundle"), "--all")
-    other = Repo.init(tmp_path / "other", settings=LOCAL)
+    other = empty_repo(tmp_path / "other", settings=LOCAL)
     run_git("pull", "-q", tmp_path / "b.bundle", "main", cwd=other.path)
     assert other.datasets() == ("points",) and status(other) == ""
     assert not list(other.path.glob("**/.havasu-dataset"))

@@ -26,6 +26,7 @@ from havasu_vc.cli.main import cli, run
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo
 from tests.compat.kart import needs_data, unpacked
+from tests.support.templates import empty_repo
 
 KART = os.environ.get("HAVASU_VC_KART")
 
@@ -82,7 +83,7 @@ def table(rows: int = 200) -> pa.Table:
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    found = Repo.init(tmp_path / "repo", kart=True)
+    found = empty_repo(tmp_path / "repo", kart=True)
     pq.write_table(table(), tmp_path / "places.parquet")
     found.import_(str(tmp_path / "places.parquet"), options=BY_ID)
     return found
@@ -228,7 +229,7 @@ def test_a_repository_that_it_made(
 
 
 def test_what_was_a_havasu_dataset(tmp_path: Path) -> None:
-    found = Repo.init(tmp_path / "repo", kart=True)
+    found = empty_repo(tmp_path / "repo", kart=True)
     pq.write_table(table(), tmp_path / "places.parquet")
     found.import_(str(tmp_path / "places.parquet"), options=BY_ID, kind="havasu")
     found.write("places", pa.table({"id": [3], "name": ["drei"]}))

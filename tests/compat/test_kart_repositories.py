@@ -23,6 +23,7 @@ from havasu_vc.writers import WriterOptions, writer_named
 from tests.compat.kart import EXPECTED, NAMES, git, needs_data, unpacked
 from tests.repo.checkouts import rows_of
 from tests.repo.tables import BY_ID, points, write
+from tests.support.templates import empty_repo
 
 pytestmark = needs_data
 
@@ -219,7 +220,7 @@ def test_the_locked_index_is_left_alone(tmp_path: Path) -> None:
     repo.set_meta("pts", {"title": "Points", "tags.json": ["a", "b"]})
     assert (place / ".kart" / "index").read_bytes() == index
     assert repo.get_meta("pts")["tags.json"] == ["a", "b"]
-    made = Repo.init(tmp_path / "made", kart=True)
+    made = empty_repo(tmp_path / "made", kart=True)
     assert (tmp_path / "made" / ".kart" / "index").read_bytes() == index
     assert made.git.is_kart
 

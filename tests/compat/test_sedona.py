@@ -25,6 +25,7 @@ from havasu_vc.repo.rasters import Rasters
 from tests.compat import sedona_reader
 from tests.repo.tables import BY_ID, write
 from tests.support.rasters import cells, write_image
+from tests.support.templates import empty_repo
 
 PYTHON = os.environ.get("HAVASU_VC_SEDONA")
 
@@ -72,7 +73,7 @@ def table(srid: int | None = None) -> pa.Table:
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what Sedona says of two encodings, of geometries with a SRID, and of an image."""
     folder = tmp_path_factory.mktemp("sedona")
-    repo = Repo.init(folder / "repo")
+    repo = empty_repo(folder / "repo")
     source = write(folder / "in.parquet", table())
     for encoding in (Encoding.EWKB, Encoding.WKB):
         options = SourceOptions(primary_key=("id",), geometry_encoding=encoding)

@@ -4,7 +4,8 @@ import pytest
 
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, write
-from tests.support.sound import CheckedRepo, checked
+from tests.support.sound import LOCAL, CheckedRepo, checked
+from tests.support.templates import again
 
 
 @pytest.fixture
@@ -14,10 +15,11 @@ def repo(tmp_path: Path) -> CheckedRepo:
 
 
 @pytest.fixture
-def filled(repo: CheckedRepo, tmp_path: Path) -> CheckedRepo:
+def filled(tmp_path: Path) -> CheckedRepo:
     """A repository with the dataset `points`, 100 rows by id."""
-    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
-    return repo
+    file = write(tmp_path / "points.parquet", points(100))
+    again("filled", lambda place: checked(place).import_(file, options=BY_ID), tmp_path / "repo")
+    return CheckedRepo(Repo.open(tmp_path / "repo", settings=LOCAL))
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo import Repo
 from tests.support.git import run_git
+from tests.support.templates import LOCAL, again, empty_repo
 
 Row = tuple[str | None, int | None]
 Rows = Mapping[int, Row]
@@ -28,9 +29,12 @@ def table(rows: Rows) -> pa.Table:
 
 def make(path: Path, rows: Rows, *, dataset: str = "points", bare: bool = False) -> Repo:
     """Make a repository with one dataset."""
-    repo = Repo.init(path, bare=bare, settings=Settings(engine="local"))
-    add(repo, path.parent, rows, dataset)
-    return repo
+
+    def anew(place: Path) -> None:
+        add(empty_repo(place, bare=bare, settings=LOCAL), place.parent, rows, dataset)
+
+    again(("points", repr(rows), dataset, bare), anew, path)
+    return Repo.open(path, settings=LOCAL)
 
 
 def add(repo: Repo, folder: Path, rows: Rows, dataset: str) -> None:

@@ -23,6 +23,7 @@ from havasu_vc.repo.blaming import blame_dataset
 from tests.repo.points import Rows, add_column, make, read, table, write
 from tests.support.examples import examples
 from tests.support.git import run_git
+from tests.support.templates import empty_repo
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
 Cells = dict[int, dict[int, Any]]
@@ -266,7 +267,7 @@ def test_optimize_changes_no_row(repo: Repo) -> None:
 def test_several_key_columns_of_other_types(tmp_path: Path) -> None:
     source = tmp_path / "lines.csv"
     source.write_text("a,b,v\nx,1,1\nx,2,2\ny,1,3\n")
-    repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
     options = SourceOptions(primary_key=("a", "b"))
     repo.import_(source, "lines", options=options)
     source.write_text("a,b,v\nx,1,1\nx,2,22\ny,1,3\n")

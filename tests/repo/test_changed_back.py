@@ -7,6 +7,7 @@ from havasu_vc.review.report import FlagKind
 from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git
+from tests.support.templates import empty_repo
 
 START = {n: (f"r{n}", n) for n in range(6)}
 
@@ -60,7 +61,7 @@ def test_branches_that_are_merged_within_the_range(tmp_path: Path) -> None:
 
 
 def test_kart_datasets(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "kart", kart=True)
+    repo = empty_repo(tmp_path / "kart", kart=True)
     file = tables.write(tmp_path / "a.parquet", tables.points(40))
     repo.import_(file, "a", options=tables.BY_ID)
     repo.write("a", tables.points(3, name="other"))
@@ -81,7 +82,7 @@ def test_rows_that_a_filter_leaves_out_did_not_change_back(tmp_path: Path) -> No
 def test_many_rows_are_not_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kart: bool
 ) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=kart)
+    repo = empty_repo(tmp_path / "repo", kart=kart)
     file = tables.write(tmp_path / "a.parquet", tables.points(40))
     repo.import_(file, "a", options=tables.BY_ID)
     for name in ("other", "row"):

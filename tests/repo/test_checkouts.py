@@ -37,6 +37,7 @@ from tests.repo.tables import BY_ID
 from tests.repo.tables import points as geometries
 from tests.repo.tables import write as write_points
 from tests.support.git import run_git
+from tests.support.templates import empty_repo
 
 ROWS = {number: (f"n{number}", number) for number in range(30)}
 MANY = {n: (hashlib.sha256(b"%d" % n).hexdigest(), n) for n in range(20_000)}
@@ -96,7 +97,7 @@ class TestMaking:
         assert read_state(repo.git.git_directory) is None
 
     def test_before_the_first_commit(self, tmp_path: Path) -> None:
-        repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+        repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
         assert repo.workspace.check_out().tables == ()
         add(repo, tmp_path, ROWS, "points")
         assert_shows_head(repo)
@@ -520,7 +521,7 @@ class TestPlaces:
         assert len(rows_of(read_table(place))) == len(ROWS)
 
     def test_clustered_elsewhere(self, tmp_path: Path) -> None:
-        repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+        repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
         file = write_points(tmp_path / "points.parquet", geometries(3000))
         repo.import_(file, "points", options=BY_ID)
         repo.write("points", pa.table({"id": [5], "name": ["five"]}))
@@ -553,7 +554,7 @@ class TestPlaces:
         ],
     )
     def test_clustered_by_a_partition_spec(self, tmp_path: Path, spec: str, fields: int) -> None:
-        repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+        repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
         rows = geometries(600)
         at = [None if n % 2 else datetime.datetime(2024, 5, 1) for n in range(600)]
         number = [(None, 0, 1)[n % 3] for n in range(600)]

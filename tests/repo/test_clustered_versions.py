@@ -31,6 +31,7 @@ from tests.repo.checkouts import assert_shows_head, table_at
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, edits_of, rows_of
 
@@ -48,7 +49,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository with `points`, 400 of them, whose table is clustered."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(400)), options=BY_ID)
     made.workspace.check_out(CLUSTERED)
     return made
@@ -253,7 +254,7 @@ def test_a_stash_comes_back(repo: Repo) -> None:
 
 
 def test_by_a_partition_spec(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     flat = points(400).drop_columns(["geom"])
     repo.import_(write(tmp_path / "points.parquet", flat), options=BY_ID)
     repo.workspace.check_out(Wish(clustered=True, partition_by="number"))
@@ -272,7 +273,7 @@ def test_by_a_partition_spec(tmp_path: Path) -> None:
 
 
 def test_a_column_that_rows_were_dealt_out_by_goes(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(40)), options=BY_ID)
     repo.workspace.check_out(Wish(clustered=True, partition_by="number, bucket(2, id)"))
     assert len(ids_in_files(repo)) > 7
@@ -284,7 +285,7 @@ def test_a_column_that_rows_were_dealt_out_by_goes(tmp_path: Path) -> None:
 
 
 def test_tables_that_nothing_sorts(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     flat = points(40).drop_columns(["geom"])
     repo.import_(write(tmp_path / "flat.parquet", flat), options=NO_KEY)
     repo.import_(write(tmp_path / "points.parquet", points(40)), options=NO_KEY)
@@ -314,7 +315,7 @@ def test_tables_that_nothing_sorts(tmp_path: Path) -> None:
 
 
 def test_kart_datasets(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=True, settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", kart=True, settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(400)), options=BY_ID)
     repo.git.git("config", "havasu.workspace.path", str(tmp_path / "tables"))
     repo = Repo.open(tmp_path / "repo", settings=LOCAL)

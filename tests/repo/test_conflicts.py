@@ -25,6 +25,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.repo.conflicts import labels
 from tests.repo.points import Rows, add, assert_clean, make, read, write
 from tests.support.examples import examples
+from tests.support.templates import empty_repo
 
 BASE: Rows = {1: ("one", 1), 2: ("two", 2), 3: ("three", 3)}
 OURS: Rows = {1: ("ONE", 1), 2: ("two", 22), 3: ("drei", 3), 9: ("ours", 9)}
@@ -159,7 +160,7 @@ def test_only_rows_inserted_twice_are_renumbered(repo: Repo) -> None:
 
 
 def test_text_keys_cannot_be_counted_on(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     file = tmp_path / "towns.parquet"
     pq.write_table(pa.table({"name": ["a"], "size": [1]}), file)
     repo.import_(file, "towns", options=SourceOptions(primary_key=("name",)))
@@ -349,7 +350,7 @@ def test_two_datasets_are_resolved_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("choice", "count"), [("ours", 2), ("theirs", 4), ("base", 1)])
 def test_rows_without_a_key_are_counted(tmp_path: Path, choice: str, count: int) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     file = tmp_path / "log.parquet"
 
     def commit(copies: int) -> None:

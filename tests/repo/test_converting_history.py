@@ -9,6 +9,7 @@ from havasu_vc.errors import StateError
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, leftovers
+from tests.support.templates import empty_repo
 
 OTHER = {"kart": "havasu", "havasu": "kart"}
 
@@ -16,7 +17,7 @@ OTHER = {"kart": "havasu", "havasu": "kart"}
 @pytest.fixture(params=["kart", "havasu"])
 def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Repo:
     """A repository whose dataset `points` has five versions, beside another dataset."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(300))
     made.import_(file, kind=request.param, options=BY_ID, message="Import")
     made.write("points", pa.table({"id": [3, 400], "name": ["drei", "neu"]}), message="Edit 3")

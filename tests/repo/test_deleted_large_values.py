@@ -12,6 +12,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CorruptDataFileError
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, write
+from tests.support.templates import empty_repo
 
 LARGE = [Random(number).randbytes(100_000) for number in range(20)]
 
@@ -19,7 +20,7 @@ LARGE = [Random(number).randbytes(100_000) for number in range(20)]
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     table = pa.table({"id": range(20), "data": LARGE, "note": [f"n{n}" for n in range(20)]})
-    found = Repo.init(tmp_path / "repo")
+    found = empty_repo(tmp_path / "repo")
     found.import_(write(tmp_path / "t.parquet", table), options=BY_ID)
     found.write("t", pa.table({"id": [7]}), mode="delete")
     return found

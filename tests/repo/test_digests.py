@@ -25,6 +25,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.repo import Repo, Settings
 from tests.datasets.digest_by_hand import of_rows
 from tests.repo.tables import BY_ID, NO_KEY, write
+from tests.support.templates import empty_repo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +121,7 @@ def assert_by_hand(repo: Repo, dataset: str = "all", revision: str = "HEAD") -> 
 
 
 def made(folder: Path, options: SourceOptions = BY_ID, count: int = 40) -> Repo:
-    repo = Repo.init(folder / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(folder / "repo", settings=Settings(engine="local"))
     repo.import_(write(folder / "all.parquet", table(*range(count))), options=options)
     assert run(cli, ["-C", str(repo.path), "convert", "all", "--geometry", "shape=EWKB"]) == 0
     return Repo.open(repo.path, settings=Settings(engine="local"))
@@ -216,7 +217,7 @@ def test_files_that_are_folded_and_laid_out_anew(tmp_path: Path) -> None:
 
 def test_from_kart_and_its_table(tmp_path: Path) -> None:
     names = ["id", "flag", "small", "wide", "money", "day", "text", "data", "local"]
-    repo = Repo.init(tmp_path / "repo", kart=True)
+    repo = empty_repo(tmp_path / "repo", kart=True)
     given = table(*range(30)).select(names)
     repo.import_(write(tmp_path / "all.parquet", given), options=BY_ID)
     repo.write("all", table(31, 32).select(names))

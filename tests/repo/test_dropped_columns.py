@@ -25,6 +25,7 @@ from tests.repo.tables import BY_ID
 from tests.repo.tables import write as write_file
 from tests.repo.test_column_conflicts import change, dropped, retyped, widened
 from tests.support.git import run_git
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 
 LABEL = "points:meta:schema.json"
@@ -210,7 +211,7 @@ def test_a_large_table_gets_the_column_back(
         }
     )
     before = {row["id"]: row for row in table.to_pylist()}
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     repo.import_(write_file(tmp_path / "points.parquet", table), options=BY_ID)
     repo.create_branch("side")
     drop(repo)
@@ -246,7 +247,7 @@ def test_a_part_of_a_struct(
             "parts": pa.array([{"a": n, "b": f"b{n}"} for n in range(4)], PARTS),
         }
     )
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     repo.import_(write_file(tmp_path / "points.parquet", table), options=BY_ID)
 
     def without(repo: Repo) -> None:
@@ -392,7 +393,7 @@ def test_another_type_is_another_column(tmp_path: Path, case: str, answer: str) 
 
 def test_kart_merges_it_as_ever(tmp_path: Path) -> None:
     """Kart's features keep what they were stored with, whatever the schema shows of it."""
-    repo = Repo.init(tmp_path / "repo", kart=True)
+    repo = empty_repo(tmp_path / "repo", kart=True)
     table = pa.table(
         {"id": range(6), "name": list("abcdef"), "height": pa.array(range(6), pa.int32())}
     )

@@ -17,6 +17,7 @@ from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import rows_of
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, refuses
+from tests.support.templates import empty_repo
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +47,7 @@ def test_both_engines_give_the_same(
     )
     found = {}
     for name, settings in engines.items():
-        repo = Repo.init(tmp_path / name, settings=settings)
+        repo = empty_repo(tmp_path / name, settings=settings)
         repo.import_(file, options=BY_ID, order=order)
         result = repo.import_(release, "points", replace=True)
         repo.write("points", pa.table({"id": [61, 62], "name": ["a", "b"]}))
@@ -76,7 +77,7 @@ def test_an_error_is_the_same_and_changes_nothing(
     file = write(tmp_path / "points.parquet", twice)
     messages = []
     for name, settings in engines.items():
-        repo = Repo.init(tmp_path / name, settings=settings)
+        repo = empty_repo(tmp_path / name, settings=settings)
         with refuses(repo, KeyViolationError, hint=True):
             repo.import_(file, options=BY_ID)
         try:
@@ -88,7 +89,7 @@ def test_an_error_is_the_same_and_changes_nothing(
 
 def test_tables_are_clustered_alike(engines: dict[str, Settings], tmp_path: Path) -> None:
     file = write(tmp_path / "points.parquet", points(500))
-    repo = Repo.init(tmp_path / "repo", settings=engines["local"])
+    repo = empty_repo(tmp_path / "repo", settings=engines["local"])
     repo.import_(file, "points", options=BY_ID)
     for count, partition in ((1, None), (2, "bucket(2, id)")):
         made = {}
@@ -108,7 +109,7 @@ def test_tables_of_kart_datasets_are_made_alike(
 ) -> None:
     """By tasks over folders that do not meet, on either engine or in processes."""
     file = write(tmp_path / "points.parquet", points(9000))
-    repo = Repo.init(tmp_path / "repo", kart=True, settings=engines["local"])
+    repo = empty_repo(tmp_path / "repo", kart=True, settings=engines["local"])
     repo.import_(file, options=SourceOptions(primary_key=(key,)))
     repo.write("points", pa.table({"id": [7], "name": ["row 7"], "number": [70]}))
     made = {}

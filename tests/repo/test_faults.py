@@ -23,6 +23,7 @@ from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, leftovers, listing, status
+from tests.support.templates import empty_repo
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -91,7 +92,7 @@ SLOW = pytest.mark.slow
 def test_a_process_that_dies_anywhere_loses_nothing(
     tmp_path: Path, what: str, place: tuple[str, int]
 ) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(100))
     (repo.path / "notes.txt").write_text("the user's\n")
     commands = {
@@ -121,7 +122,7 @@ def test_a_process_that_dies_anywhere_loses_nothing(
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=SLOW) for seed in range(1, 8))])
 def test_a_process_that_is_killed_at_any_time_loses_nothing(tmp_path: Path, seed: int) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(30_000))
     repo.import_(file, options=BY_ID)
     said = status(repo)
@@ -141,7 +142,7 @@ def test_a_process_that_is_killed_at_any_time_loses_nothing(tmp_path: Path, seed
 @pytest.mark.parametrize("delay", [0.05, 0.2, *(pytest.param(d, marks=SLOW) for d in (0.0, 0.4))])
 @pytest.mark.parametrize("what", ["import", "upserts"])
 def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path, what: str, delay: float) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(60_000))
     repo.import_(file, options=BY_ID)
     said = status(repo)
@@ -168,7 +169,7 @@ def run_together(repo: Repo, commands: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def test_imports_of_several_processes_all_succeed(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
 
     done = run_together(repo, [f"import:{file}:layer{number}" for number in range(4)])
@@ -182,7 +183,7 @@ def test_imports_of_several_processes_all_succeed(tmp_path: Path) -> None:
 
 
 def test_edits_of_one_dataset_by_several_processes_are_all_kept(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(10)), options=BY_ID)
 
     done = run_together(repo, [f"upserts:points:{start}:8" for start in (0, 100, 200, 300)])
@@ -200,7 +201,7 @@ def test_edits_of_one_dataset_by_several_processes_are_all_kept(tmp_path: Path) 
 
 
 def test_edits_of_two_datasets_and_imports_at_once(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(500))
     repo.import_(file, "one", options=BY_ID)
     repo.import_(file, "two", options=BY_ID)
@@ -219,7 +220,7 @@ def test_edits_of_two_datasets_and_imports_at_once(tmp_path: Path) -> None:
 
 
 def test_the_same_dataset_imported_by_several_processes_is_made_once(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
 
     done = run_together(repo, [f"import:{file}:points"] * 3)
@@ -235,7 +236,7 @@ def test_the_same_dataset_imported_by_several_processes_is_made_once(tmp_path: P
 
 
 def test_datasets_of_several_processes_do_not_come_to_nest(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
 
     done = run_together(repo, [f"import:{file}:{path}" for path in ("a", "a/b", "a/b/c")])
@@ -247,7 +248,7 @@ def test_datasets_of_several_processes_do_not_come_to_nest(tmp_path: Path) -> No
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(10)), options=BY_ID)
     git = repo.git.git_directory
     git.chmod(0o555)
@@ -268,7 +269,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("what", ["import", "upsert"])
 def test_a_file_that_may_not_grow_is_said(tmp_path: Path, what: str, limit: int) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(40_000))
     repo.import_(file, options=BY_ID)
     before = listing(repo)
@@ -308,7 +309,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_fills_up_is_said(tmp_path: Path, small_disk: Path) -> None:
-    repo = Repo.init(small_disk / "repo", settings=LOCAL)
+    repo = empty_repo(small_disk / "repo", settings=LOCAL)
     count = 0
     while True:
         table = points(15_000, start=count * 15_000)
@@ -330,7 +331,7 @@ def test_a_disk_that_fills_up_is_said(tmp_path: Path, small_disk: Path) -> None:
 
 
 def test_a_disk_that_is_read_only_is_read(tmp_path: Path, small_disk: Path) -> None:
-    repo = Repo.init(small_disk / "repo", settings=LOCAL)
+    repo = empty_repo(small_disk / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
     repo.import_(file, options=BY_ID)
     repo.import_(file, "along", options=BY_ID, order="hilbert")

@@ -13,6 +13,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.writers import WriterOptions, writer_named
 from tests.repo.tables import BY_ID, points, write
+from tests.support.templates import empty_repo
 
 
 def commit(repo: Repo, **files: bytes | None) -> None:
@@ -27,7 +28,7 @@ def commit(repo: Repo, **files: bytes | None) -> None:
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    found = Repo.init(tmp_path / "repo", kart=True)
+    found = empty_repo(tmp_path / "repo", kart=True)
     found.import_(write(tmp_path / "points.parquet", points(3)), options=BY_ID)
     commit(found, README="Bäume\n".encode(), points__notes=b"old")
     commit(found, README=b"\0\1", points__notes=None, a__b__c=b"new")
@@ -67,7 +68,7 @@ def test_what_differs(repo: Repo) -> None:
 
 
 def test_in_other_repositories_they_are_git_s_own(tmp_path: Path) -> None:
-    found = Repo.init(tmp_path / "repo")
+    found = empty_repo(tmp_path / "repo")
     found.import_(write(tmp_path / "points.parquet", points(3)), options=BY_ID)
     commit(found, README=b"Hello")
     assert found.file_changes("[EMPTY]...HEAD") == ()

@@ -25,11 +25,12 @@ from havasu_vc.repo import Repo
 from havasu_vc.repo.writing import changes_of
 from havasu_vc.store.edits import Change, edit_tree
 from tests.repo.tables import BY_ID, points, write
+from tests.support.templates import empty_repo
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    found = Repo.init(tmp_path / "repo", kart=True)
+    found = empty_repo(tmp_path / "repo", kart=True)
     found.import_(write(tmp_path / "points.parquet", points(300)), options=BY_ID)
     return found
 
@@ -226,7 +227,7 @@ def test_kinds_of_dataset_are_compared_and_converted(repo: Repo) -> None:
 
 
 def test_a_havasu_dataset_becomes_kart_s(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     repo.import_(write(tmp_path / "points.parquet", points(50)), options=BY_ID)
     ids = [field.id for field in repo.dataset("points").schema.fields]
     repo.convert("points", "kart")
@@ -243,7 +244,7 @@ def test_a_havasu_dataset_becomes_kart_s(tmp_path: Path) -> None:
 
 @pytest.mark.rule("KART-95")
 def test_a_table_without_a_key_gets_one(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     repo.import_(write(tmp_path / "points.parquet", points(5)), kind="kart")
     assert repo.dataset("points").key.names == ("auto_pk",)
     found = repo.table("points").to_arrow()
@@ -251,7 +252,7 @@ def test_a_table_without_a_key_gets_one(tmp_path: Path) -> None:
 
 
 def test_types_that_kart_lacks_are_refused(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=True)
+    repo = empty_repo(tmp_path / "repo", kart=True)
     table = pa.table({"id": [1], "parts": pa.array([[1, 2]])})
     with pytest.raises(UnsupportedTypeError, match="'parts'"):
         repo.import_(write(tmp_path / "t.parquet", table), options=BY_ID)

@@ -11,6 +11,7 @@ import pytest
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.repo import Repo
+from tests.support.templates import empty_repo
 
 
 def blob(repo: Repo, path: str) -> bytes:
@@ -18,7 +19,7 @@ def blob(repo: Repo, path: str) -> bytes:
 
 
 def test_rows_without_a_key_keep_the_numbers_that_they_got(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=True)
+    repo = empty_repo(tmp_path / "repo", kart=True)
     file = tmp_path / "names.parquet"
     pq.write_table(pa.table({"name": ["a", "b", "a"], "n": [1, 2, 1]}), file)
     repo.import_(str(file))
@@ -58,7 +59,7 @@ def again(repo: Repo, file: Path, rows: list[tuple[str, int]], **options: Any) -
 def test_rows_that_hardly_changed_keep_the_numbers_that_were_made_for_them(
     tmp_path: Path,
 ) -> None:
-    repo, file = Repo.init(tmp_path / "repo", kart=True), tmp_path / "t.parquet"
+    repo, file = empty_repo(tmp_path / "repo", kart=True), tmp_path / "t.parquet"
     again(repo, file, [("a", 1), ("b", 2), ("c", 4), ("d", 5), ("e", 7)])
     # As Kart has it: one column differs, and no other row is alike to either one.
     counts = again(repo, file, [("X", 1), ("b", 5), ("Y", 10), ("Z", 10), ("d", 5)])
@@ -76,7 +77,7 @@ def test_rows_that_hardly_changed_keep_the_numbers_that_were_made_for_them(
 
 
 def test_a_search_for_rows_that_hardly_changed_has_a_limit(tmp_path: Path) -> None:
-    repo, file = Repo.init(tmp_path / "repo", kart=True), tmp_path / "t.parquet"
+    repo, file = empty_repo(tmp_path / "repo", kart=True), tmp_path / "t.parquet"
     again(repo, file, [(f"row {n}", 3 * n) for n in range(30)])
     changed = [(f"row {n}" if n > 9 else f"new {n}", 3 * n) for n in range(30)]
     repo.git.git("branch", "before")
@@ -97,7 +98,7 @@ def test_a_search_for_rows_that_hardly_changed_has_a_limit(tmp_path: Path) -> No
 def test_a_column_may_come_while_rows_keep_the_numbers_that_were_made_for_them(
     tmp_path: Path,
 ) -> None:
-    repo, file = Repo.init(tmp_path / "repo", kart=True), tmp_path / "t.parquet"
+    repo, file = empty_repo(tmp_path / "repo", kart=True), tmp_path / "t.parquet"
     again(repo, file, [(f"row {n}", n) for n in range(6)])
     table = pq.read_table(file)
     pq.write_table(table.append_column("extra", pa.array([n % 2 for n in range(6)])), file)
@@ -110,7 +111,7 @@ def test_a_column_may_come_while_rows_keep_the_numbers_that_were_made_for_them(
 
 
 def test_a_crs_that_is_said_in_other_words_stays(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=True)
+    repo = empty_repo(tmp_path / "repo", kart=True)
     text = json.dumps({"type": "FeatureCollection", "features": [
         {"type": "Feature", "id": 1, "properties": {}, "geometry":
             {"type": "Point", "coordinates": [1, 2]}}]})  # fmt: skip

@@ -31,6 +31,7 @@ from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head, rows_of, table_at
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, leftovers
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of
 from tests.workspace.sheets import rows_of as edited_rows
@@ -44,7 +45,7 @@ NZ = "nz_pa_points_topo_150k"
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository of Kart's with `points`, 3000 rows by id, checked out."""
-    made = Repo.init(tmp_path / "repo", kart=True, settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", kart=True, settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(3000)), options=BY_ID)
     made.git.git("config", "havasu.workspace.path", str(tmp_path / "tables"))
     made = Repo.open(tmp_path / "repo", settings=LOCAL)
@@ -88,7 +89,7 @@ def test_a_checkout_shows_the_rows(repo: Repo) -> None:
 
 
 def test_a_workspace_needs_a_place(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=True, settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", kart=True, settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(30)), options=BY_ID)
     with pytest.raises(StateError, match="no work tree"):
         repo.workspace.check_out()

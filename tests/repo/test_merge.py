@@ -19,6 +19,7 @@ from tests.repo.points import Rows, add, add_column, assert_clean, make, merged_
 from tests.support.examples import examples
 from tests.support.git import run_git
 from tests.support.sound import frozen
+from tests.support.templates import empty_repo
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
 
@@ -170,7 +171,7 @@ def test_columns_have_policies_and_nulls_yield(repo: Repo) -> None:
 
 
 def test_a_table_without_a_key_merges_counts(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
     file = tmp_path / "bag.parquet"
 
     def bag(words: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from havasu_vc.cli.main import cli, run
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, rows, write
+from tests.support.templates import empty_repo
 
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
 Column = dict[str, Any]
@@ -30,7 +31,7 @@ def repo(tmp_path: Path) -> Repo:
             ),
         }
     )
-    found = Repo.init(tmp_path / "repo")
+    found = empty_repo(tmp_path / "repo")
     found.import_(write(tmp_path / "things.parquet", table), options=BY_ID)
     return found
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.errors import HavasuError, InvalidInputError, NoChangesError, PatchError
-from havasu_vc.repo import Repo
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.sound import LOCAL, CheckedRepo, checked, refuses
+from tests.support.templates import empty_repo
 
 
 def patch_of(repo: CheckedRepo, revision: str = "HEAD") -> bytes:
@@ -213,7 +213,7 @@ def test_several_datasets_are_patched_in_one_commit(filled: CheckedRepo, tmp_pat
 
 
 def test_a_patch_into_a_repository_without_commits(filled: CheckedRepo, tmp_path: Path) -> None:
-    empty = CheckedRepo(Repo.init(tmp_path / "empty", settings=LOCAL))
+    empty = CheckedRepo(empty_repo(tmp_path / "empty", settings=LOCAL))
     empty.apply_patch(patch_of(filled))
     assert rows(empty, "points") == points(100).to_pylist()
     assert empty.get_meta("points") == filled.get_meta("points")

@@ -19,13 +19,14 @@ from havasu_vc.review.report import Finding
 from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import rows_of
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
     repo.import_(
         tables.write(tmp_path / "a.parquet", tables.points(100)), "a", options=tables.BY_ID
     )
@@ -270,7 +271,7 @@ def test_without_duckdb(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kart_datasets(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "kart", kart=True)
+    repo = empty_repo(tmp_path / "kart", kart=True)
     repo.import_(
         tables.write(tmp_path / "a.parquet", tables.points(100)), "a", options=tables.BY_ID
     )
@@ -282,7 +283,7 @@ def test_kart_datasets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kart", [False, True])
 def test_a_merge_is_held_against_its_first_parent(tmp_path: Path, kart: bool) -> None:
-    repo = Repo.init(tmp_path / "repo", kart=kart)
+    repo = empty_repo(tmp_path / "repo", kart=kart)
     repo.import_(
         tables.write(tmp_path / "a.parquet", tables.points(100)), "a", options=tables.BY_ID
     )

@@ -16,6 +16,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.repo.transaction import Transaction
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, status
+from tests.support.templates import empty_repo
 
 OPERATIONS: dict[str, Callable[[Repo, Path], object]] = {
     "upsert": lambda repo, _: repo.write("points", pa.table({"id": [2], "name": ["mine"]})),
@@ -47,7 +48,7 @@ def others(folder: Path) -> None:
 def test_a_commit_in_between_is_not_lost(
     tmp_path: Path, what: str, instant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
     file = write(tmp_path / "release.parquet", points(99, start=1))
     repo.create_branch("side")
@@ -91,7 +92,7 @@ def test_a_commit_in_between_is_not_lost(
 def test_an_edit_that_another_process_made_first_makes_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
     original = Transaction.commit
 

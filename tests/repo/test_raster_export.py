@@ -16,11 +16,12 @@ from havasu_vc.repo import Repo
 from havasu_vc.repo.rasters import Rasters
 from tests.support.examples import examples
 from tests.support.rasters import cells, ortho_folder, write_image
+from tests.support.templates import empty_repo
 
 
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
-    return Repo.init(tmp_path_factory.mktemp("rasters") / "repo")
+    return empty_repo(tmp_path_factory.mktemp("rasters") / "repo")
 
 
 def imported(repo: Repo, path: Path, name: str, **raster: Any) -> None:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo import Settings
 from tests.repo import tables
 from tests.support.examples import examples
+from tests.support.templates import empty_repo
 
 COLUMNS = {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}
 VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, "", "x"], "c": [None, 0.5, 1.5]}
@@ -60,7 +61,7 @@ def expected(old: Version, new: Version) -> ChangeCounts:
 @examples(12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 def test_counts_over_random_histories(history: list[Version], keyed: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        repo = Repo.init(Path(folder) / "repo", settings=Settings(engine="local"))
+        repo = empty_repo(Path(folder) / "repo", settings=Settings(engine="local"))
         commits = []
         options = SourceOptions(primary_key=("id",)) if keyed else tables.NO_KEY
         for number, version in enumerate(history):

@@ -17,6 +17,7 @@ from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git
 from tests.support.sound import CheckedRepo
+from tests.support.templates import empty_repo
 
 
 def only(review: Review) -> ChangeCounts:
@@ -213,7 +214,7 @@ def test_area_in_degrees(
     )
     file = tmp_path / "a.parquet"
     frame.to_parquet(file)
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     repo.import_(file, "a", options=tables.BY_ID)
 
     (dataset,) = repo.review("[EMPTY]..HEAD").datasets
@@ -226,7 +227,7 @@ def test_area_in_degrees(
 
 
 def test_kart_datasets(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "kart", kart=True)
+    repo = empty_repo(tmp_path / "kart", kart=True)
     file = tables.write(tmp_path / "a.parquet", tables.points(20))
     repo.import_(file, "a", options=tables.BY_ID)
     repo.write("a", tables.points(3, name="other"))

@@ -13,13 +13,14 @@ from havasu_vc.repo import Repo
 from tests.formats.havasu.golden import FIXTURES
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, frozen, refuses
+from tests.support.templates import empty_repo
 
 OLD = FIXTURES / "old"
 
 
 def old_repository(folder: Path, name: str = "edited") -> Repo:
     """Make a repository with a dataset that an older version committed."""
-    repo = Repo.init(folder, settings=LOCAL)
+    repo = empty_repo(folder, settings=LOCAL)
     for path in (OLD / name / "objects").iterdir():
         copy = repo.opened.storage.files.temporary()
         shutil.copy(path, copy)

@@ -10,6 +10,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.spark import changes, history, read, write
 from tests.repo.tables import BY_ID, points
 from tests.repo.tables import write as write_file
+from tests.support.templates import empty_repo
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     """A Kart dataset with an edit, a new column, and a last commit that makes it a Havasu one."""
     folder = tmp_path_factory.mktemp("kart")
-    found = Repo.init(folder / "repo", kart=True)
+    found = empty_repo(folder / "repo", kart=True)
     found.import_(write_file(folder / "points.parquet", points(300)), options=BY_ID)
     found.write("points", pa.table({"id": [3, 1000], "name": ["drei", "tausend"]}))
     found.write("points", pa.table({"id": [7]}), mode="delete")

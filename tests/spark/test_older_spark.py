@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
 
 ROOT = Path(__file__).parents[2]
 FOLDER = os.environ.get("HAVASU_SPARK_4_0", "")
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 def test_spark_4_0_reads_edits_and_writes(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     for name in ("points", "side"):
         repo.import_(write(tmp_path / f"{name}.parquet", points(50)), name, options=BY_ID)
     repo.workspace.check_out()

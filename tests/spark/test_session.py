@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from havasu_vc.repo import Repo
 from havasu_vc.spark import session
 from havasu_vc.spark.session import catalog_settings, warehouse_of
+from tests.support.templates import empty_repo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ def test_a_session_that_runs_is_used(spark: "SparkSession") -> None:
 def test_each_checkout_has_its_catalog(
     spark: "SparkSession", iceberg: Callable[[Path], str], tmp_path: Path
 ) -> None:
-    first, second = (Repo.init(tmp_path / name) for name in ("one", "two"))
+    first, second = (empty_repo(tmp_path / name) for name in ("one", "two"))
     for repo, value in ((first, 1), (second, 2), (first, 1)):
         own = session(repo)
         own.sql("CREATE TABLE IF NOT EXISTS havasu.nz.roads (id INT) USING iceberg")
@@ -32,7 +32,7 @@ def test_each_checkout_has_its_catalog(
 
 
 def test_where_the_tables_are(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     assert warehouse_of(repo) == repo.path / "tables"
     repo.config.set("havasu.workspace.path", "elsewhere")
 

@@ -12,11 +12,12 @@ import pytest
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo import Settings
 from havasu_vc.spark import read
 from havasu_vc.workspace import incoming
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.tables import BY_ID, points, write
+from tests.support.templates import empty_repo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,7 @@ class Watched:
 
     def __init__(self, spark: "SparkSession", iceberg: Catalog, folder: Path) -> None:
         self.spark = spark
-        self.repo = Repo.init(folder / "repo", settings=Settings(engine="local"))
+        self.repo = empty_repo(folder / "repo", settings=Settings(engine="local"))
         file = write(folder / "points.parquet", points(600))
         self.repo.import_(file, options=BY_ID, order="hilbert")
         (data,) = (self.view.file_path(entry) for entry in self.view.data_entries)

@@ -18,13 +18,22 @@ from typing import Any
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo import Repo
 from havasu_vc.store.refs import read_head
 from tests.support.git import run_git
+from tests.support.templates import LOCAL, empty_repo
 
-__all__ = ["CheckedRepo", "assert_sound", "checked", "frozen", "listing", "loaded", "refuses"]
+__all__ = [
+    "LOCAL",
+    "CheckedRepo",
+    "assert_sound",
+    "checked",
+    "frozen",
+    "listing",
+    "loaded",
+    "refuses",
+]
 
-LOCAL = Settings(engine="local")
 DERIVED = ("havasu/keys/", "havasu/settled/")
 
 
@@ -36,8 +45,8 @@ def listing(repo: Repo) -> dict[str, str]:
     found = {}
     roots = {repo.git.common_directory, repo.git.git_directory}
     for root in sorted(roots):
-        for path in _files(root):
-            name = str(path.relative_to(root))
+        for name in _files(root):
+            path = root / name
             if name in ("havasu/lock", "havasu/sound") or name.startswith(DERIVED):
                 continue
             if path.name == "index":
@@ -50,10 +59,13 @@ def listing(repo: Repo) -> dict[str, str]:
     return found
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            yield Path(folder, name)
+def _files(root: Path, *, without: str = "") -> Iterator[str]:
+    """Yield the paths of files below a folder, but for what is in folders of a name."""
+    for folder, folders, names in os.walk(root):
+        if without in folders:
+            folders.remove(without)
+        inside = os.path.relpath(folder, root)
+        yield from names if inside == "." else (f"{inside}/{name}" for name in names)
 
 
 def _digest(path: Path) -> str:
@@ -67,11 +79,8 @@ def work_tree(repo: Repo) -> dict[str, str]:
     top = repo.git.work_tree
     if top is None:
         return {}
-    return {
-        str(path.relative_to(top)): _digest(path)
-        for path in _files(top)
-        if ".git" not in path.relative_to(top).parts
-    }
+    files = (name for name in _files(top, without=".git") if not name.endswith("/.git"))
+    return {name: _digest(top / name) for name in files if name != ".git"}
 
 
 @contextmanager
@@ -152,9 +161,9 @@ def leftovers(repo: Repo) -> list[str]:
         behind = root / "havasu" / "index-behind"
         found += [f"{behind}/{p.name}" for p in behind.iterdir()] if behind.is_dir() else []
         for path in _files(root):
-            name = path.name
+            name = path.rpartition("/")[2]
             if name.endswith(".lock") or name.startswith(("tmp_", ".tmp", "incoming")):
-                found.append(str(path.relative_to(root)))
+                found.append(path)
     return sorted(set(found))
 
 
@@ -202,4 +211,4 @@ class CheckedRepo:
 
 def checked(path: Path, *, bare: bool = False) -> CheckedRepo:
     """Make a repository and check it around every method call."""
-    return CheckedRepo(Repo.init(path, bare=bare, settings=LOCAL))
+    return CheckedRepo(empty_repo(path, bare=bare, settings=LOCAL))

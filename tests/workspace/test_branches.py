@@ -14,6 +14,7 @@ from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.table import read_table
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, refuses
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of
 
@@ -21,7 +22,7 @@ from tests.workspace.sheets import counts_of
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository whose branch `survey` stands beside `main` in the table."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     made.create_branch("survey")
     made.workspace.check_out(Wish(refs=True))

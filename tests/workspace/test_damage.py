@@ -15,6 +15,7 @@ from havasu_vc.tables.table import metadata_versions, read_table
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, frozen, refuses
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import rows_of
 
@@ -24,7 +25,7 @@ Damage = Callable[[Path], None]
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository whose table of `points` holds an edit."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     made.workspace.check_out()
     by_hand.insert(place(made), [{"id": 500, "geom": None, "name": "new", "number": 1}])

@@ -23,6 +23,7 @@ from havasu_vc.tables.table import read_table
 from havasu_vc.workspace import incoming
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.sound import LOCAL, assert_sound, refuses
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
 
@@ -46,7 +47,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(folder: Path, table: pa.Table | None = None, *, keyed: bool = True) -> Repo:
-    repo = Repo.init(folder / "repo", settings=LOCAL)
+    repo = empty_repo(folder / "repo", settings=LOCAL)
     file = write(folder / "points.parquet", points(100) if table is None else table)
     repo.import_(file, options=BY_ID if keyed else NO_KEY)
     repo.workspace.check_out()

@@ -17,6 +17,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.checkouts import Wish
+from tests.support.templates import empty_repo
 
 GEO = (
     b'{"version": "1.0.0", "primary_column": "geom", "columns":'
@@ -31,7 +32,7 @@ def repo(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
     Along a Hilbert curve the data files have four columns more, of blocks' bounds.
     """
-    repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
     rows = pa.table(
         {
             "id": pa.array(range(COUNT), pa.int64()),

@@ -19,6 +19,7 @@ from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
 
@@ -28,7 +29,7 @@ Write = Callable[[], object]
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository with `points` checked out, and a branch `side` with another row."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     made.switch("side", create=True)
     made.write("points", points(20).slice(3, 1).set_column(2, "name", [["side"]]))

@@ -11,7 +11,7 @@ import shapely
 
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo, clustered_versions
+from havasu_vc.repo import clustered_versions
 from havasu_vc.repo.checkouts import Wish
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import deleted_rows, row_sources
@@ -21,6 +21,7 @@ from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import rows, write
 from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
 
@@ -36,7 +37,7 @@ class Bench:
         self.clustered = clustered
         self.rows: list[Row] = [(n if keyed else n % 5, f"row {n % 3}") for n in range(30)]
         write(folder / "rows.parquet", pa.Table.from_pylist(self.as_dicts(self.rows)))
-        self.repo = Repo.init(folder / "repo", settings=LOCAL)
+        self.repo = empty_repo(folder / "repo", settings=LOCAL)
         options = SourceOptions(primary_key=("id",) if keyed else ())
         self.repo.import_(folder / "rows.parquet", options=options)
         self.repo.workspace.check_out(Wish(clustered=clustered))

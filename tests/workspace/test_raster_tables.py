@@ -16,6 +16,7 @@ from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.checkouts import Wish
 from tests.repo.tables import BY_ID
 from tests.repo.test_rasters import outside, raster, tiles, write
+from tests.support.templates import empty_repo
 from tests.workspace.sheets import counts_of, rows_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Catalog = Callable[[Path], str]
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository with 20 rasters, of all numbers of bands, one of another file, some null."""
-    repo = Repo.init(tmp_path / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(tmp_path / "repo", settings=Settings(engine="local"))
     repo.import_(write(tmp_path / "in", tiles(20, r2=outside())), options=BY_ID)
     return repo
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, write
 from tests.support.sound import LOCAL
+from tests.support.templates import empty_repo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ def test_comments_are_edits_and_tables_follow_writes(
     from havasu_vc.spark import read
     from havasu_vc.spark import write as commit_frame
 
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     repo.workspace.check_out()
     table = f"{iceberg(repo.workspace.root)}.points"

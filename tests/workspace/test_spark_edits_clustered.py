@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo, clustered_versions
+from havasu_vc.repo import clustered_versions
 from havasu_vc.repo.checkouts import Wish
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
 from tests.workspace.sheets import Sheet, compared, counts_of, in_order, rows_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def test_random_edits_are_those_of_a_plain_model(
     spec: str | None,
 ) -> None:
     monkeypatch.setattr(clustered_versions, "SMALL", 0)
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
     repo.workspace.check_out(Wish(clustered=True, partition_by=spec))
     model = {row["id"]: row for row in rows(repo, "points")}

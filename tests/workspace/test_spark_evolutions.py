@@ -17,6 +17,7 @@ from havasu_vc.repo import Repo
 from havasu_vc.spark import read
 from tests.repo.tables import BY_ID, write
 from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
 from tests.workspace.sheets import counts_of, literal, rows_of
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def test_edits_and_schemas_by_spark_are_those_of_a_plain_model(
     ids = range(40)
     table = {"id": ids, "a": [f"a{n}" for n in ids], "b": [f"b{n}" for n in ids]}
     made = pa.table({**table, "n": pa.array(ids, pa.int32())})
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "things.parquet", made), options=BY_ID)
     evolving = Evolving(spark, repo, iceberg(Path(repo.workspace.check_out().root)), seed)
     changes = ["swap", "reuse", "replace", "add", "widen", "swap"]

@@ -15,6 +15,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.repo import Repo, Settings
 from havasu_vc.repo.checkouts import Wish
+from tests.support.templates import empty_repo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +75,7 @@ def every_type(count: int) -> list[dict[str, Any]]:
 
 
 def make(path: Path, table: pa.Table, key: tuple[str, ...], dataset: str = "things") -> Repo:
-    repo = Repo.init(path / "repo", settings=Settings(engine="local"))
+    repo = empty_repo(path / "repo", settings=Settings(engine="local"))
     file = path / "in.parquet"
     pq.write_table(table, file)
     repo.import_(file, dataset, options=SourceOptions(primary_key=key))

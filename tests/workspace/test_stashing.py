@@ -15,6 +15,7 @@ from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, refuses
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
 
@@ -22,7 +23,7 @@ from tests.workspace.sheets import counts_of, rows_of
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository with `points` and `more`, checked out."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     made.import_(write(tmp_path / "more.parquet", points(5)), options=BY_ID)
     made.workspace.check_out()

@@ -20,6 +20,7 @@ from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, refuses
+from tests.support.templates import empty_repo
 from tests.workspace.sheets import Sheet, compared, counts_of, in_order, rows_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Catalog = Callable[[Path], str]
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     """A repository with `points`, 100 rows by id, checked out."""
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
     made.workspace.check_out()
     return made
@@ -131,7 +132,7 @@ EVERYTHING = pa.table(
 def test_values_of_every_type_go_through_spark_unchanged(
     spark: "SparkSession", iceberg: Catalog, tmp_path: Path, mode: str
 ) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     pq.write_table(EVERYTHING, tmp_path / "all.parquet")
     repo.import_(tmp_path / "all.parquet", options=BY_ID)
     repo.workspace.check_out()
@@ -159,7 +160,7 @@ def test_values_of_every_type_go_through_spark_unchanged(
 def test_several_datasets_with_composite_keys_and_none(
     spark: "SparkSession", iceberg: Catalog, tmp_path: Path
 ) -> None:
-    repo = Repo.init(tmp_path / "repo", settings=LOCAL)
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     table = pa.table({"a": ["x", "x", "y"], "b": [1, 2, 1], "v": [1.0, 2.0, 3.0]})
     pq.write_table(table, tmp_path / "pairs.parquet")
     repo.import_(tmp_path / "pairs.parquet", "nz/pairs", options=SourceOptions(("a", "b")))

@@ -9,6 +9,7 @@ from havasu_vc.errors import UnsupportedVersionError
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, write
 from tests.support.sound import LOCAL
+from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 
 VERSION = "havasu.format-version"
@@ -16,7 +17,7 @@ VERSION = "havasu.format-version"
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    made = Repo.init(tmp_path / "repo", settings=LOCAL)
+    made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     made.workspace.check_out()
     by_hand.insert(made.workspace.root / "points", [{"id": 99, "name": "x", "number": 1}])

@@ -14,6 +14,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.merging import Side
 from havasu_vc.repo import Repo
 from tests.cli.conftest import Run, invoke, succeed
+from tests.support.templates import empty_repo
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +292,7 @@ def test_a_damaged_state_is_told_and_dropped(run: Run, repo: Path) -> None:
 
 
 def test_a_thousand_conflicts_are_quick(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     keys = list(range(1000))
     file = tmp_path / "rows.csv"
     file.write_text("id,name\n" + "".join(f"{key},x\n" for key in keys))

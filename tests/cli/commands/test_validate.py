@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from havasu_vc.repo import Repo, Settings
+from havasu_vc.repo import Settings
 from havasu_vc.repo.validating import Validation
 from tests.cli.conftest import Run, succeed
 from tests.exchange.tables import points
+from tests.support.templates import empty_repo
 
 
 def damaged(path: Path) -> Path:
@@ -88,7 +89,7 @@ def test_a_file_that_is_none(run: Run, tmp_path: Path) -> None:
 
 
 def test_statistics_and_values_of_a_dataset(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     path = damaged(tmp_path / "a.parquet")
     repo.import_(path, "a")
 
@@ -108,7 +109,7 @@ def test_statistics_and_values_of_a_dataset(tmp_path: Path) -> None:
 
 
 def test_a_kart_dataset(tmp_path: Path) -> None:
-    repo = Repo.init(tmp_path / "repo")
+    repo = empty_repo(tmp_path / "repo")
     repo.import_(damaged(tmp_path / "a.parquet"), "a", kind="kart")
 
     assert [each.rule for each in Validation(repo.opened).run(["a"])] == ["validity"]
@@ -119,7 +120,7 @@ def test_both_engines_find_the_same(spark: Any, tmp_path: Path) -> None:
     path = str(damaged(tmp_path / "a.parquet"))
     found = {}
     for engine in ("local", "spark"):
-        repo = Repo.init(tmp_path / engine, settings=Settings(engine=engine))
+        repo = empty_repo(tmp_path / engine, settings=Settings(engine=engine))
         issues = Validation(repo.opened).run([path], primary_key=("id",))
         found[engine] = sorted(map(str, issues))
 
