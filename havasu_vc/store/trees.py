@@ -41,6 +41,8 @@ BLOB = b"100644"
 DEEPEST = 256
 """Folders within folders beyond this are refused."""
 MOST_DATASETS = 20_000
+MOST_FILES = 10_000_000
+"""Below one folder: one tree may stand in itself a thousand times over."""
 """Datasets in one tree beyond this are refused."""
 
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
@@ -181,7 +183,9 @@ def blobs_below(source: ObjectSource, tree: ObjectId, path: str = "") -> Iterato
     folder = find_entry(source, tree, path)
     if folder is None or not folder.is_tree:
         return
-    for name, _, new in _differing(source, EMPTY_TREE, folder.id):
+    for count, (name, _, new) in enumerate(_differing(source, EMPTY_TREE, folder.id)):
+        if count > MOST_FILES:
+            raise CorruptDatasetError(path or "a tree", f"it has over {MOST_FILES:,} files")
         if new is not None:
             yield Entry(_text(name), new[1].hex(), new[0])
 

@@ -11,6 +11,10 @@ from havasu_vc.records import dataclass
 __all__ = ["Finding", "Findings"]
 
 
+MOST_FINDINGS = 1_000
+"""Of one dataset: a tree of trees can name the same file a billion times."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something that is wrong."""
@@ -35,8 +39,13 @@ class Findings:
     def add(
         self, where: str, message: str, hint: str | None = None, column: str | None = None
     ) -> None:
-        """Add a finding."""
+        """Add a finding; `full` once there are more than anybody reads."""
         self.found.append(Finding(where, message, hint, column))
+
+    @property
+    def full(self) -> bool:
+        """Whether so much was found that looking for more is in vain."""
+        return len(self.found) > MOST_FINDINGS
 
     @contextmanager
     def catching(self, where: str) -> Iterator[None]:

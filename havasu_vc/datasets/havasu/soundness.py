@@ -3,8 +3,8 @@
 git puts two sides of a dataset together file by file. Whatever it was told, the result is
 either the sum of both or it breaks one of these:
 
-    entries      each is a delta of this table, or a tombstone that names one that is there;
-                 what a live delta replaces is a tombstone that names that delta
+    entries      each is a delta of this table, or a tombstone that leads to one that is
+                 live; what a live delta replaces is a tombstone that names that delta
     epoch        a live delta that an edit made is of the epoch that is open
     markers      the live deltas' marks add up to what stands in `edits`
     pointers     each file of a live delta has one, and stands in no other; the delta has
@@ -16,7 +16,7 @@ A tree that is sound stays so, and is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -43,8 +43,11 @@ __all__ = [
 
 _ALL = (1 << 128) - 1
 _REMEMBERED = 50_000
+MOST_EDITS = 500_000
+"""An epoch is closed long before it has so many markers."""
 _deltas: dict[tuple[str, ObjectId], Delta | str] = {}
 _sound: set[str] = set()
+_unsound: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +126,13 @@ def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None
     if tree is not None and (tree in _sound or (memory is not None and is_sound(memory, tree))):
         return
     require_format(folder, path, revision)
+    if tree is not None and tree in _unsound:
+        raise UnfinishedMergeError(path, revision, _unsound[tree])
     try:
         _check(folder, path)
     except CorruptDatasetError as error:
+        if tree is not None:
+            _unsound[tree] = error.reason
         raise UnfinishedMergeError(path, revision, error.reason) from error
     if tree is not None:
         _sound.add(tree)
@@ -143,7 +150,7 @@ def _check(folder: Folder, path: str) -> None:
     epoch = epoch_of(folder)
     _check_deltas(standing, epoch, properties.table_uuid)
     try:
-        found = marks_of(counted(epoch, folder.blobs(EDITS)))
+        found = marks_of(counted(epoch, _markers(folder)))
     except ValueError as error:
         raise _breach(str(error)) from error
     if sum(delta.marks for delta in standing.live.values()) & _ALL != found:
@@ -164,11 +171,21 @@ def _check_deltas(standing: Standing, epoch: Epoch, table: str) -> None:
     for replaced, successor in folded.items():
         if successor not in live and successor not in folded:
             raise _breach(f"the delta {replaced[:10]} was replaced by one that is not there")
+    lead = set(live)
+    for replaced in folded:
+        trail: list[str] = []
+        at = replaced
+        while at not in lead and len(trail) <= len(folded):
+            trail.append(at)
+            at = folded[at]
+        if at not in lead:
+            raise _breach(f"the delta {replaced[:10]} was replaced by itself in the end")
+        lead.update(trail)
 
 
 def _check_pointers(folder: Folder, standing: Standing) -> None:
-    pointers = {name.rpartition("/")[2] for name, _ in folder.blobs("data")}
     seen: set[str] = set()
+    wanted: set[str] = set()
     for delta in standing.live.values():
         for entry in delta.files:
             if entry.file in seen:
@@ -176,11 +193,23 @@ def _check_pointers(folder: Folder, standing: Standing) -> None:
             seen.add(entry.file)
             if not delta.past.keys() >= {entry.schema, entry.partition_spec, entry.sort_order}:
                 raise _breach(f"what the file {entry.file[:10]} was written with is not there")
-            if entry.location is None and entry.file not in pointers:
-                raise _breach(f"the file {entry.file[:10]} has no pointer")
-    more = pointers - seen
-    if more:
-        raise _breach(f"the pointer of {min(more)[:10]} is of no delta")
+            if entry.location is None:
+                wanted.add(entry.pointer_path)
+    for name, _ in folder.blobs("data"):
+        if f"data/{name}" not in wanted:
+            raise _breach(f"the pointer of {name.rpartition('/')[2][:10]} is of no delta")
+        wanted.remove(f"data/{name}")
+    if wanted:
+        file = min(wanted).rpartition("/")[2]
+        raise _breach(f"the file {file[:10]} has no pointer")
+
+
+def _markers(folder: Folder) -> Iterator[tuple[str, ObjectId]]:
+    """Yield what stands in `edits`, as far as that can be a table's."""
+    for count, each in enumerate(folder.blobs(EDITS)):
+        if count > MOST_EDITS:
+            raise _breach(f"it has over {MOST_EDITS:,} markers")
+        yield each
 
 
 def _breach(reason: str) -> CorruptDatasetError:

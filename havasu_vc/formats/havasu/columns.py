@@ -22,6 +22,7 @@ from havasu_vc.model.schema import Schema
 __all__ = ["FOLDER", "format_columns", "parse_columns"]
 
 FOLDER = "columns"
+MOST_COLUMNS = 100_000
 
 
 def _claim(name: str) -> str:
@@ -65,6 +66,8 @@ def parse_columns(
     found: list[tuple[int, int, dict[str, Any], bool]] = []
     claims: dict[str, bytes] = {}
     for name, data in documents:
+        if len(claims) + len(found) > 2 * MOST_COLUMNS:
+            raise CorruptDatasetError(where, f"it has over {MOST_COLUMNS:,} columns")
         if name.startswith("names/"):
             claims[name] = data
             continue
