@@ -21,7 +21,7 @@ from typing import Any
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.records import dataclass
 
-__all__ = ["Answer", "HostClient"]
+__all__ = ["Answer", "HostClient", "require_safe"]
 
 TIMEOUT = 30.0
 MOST_BYTES = 16 * 1024 * 1024
@@ -82,10 +82,7 @@ class HostClient:
     """How to wait before trying again."""
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.api)
-        secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
-        if not secure or not parts.hostname or parts.username or parts.query:
-            raise InvalidArgumentError(f"{self.api!r} is not the address of an API over HTTPS")
+        require_safe(self.api, "the address of an API")
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
         """Send one request; an answer of any status comes back, silence is an error."""
@@ -131,20 +128,32 @@ class HostClient:
             value = None
         return Answer(status, value, pause)
 
-    def pages(self, path: str) -> Iterator[Any]:
-        """Yield the items of a list, page by page."""
+    def pages(self, path: str, *, size: int = 100, named: str = "per_page") -> Iterator[Any]:
+        """Yield the items of a list, page by page; `named` is what the host calls their size."""
         join = "&" if "?" in path else "?"
+        before: Any = None
         for page in range(1, PAGES + 1):
-            answer = self.request("GET", f"{path}{join}per_page=100&page={page}")
+            answer = self.request("GET", f"{path}{join}{named}={size}&page={page}")
             if answer.status != 200 or not isinstance(answer.value, list):
                 raise StorageError(f"{self._name} refuses {path}: {answer.message}")
+            if answer.value == before:
+                return  # the host gives this list as a whole, whatever page is asked for
             yield from answer.value
-            if len(answer.value) < 100:
+            if len(answer.value) < size:
                 return
+            before = answer.value
 
     @property
     def _name(self) -> str:
         return str(urllib.parse.urlsplit(self.api).hostname)
+
+
+def require_safe(address: str, what: str) -> None:
+    """Raise unless a token may go to an address: over TLS, or to this machine."""
+    parts = urllib.parse.urlsplit(address)
+    secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOCAL)
+    if not secure or not parts.hostname or parts.username or parts.query:
+        raise InvalidArgumentError(f"{address!r} is not {what} over HTTPS")
 
 
 def _pause(headers: Mapping[str, str]) -> float | None:

@@ -1,23 +1,31 @@
-"""GitHub and GitLab, as far as a review needs them: one comment that is kept up to date.
+"""GitHub, GitLab and Gitea, as far as pull requests need them: comments, and where the head is.
 
 A comment of ours is told by its first line and by who wrote it: anybody can write the line.
+What is pushed to is an address made of the host's own and a repository's name, never one that
+an answer gives whole. Forgejo is Gitea here, and Gitea speaks GitHub's language with an accent.
 """
 
 from __future__ import annotations
 
+import re
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from havasu_vc.errors import StorageError
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.host_client import Answer, HostClient
+from havasu_vc.remotes.host_client import Answer, HostClient, require_safe
 
-__all__ = ["GitHub", "GitLab", "Host", "PullRequest"]
+__all__ = ["GITEA", "Dialect", "GitHub", "GitLab", "Host", "PullRequest"]
 
 GITHUB_LIMIT = 65_536
 GITLAB_LIMIT = 1_000_000
 WORKFLOWS = "github-actions[bot]"
 """Who writes with the token of a workflow."""
+_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)+")
+"""A repository, as `owner/name`."""
+_UNKNOWN = "what the host says of a pull request is not known here"
+_WRITERS = ("owner", "admin", "maintain", "write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,10 @@ class PullRequest:
     """The branch to merge."""
     same_repository: bool
     """Whether both are in one repository."""
+    source: str = ""
+    """The repository of `head`, as the host names it; nothing if that is gone or not known."""
+    edits_allowed: bool = False
+    """Whether people who may push to `base` may push to the branch of a fork."""
 
 
 class Host(Protocol):
@@ -56,6 +68,27 @@ class Host(Protocol):
     def pull_requests_of(self, branch: str) -> list[PullRequest]:
         """Return the open pull requests of a branch of this repository."""
 
+    def head_address(self, request: PullRequest) -> str | None:
+        """Return the URL to push the head of a pull request to; None for the job's own remote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """In what hosts of GitHub's kind differ."""
+
+    author: str = WORKFLOWS
+    """Who comments with the token of a job."""
+    page: int = 100
+    """Items on a page of a list."""
+    page_named: str = "per_page"
+    """What a list calls that number."""
+    edits: str = "maintainer_can_modify"
+    """What tells of a pull request that maintainers may push to its branch."""
+
+
+GITEA = Dialect("gitea-actions", 50, "limit", "allow_maintainer_edit")
+"""How Gitea and Forgejo speak."""
+
 
 @dataclass(frozen=True, slots=True)
 class GitHub:
@@ -67,16 +100,30 @@ class GitHub:
     """`owner/name`."""
     author: str = WORKFLOWS
     """Who our comments are by."""
+    server: str = "https://github.com"
+    """Where repositories are."""
+    dialect: Dialect = Dialect()
+    """How this one speaks."""
     limit: int = GITHUB_LIMIT
     """How many characters a comment may have."""
 
     @classmethod
-    def of(cls, api: str, repository: str, token: str | None, author: str | None = None) -> GitHub:
+    def of(
+        cls,
+        api: str,
+        repository: str,
+        token: str | None,
+        author: str | None = None,
+        *,
+        server: str = "https://github.com",
+        dialect: Dialect | None = None,
+    ) -> GitHub:
         """Return a host that is called with a token."""
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        return cls(HostClient(api, headers), repository, author or WORKFLOWS)
+        spoken = dialect or Dialect()
+        return cls(HostClient(api, headers), repository, author or spoken.author, server, spoken)
 
     @property
     def _path(self) -> str:
@@ -95,7 +142,7 @@ class GitHub:
         return self.client.request("PATCH", path, {"body": text})
 
     def _ours(self, number: int, marker: str) -> int | None:
-        for each in self.client.pages(f"{self._path}/issues/{number}/comments"):
+        for each in self._pages(f"{self._path}/issues/{number}/comments"):
             user = each.get("user") or {}
             ours = user.get("login") == self.author
             if ours and str(each.get("body", "")).startswith(marker):
@@ -118,24 +165,38 @@ class GitHub:
         """Return the open pull requests of a branch of this repository."""
         owner = self.repository.partition("/")[0]
         query = urllib.parse.urlencode({"state": "open", "head": f"{owner}:{branch}"})
-        return [self._parsed(each) for each in self.client.pages(f"{self._path}/pulls?{query}")]
+        found = [self._parsed(each) for each in self._pages(f"{self._path}/pulls?{query}")]
+        # Gitea knows no such question, and tells of all.
+        return [each for each in found if each.head == branch]
+
+    def head_address(self, request: PullRequest) -> str | None:
+        """Return the URL to push the head of a pull request to; None for the job's own remote."""
+        return None if request.same_repository else _address(self.server, request.source)
+
+    def _pages(self, path: str) -> Iterator[Any]:
+        return self.client.pages(path, size=self.dialect.page, named=self.dialect.page_named)
 
     def may_write(self, user: str) -> bool:
         """Return whether a user may push to the repository."""
         name = urllib.parse.quote(user, safe="")
         answer = self.client.request("GET", f"{self._path}/collaborators/{name}/permission")
         value = answer.value if isinstance(answer.value, dict) else {}
-        return answer.status == 200 and value.get("permission") in ("admin", "maintain", "write")
+        return answer.status == 200 and value.get("permission") in _WRITERS
 
     def _parsed(self, value: Any) -> PullRequest:
         try:
             head, base = value["head"], value["base"]
-            source = (head.get("repo") or {}).get("full_name")
+            source = str((head.get("repo") or {}).get("full_name") or "")
             return PullRequest(
-                int(value["number"]), str(base["ref"]), str(head["ref"]), source == self.repository
+                int(value["number"]),
+                str(base["ref"]),
+                str(head["ref"]),
+                source == self.repository,
+                source,
+                value.get(self.dialect.edits) is True,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError("what the host says of a pull request is not known here") from error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StorageError(_UNKNOWN) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +207,17 @@ class GitLab:
     """How to call it."""
     project: str
     """The number of the project."""
+    server: str = "https://gitlab.com"
+    """Where repositories are."""
     limit: int = GITLAB_LIMIT
     """How many characters a comment may have."""
 
     @classmethod
-    def of(cls, api: str, project: str, token: str | None) -> GitLab:
+    def of(
+        cls, api: str, project: str, token: str | None, *, server: str = "https://gitlab.com"
+    ) -> GitLab:
         """Return a host that is called with a token."""
-        return cls(HostClient(api, {"PRIVATE-TOKEN": token} if token else {}), project)
+        return cls(HostClient(api, {"PRIVATE-TOKEN": token} if token else {}), project, server)
 
     def _path(self, number: int) -> str:
         project = urllib.parse.quote(self.project, safe="")
@@ -183,16 +248,40 @@ class GitLab:
         answer = self.client.request("GET", self._path(number))
         if answer.status != 200:
             raise StorageError(f"merge request {number} cannot be seen: {answer.message}")
-        value = answer.value
-        same = value.get("source_project_id") == value.get("target_project_id")
-        return PullRequest(number, value["target_branch"], value["source_branch"], same)
+        return self._parsed(answer.value)
+
+    def _parsed(self, value: Any) -> PullRequest:
+        try:
+            source = value["source_project_id"]  # null where the fork is gone
+            return PullRequest(
+                int(value["iid"]),
+                str(value["target_branch"]),
+                str(value["source_branch"]),
+                source == value["target_project_id"],
+                "" if source is None else str(int(source)),
+                value.get("allow_collaboration") is True,
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StorageError(_UNKNOWN) from error
+
+    def head_address(self, request: PullRequest) -> str | None:
+        """Return the URL to push the head of a merge request to: a job's remote only reads."""
+        answer = self.client.request("GET", f"/projects/{request.source or 'gone'}")
+        if answer.status != 200 or not isinstance(answer.value, dict):
+            raise StorageError(f"the project of its branch cannot be seen: {answer.message}")
+        return _address(self.server, str(answer.value.get("path_with_namespace")))
 
     def pull_requests_of(self, branch: str) -> list[PullRequest]:
         """Return the open merge requests of a branch."""
         project = urllib.parse.quote(self.project, safe="")
         query = urllib.parse.urlencode({"state": "opened", "source_branch": branch})
         found = self.client.pages(f"/projects/{project}/merge_requests?{query}")
-        return [
-            PullRequest(each["iid"], each["target_branch"], branch, same_repository=True)
-            for each in found
-        ]
+        return [self._parsed(each) for each in found]
+
+
+def _address(server: str, name: str) -> str:
+    """Return the URL of a repository."""
+    require_safe(server, "the address of a host")
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise StorageError("the repository of its branch is gone, or has no name that is known")
+    return f"{server.rstrip('/')}/{name}.git"

@@ -7,7 +7,7 @@ import pytest
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.remotes.host_client import HostClient
-from havasu_vc.remotes.hosts import GitHub, GitLab
+from havasu_vc.remotes.hosts import GITEA, GitHub, GitLab
 from tests.support.host import BOT, READER, WRITER, StandIn, serving
 
 MARKER = "<!-- ours -->"
@@ -166,3 +166,19 @@ def test_who_may_write(stand_in: StandIn) -> None:
     assert host.may_write("ann")
     assert not host.may_write("bob")
     assert not host.may_write("../../user")
+
+
+def test_gitea_gives_whole_lists(stand_in: StandIn) -> None:
+    host = GitHub.of(f"{stand_in.address}/api/v1", "me/data", WRITER, dialect=GITEA)
+    for _ in range(50):
+        stand_in.add("somebody else's", user="somebody")
+    stand_in.pull(3, "main", "feature")
+    stand_in.pull(4, "main", "other")
+    answers = [host.keep_comment(1, MARKER, f"{MARKER}\n{text}") for text in ("one", "two")]
+
+    assert [answer.status for answer in answers] == [201, 200]
+    assert [each["body"] for each in stand_in.comments[50:]] == [f"{MARKER}\ntwo"]
+    asked = [path for method, path in stand_in.requests if method == "GET"]
+    # A list that is as long as a page may go on; what comes again is no more of it.
+    assert [path.rpartition("page=")[2] for path in asked] == ["1", "2", "1"]
+    assert [each.number for each in host.pull_requests_of("feature")] == [3]

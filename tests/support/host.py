@@ -1,7 +1,8 @@
-"""A stand-in for GitHub and GitLab: what a review calls of their APIs, with their real limits.
+"""A stand-in for GitHub, GitLab and Gitea: what `ci` calls of their APIs, with their real limits.
 
 It keeps comments, pages lists, refuses texts that are too long (65,536 characters at
-GitHub, 1,000,000 at GitLab) and tokens that may not write, and fails when it is told to.
+GitHub, 1,000,000 at GitLab) and tokens that may not write, and fails when it is told to. Below
+`/api/v1` it is Gitea, which lists comments whole and pull requests of all branches.
 """
 
 import json
@@ -17,6 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 WRITER, READER = "ghs_writer", "ghs_reader"
 GITHUB_LIMIT, GITLAB_LIMIT = 65_536, 1_000_000
 BOT = "github-actions[bot]"
+PROJECTS = {"me/data": 12, "you/data": 13}
+"""Repositories by the numbers that GitLab has for them."""
+GITEA = "/api/v1"
 
 
 @dataclass
@@ -39,20 +43,46 @@ class StandIn:
         self.comments.append(comment)
         return comment
 
-    def pull(self, number: int, base: str, head: str, *, repo: str = "me/data") -> dict[str, Any]:
-        found = {
+    def pull(
+        self,
+        number: int,
+        base: str,
+        head: str,
+        *,
+        repo: str = "me/data",
+        edits: str | None = None,
+    ) -> dict[str, Any]:
+        """Open a pull request; `edits` is the flag that says that maintainers may push to it."""
+        found: dict[str, Any] = {
             "number": number,
             "state": "open",
             "base": {"ref": base, "repo": {"full_name": "me/data"}},
             "head": {"ref": head, "repo": {"full_name": repo}},
         }
+        if edits is not None:
+            found[edits] = True
         self.pulls.append(found)
         return found
+
+    def merge_request(self, number: int) -> dict[str, Any]:
+        """Return a pull request as GitLab tells it."""
+        pull = next(each for each in self.pulls if each["number"] == number)
+        owner = pull["head"]["repo"]["full_name"]
+        return {
+            "iid": number,
+            "target_branch": pull["base"]["ref"],
+            "source_branch": pull["head"]["ref"],
+            "source_project_id": PROJECTS[owner],
+            "target_project_id": PROJECTS["me/data"],
+            "allow_collaboration": pull.get("allow_collaboration", False),
+        }
 
     def answer(self, method: str, path: str, token: str, body: Any) -> tuple[int, Any]:
         parts = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         writes = method in ("POST", "PATCH", "PUT")
+        gitea = parts.path.startswith(GITEA)
+        place = parts.path.removeprefix(GITEA)
         if not token:
             return 401, {"message": "Requires authentication"}
         if writes and token != WRITER:
@@ -60,39 +90,40 @@ class StandIn:
         limit = GITLAB_LIMIT if "merge_requests" in path else GITHUB_LIMIT
         if writes and len(body["body"]) > limit:
             return 422, {"message": f"Body is too long (maximum is {limit} characters)"}
-        match method, re.sub(r"\d+", "N", parts.path):
+        match method, re.sub(r"\d+", "N", place):
             case "GET", "/repos/me/data/issues/N/comments" | "/projects/N/merge_requests/N/notes":
-                return 200, self.page(self.comments, query)
+                return 200, self.comments if gitea else self.page(self.comments, query)
             case "POST", "/repos/me/data/issues/N/comments" | "/projects/N/merge_requests/N/notes":
-                return 201, self.add(body["body"])
+                return 201, self.add(body["body"], "gitea-actions" if gitea else BOT)
             case ("PATCH", "/repos/me/data/issues/comments/N") | (
                 "PUT",
                 "/projects/N/merge_requests/N/notes/N",
             ):
-                comment = self.comments[int(parts.path.rpartition("/")[2]) - 1]
+                comment = self.comments[int(place.rpartition("/")[2]) - 1]
                 comment["body"] = body["body"]
                 return 200, comment
+            case "GET", "/repos/me/data/pulls" if gitea:
+                assert int(query["limit"]) <= 50
+                return 200, self.pulls
             case "GET", "/repos/me/data/pulls":
                 wanted = query["head"].partition(":")[2]
                 return 200, self.page(
                     [each for each in self.pulls if each["head"]["ref"] == wanted], query
                 )
             case "GET", "/repos/me/data/pulls/N":
-                number = int(parts.path.rpartition("/")[2])
+                number = int(place.rpartition("/")[2])
                 for each in self.pulls:
                     if each["number"] == number:
                         return 200, each
             case "GET", "/projects/N/merge_requests/N":
-                return 200, {
-                    "iid": 1,
-                    "target_branch": "main",
-                    "source_branch": "feature",
-                    "source_project_id": 1,
-                    "target_project_id": 1,
-                }
+                return 200, self.merge_request(int(place.rpartition("/")[2]))
+            case "GET", "/projects/N":
+                number = int(place.rpartition("/")[2])
+                name = next(name for name, each in PROJECTS.items() if each == number)
+                return 200, {"id": number, "path_with_namespace": name}
             case "GET", "/user":
                 return 200, {"id": 7}
-        if found := re.fullmatch(r"/repos/me/data/collaborators/([^/]+)/permission", parts.path):
+        if found := re.fullmatch(r"/repos/me/data/collaborators/([^/]+)/permission", place):
             return 200, {"permission": self.permissions.get(found[1], "read")}
         return 404, {"message": "Not Found"}
 

@@ -1,28 +1,37 @@
-"""`havasu-vc ci`: what runs on GitHub and GitLab for each pull request."""
+"""`havasu-vc ci`: what runs on GitHub, GitLab, Gitea and Forgejo for each pull request."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.jobs import (
+    asked,
+    host_of_job,
+    job_token,
+    pushes_with,
+    queued,
+    requests_of_job,
+    run_address,
+    summary_file,
+)
 from havasu_vc.cli.options import Command
-from havasu_vc.errors import InvalidArgumentError, InvalidFileError
-from havasu_vc.remotes.hosts import GitHub, GitLab, Host, PullRequest
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.repo import Repo
-from havasu_vc.repo.pull_requests import ReviewJob, review_request
+from havasu_vc.repo.pull_requests import (
+    ReviewedRequest,
+    ReviewJob,
+    review_queued,
+    review_request,
+)
 from havasu_vc.repo.request_updates import update_request
 from havasu_vc.review.markdown import SUMMARY_LIMIT
 
 __all__ = ["command"]
 
-UPDATE = "/havasu-vc update"
 _number = click.option(
     "--pull", "number", type=click.IntRange(1), help="The pull request.  [default: of the event]"
 )
@@ -31,7 +40,7 @@ _remote = click.option("--remote", default="origin", show_default=True, help="Wh
 
 @click.group("ci")
 def command() -> None:
-    """Review pull requests, and bring them up to date, in jobs of GitHub and GitLab."""
+    """Review pull requests, and bring them up to date, in jobs of a git host."""
 
 
 @command.command("review", cls=Command, short_help="Review the pull request of this job")
@@ -57,27 +66,24 @@ def review(
 ) -> int:
     """Review the pull request of this job: one comment kept up to date, and a page.
 
-    The token is that of HAVASU_TOKEN, GITHUB_TOKEN or GITLAB_TOKEN. Without one that may
-    comment, the summary and the page are written all the same. The exit code is 1 if the
-    policy refuses something. Data files come into this clone as they are read.
+    The token is that of HAVASU_TOKEN, or else of GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or
+    FORGEJO_TOKEN, as the job's host has it. Without one that may comment, the summary and the
+    page are written all the same; in a merge queue there is nothing to comment on. The exit code
+    is 1 if the policy refuses something. Data files come into this clone as they are read.
     """
-    host = _host(author)
-    requests = list(_requests(host, number))
     repo = _opened(invocation)
+    waiting = queued() if number is None else None
+    if waiting is not None:
+        found = review_queued(repo.opened, waiting, ReviewJob(remote, folder, run_address()))
+        refused = _told(invocation, found, f"Reviewed what waits in the merge queue: {folder}")
+        return 1 if refused and not no_fail else 0
+    host = host_of_job(author)
+    requests = list(requests_of_job(host, number))
     refused = 0
     for request in requests:
         place = folder if len(requests) == 1 else folder / str(request.number)
-        found = review_request(repo.opened, host, request, ReviewJob(remote, place, _run_address()))
-        if not _append(os.environ.get("GITHUB_STEP_SUMMARY"), found.summary):
-            invocation.note(f"the step summary is full; {place / 'summary.md'} has it")
-        invocation.say(f"Reviewed pull request {request.number}: {place}")
-        if found.note is not None:
-            invocation.note(found.note)
-        for finding in found.review.findings:
-            level = "refused" if finding.refuses else "warning"
-            text = finding.message.replace("`", "")
-            click.echo(visible(f"{level}: {finding.dataset}: {text}"))
-            refused += finding.refuses
+        found = review_request(repo.opened, host, request, ReviewJob(remote, place, run_address()))
+        refused += _told(invocation, found, f"Reviewed pull request {request.number}: {place}")
     if not requests:
         invocation.say("There is no open pull request of this branch")
     return 1 if refused and not no_fail else 0
@@ -92,20 +98,46 @@ def review(
 def update(invocation: Invocation, number: int | None, remote: str) -> int:
     """Merge the base into a pull request's branch, row by row, and push it.
 
-    On GitHub, a comment `/havasu-vc update` of somebody who may push asks for it.
+    This is for rows that both sides changed: where git merges the two by itself, nothing is done.
+    A branch of a fork is pushed to if the fork allows edits by maintainers. It runs in jobs of
+    GitHub, GitLab, Gitea and Forgejo, and pushes with HAVASU_TOKEN, or the token of `ci review`.
+    A comment `/havasu-vc update` of somebody who may push asks for it, or a pull request's own job.
     """
-    host = _host(None)
+    if number is None and queued() is not None:
+        invocation.say("Nothing is done: what is in the merge queue, git has merged")
+        return 0
+    token = job_token()
+    if token is None:
+        raise InvalidArgumentError(
+            "there is no token to push with", hints=("set HAVASU_TOKEN to one that may push",)
+        )
+    host = host_of_job()
     if number is None:
-        number = _asked(host, invocation.note)
+        number = asked(host, invocation.note)
         if number is None:
             return 0
     request = host.pull_request(number)
-    result = update_request(_opened(invocation), host, request, remote)
-    invocation.say(result.message)
+    with pushes_with(token):
+        result = update_request(_opened(invocation), host, request, remote)
+    invocation.say(visible(result.message))
     answer = host.comment(number, result.message)
     if answer.status not in (200, 201):
         invocation.note(f"the comment was not written: {answer.message}")
     return 0 if result.done else 1
+
+
+def _told(invocation: Invocation, found: ReviewedRequest, said: str) -> int:
+    """Tell what a review found; return how much of it the policy refuses."""
+    if not _append(summary_file(), found.summary):
+        invocation.note("the step summary is full; summary.md has it")
+    invocation.say(said)
+    if found.note is not None:
+        invocation.note(found.note)
+    for finding in found.review.findings:
+        level = "refused" if finding.refuses else "warning"
+        text = finding.message.replace("`", "")
+        click.echo(visible(f"{level}: {finding.dataset}: {text}"))
+    return sum(finding.refuses for finding in found.review.findings)
 
 
 def _opened(invocation: Invocation) -> Repo:
@@ -114,79 +146,10 @@ def _opened(invocation: Invocation) -> Repo:
     return invocation.open_repo()
 
 
-def _host(author: str | None) -> Host:
-    get = os.environ.get
-    if get("GITLAB_CI"):
-        token = get("HAVASU_TOKEN") or get("GITLAB_TOKEN")
-        return GitLab.of(_needed("CI_API_V4_URL"), _needed("CI_PROJECT_ID"), token)
-    token = get("HAVASU_TOKEN") or get("GITHUB_TOKEN")
-    api = get("GITHUB_API_URL") or "https://api.github.com"
-    return GitHub.of(api, _needed("GITHUB_REPOSITORY"), token, author)
-
-
-def _needed(name: str) -> str:
-    value = os.environ.get(name)
-    if not value:
-        raise InvalidArgumentError(
-            f"{name} is not set", hints=("this runs in a job of GitHub or GitLab",)
-        )
-    return value
-
-
-def _event() -> dict[str, Any]:
-    """Return what GitHub says of the event that began the job."""
-    path = _needed("GITHUB_EVENT_PATH")
-    try:
-        value = json.loads(Path(path).read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidFileError(path, "is no event of GitHub") from error
-    return value if isinstance(value, dict) else {}
-
-
-def _requests(host: Host, number: int | None) -> Iterator[PullRequest]:
-    if number is None and os.environ.get("GITLAB_CI"):
-        number = int(_needed("CI_MERGE_REQUEST_IID"))
-    if number is not None:
-        yield host.pull_request(number)
-        return
-    event = _event()
-    request = event.get("pull_request")
-    if isinstance(request, dict):
-        head, base = request["head"], request["base"]
-        same = (head.get("repo") or {}).get("full_name") == base["repo"]["full_name"]
-        yield PullRequest(int(request["number"]), base["ref"], head["ref"], same)
-    elif str(event.get("ref", "")).startswith("refs/heads/"):
-        yield from host.pull_requests_of(event["ref"].removeprefix("refs/heads/"))
-
-
-def _asked(host: Host, note: Callable[[str], None]) -> int | None:
-    """Return the pull request that a comment asks to update, if its writer may push."""
-    event = _event()
-    issue, comment = event.get("issue") or {}, event.get("comment") or {}
-    text = str(comment.get("body", "")).strip()
-    if "pull_request" not in issue or not text or text.splitlines()[0].strip() != UPDATE:
-        note(f"this is no comment {UPDATE!r} on a pull request")
-        return None
-    user = str((comment.get("user") or {}).get("login", ""))
-    if not isinstance(host, GitHub) or not host.may_write(user):
-        note(f"{visible(user)} may not push here, so nothing is done")
-        return None
-    return int(issue["number"])
-
-
-def _run_address() -> str | None:
-    get = os.environ.get
-    if get("GITHUB_RUN_ID"):
-        server = get("GITHUB_SERVER_URL", "https://github.com")
-        return f"{server}/{get('GITHUB_REPOSITORY')}/actions/runs/{get('GITHUB_RUN_ID')}#artifacts"
-    return f"{get('CI_JOB_URL')}/artifacts/browse" if get("CI_JOB_URL") else None
-
-
-def _append(path: str | None, text: str) -> bool:
+def _append(file: Path | None, text: str) -> bool:
     """Add to the step summary, which may hold no more than a mebibyte; return whether it fits."""
-    if path is None:
+    if file is None:
         return True
-    file = Path(path)
     size = file.stat().st_size if file.exists() else 0
     if size + len(text.encode()) > SUMMARY_LIMIT:
         return False

@@ -204,74 +204,12 @@ def test_nothing_of_a_pull_request_is_put_anywhere(work: Repo, job: Job, tmp_pat
     assert run_git("status", "--porcelain", cwd=tmp_path / "job") == ""
 
 
-def asked(user: str = "ann", text: str = "/havasu-vc update") -> dict[str, Any]:
-    return {
-        "issue": {"number": 1, "pull_request": {}},
-        "comment": {"body": text, "user": {"login": user}},
-    }
-
-
-def test_a_branch_is_brought_up_to_date(work: Repo, job: Job, tmp_path: Path) -> None:
-    points.write(work, START | {2: ("TWO", 2)})
-    push(work, tmp_path, "main")
-    job.stand_in.pull(1, "main", "feature")
-    job.stand_in.permissions = {"ann": "write"}
-    done = job.run("update", asked())
-    again = job.run("update", asked())
-
-    assert done.exit_code == 0, done.output
-    assert "`main` is merged in: 1 rows" in job.stand_in.comments[0]["body"]
-    run_git("fetch", "-q", "origin", cwd=work.path)
-    rows = points.read(Repo.open(tmp_path / "job"), "origin/feature")
-    assert (rows[1], rows[2]) == (("ONE", 1), ("TWO", 2))
-    tip = run_git("rev-parse", "feature^2", cwd=tmp_path / "server.git")
-    assert tip == run_git("rev-parse", "main", cwd=tmp_path / "server.git")
-    assert "was" not in again.stdout
-
-
-def test_conflicts_are_told(work: Repo, job: Job, tmp_path: Path) -> None:
-    before = run_git("rev-parse", "feature", cwd=tmp_path / "server.git")
-    points.write(work, START | {1: ("eins", 1)})
-    push(work, tmp_path, "main")
-    job.stand_in.pull(1, "main", "feature")
-    job.stand_in.permissions = {"ann": "admin"}
-    done = job.run("update", asked())
-
-    assert done.exit_code == 1
-    assert "- `points`: 1 conflicts" in job.stand_in.comments[0]["body"]
-    assert run_git("rev-parse", "feature", cwd=tmp_path / "server.git") == before
-
-
-@pytest.mark.parametrize(
-    ("event", "said"),
-    [
-        (asked("bob"), "bob may not push here"),
-        (asked(text="please /havasu-vc update"), "this is no comment"),
-        ({"issue": {"number": 1}, "comment": {"body": "/havasu-vc update"}}, "this is no comment"),
-    ],
-)
-def test_who_may_ask_for_an_update(work: Repo, job: Job, event: dict[str, Any], said: str) -> None:
-    done = job.run("update", event)
-
-    assert done.exit_code == 0
-    assert said in done.stderr
-    assert job.stand_in.comments == []
-
-
-def test_a_fork_is_not_pushed_to(work: Repo, job: Job) -> None:
-    job.stand_in.pull(1, "main", "feature", repo="you/data")
-    job.stand_in.permissions = {"ann": "write"}
-    done = job.run("update", asked())
-
-    assert done.exit_code == 1
-    assert "in another repository" in job.stand_in.comments[0]["body"]
-
-
 def test_gitlab(work: Repo, job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in {
         "GITLAB_CI": "true",
         "CI_API_V4_URL": job.stand_in.address,
         "CI_PROJECT_ID": "12",
+        "CI_SERVER_URL": "https://gitlab.example",
         "CI_MERGE_REQUEST_IID": "1",
         "CI_JOB_URL": "https://gitlab.example/job/9",
         "GITLAB_TOKEN": WRITER,
@@ -279,6 +217,7 @@ def test_gitlab(work: Repo, job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path:
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("HAVASU_TOKEN", raising=False)
     clone(tmp_path / "server.git", tmp_path / "job")
+    job.stand_in.pull(1, "main", "feature")
     done = invoke(["-C", tmp_path / "job", "ci", "review", "--folder", job.out])
 
     assert done.exit_code == 0, done.output
