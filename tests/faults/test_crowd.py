@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 EXPECTED = {"ConcurrentChangeError", "LockedError"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("writers", "seconds"), [(6, 6), pytest.param(16, 40, marks=pytest.mark.slow)]
 )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import lacking
 from tests.faults.seccomp import lacking_seam
+from tests.support.examples import some
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +38,7 @@ def injected(*arguments: str) -> int:
 SHARE = ("import", "commit (Spark edit)", "merge --continue", "switch")
 
 
+@pytest.mark.thorough
 def test_a_share_of_all_faults() -> None:
     assert injected(*SHARE, "--share", "0.015") >= 15
 
@@ -68,7 +70,8 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("scene", ONCE)
+# In one of the two git's processes are stopped, in the other our own.
+@pytest.mark.parametrize("scene", some(ONCE, "revert", "checkout --as"))
 def test_what_once_was_not_survived(scene: str) -> None:
     faults = [argument for fault in ONCE[scene] for argument in ("--at", fault)]
     assert injected(scene, *faults) >= len(ONCE[scene])

@@ -21,6 +21,7 @@ import pytest
 from havasu_vc.errors import StorageError
 from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, leftovers, listing, status
 from tests.support.templates import empty_repo
@@ -88,7 +89,11 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     "what", ["upsert", *(pytest.param(what, marks=SLOW) for what in ("import", "meta", "first"))]
 )
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place[0].split(':')[1]}-{place[1]}")
+@pytest.mark.parametrize(
+    "place",
+    some(PLACES, PLACES[1], ("havasu_vc.repo.transaction:move_head", 1), ("os:fsync", 4)),
+    ids=lambda place: f"{place[0].split(':')[1]}-{place[1]}",
+)
 def test_a_process_that_dies_anywhere_loses_nothing(
     tmp_path: Path, what: str, place: tuple[str, int]
 ) -> None:
@@ -139,8 +144,10 @@ def test_a_process_that_is_killed_at_any_time_loses_nothing(tmp_path: Path, seed
         assert int(run_git("rev-list", "--count", "HEAD", cwd=repo.path)) == int(commits) + 1
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.2, *(pytest.param(d, marks=SLOW) for d in (0.0, 0.4))])
-@pytest.mark.parametrize("what", ["import", "upserts"])
+@pytest.mark.parametrize(
+    "delay", [*some((0.05, 0.2), 0.2), *(pytest.param(d, marks=SLOW) for d in (0.0, 0.4))]
+)
+@pytest.mark.parametrize("what", some(["import", "upserts"], "upserts"))
 def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path, what: str, delay: float) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(60_000))
@@ -168,6 +175,7 @@ def run_together(repo: Repo, commands: Sequence[str]) -> list[tuple[int, str]]:
     return [finish(child) for child in children]
 
 
+@pytest.mark.thorough
 def test_imports_of_several_processes_all_succeed(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
@@ -200,6 +208,7 @@ def test_edits_of_one_dataset_by_several_processes_are_all_kept(tmp_path: Path) 
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_edits_of_two_datasets_and_imports_at_once(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(500))
@@ -219,6 +228,7 @@ def test_edits_of_two_datasets_and_imports_at_once(tmp_path: Path) -> None:
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.thorough
 def test_the_same_dataset_imported_by_several_processes_is_made_once(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
@@ -235,6 +245,7 @@ def test_the_same_dataset_imported_by_several_processes_is_made_once(tmp_path: P
     assert_sound(repo, dangling=True)
 
 
+@pytest.mark.thorough
 def test_datasets_of_several_processes_do_not_come_to_nest(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(2000))
@@ -267,7 +278,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "limit", [60_000, *(pytest.param(limit, marks=SLOW) for limit in (20, 500, 3_000, 200_000))]
 )
-@pytest.mark.parametrize("what", ["import", "upsert"])
+@pytest.mark.parametrize("what", some(["import", "upsert"], "upsert"))
 def test_a_file_that_may_not_grow_is_said(tmp_path: Path, what: str, limit: int) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     file = write(tmp_path / "points.parquet", points(40_000))
@@ -308,6 +319,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+@pytest.mark.thorough
 def test_a_disk_that_fills_up_is_said(tmp_path: Path, small_disk: Path) -> None:
     repo = empty_repo(small_disk / "repo", settings=LOCAL)
     count = 0

@@ -10,6 +10,7 @@ import pytest
 
 from havasu_vc.repo import Repo
 from havasu_vc.repo.hooks import DIFF_COMMAND, TEXT_CONVERSION
+from tests.cli.conftest import invoke
 from tests.repo import points
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +78,7 @@ def test_others_print_rows_when_asked(
     assert ROWS in git(repo, *arguments, programs=programs)
 
 
+@pytest.mark.thorough
 def test_deltas_are_found_in_older_commits(repo: Repo, programs: Path) -> None:
     points.write(repo, START)
     repo.create_branch("side", "HEAD~4")
@@ -86,6 +88,7 @@ def test_deltas_are_found_in_older_commits(repo: Repo, programs: Path) -> None:
     assert "+++ points:feature:4" in there_and_back and "--- points:feature:4" in there_and_back
 
 
+@pytest.mark.thorough
 def test_datasets_that_come_and_go(repo: Repo, tmp_path: Path, programs: Path) -> None:
     points.add(repo, tmp_path, {7: ("seven", 7)}, "more")
 
@@ -100,6 +103,7 @@ def renamed(repo: Repo) -> None:
     git(repo, "commit", "-q", "-m", "Rename")
 
 
+@pytest.mark.thorough
 def test_a_renamed_dataset(repo: Repo, programs: Path) -> None:
     renamed(repo)
     new = {1: ("one", 1), 2: ("zwei", 2), 4: ("four", 4)}
@@ -206,6 +210,7 @@ def test_data_that_is_not_here_is_told_in_one_line(repo: Repo, programs: Path) -
     assert "rows are not shown: data file" in text
 
 
+@pytest.mark.thorough
 def test_many_rows_are_not_all_printed(tmp_path: Path, programs: Path) -> None:
     repo = points.make(tmp_path / "many", {n: ("x", n) for n in range(3000)})
     start = time.monotonic()
@@ -257,15 +262,5 @@ def test_clones_have_it_too(repo: Repo, tmp_path: Path, programs: Path) -> None:
         ((DELTA, "--all", "."), "No such option"),
     ],
 )
-def test_what_git_would_not_ask(
-    repo: Repo, programs: Path, arguments: tuple[str, ...], said: str
-) -> None:
-    done = subprocess.run(
-        [programs / "havasu-vc", "git-diff", *arguments],
-        cwd=repo.path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert said in done.stdout + done.stderr
+def test_what_git_would_not_ask(repo: Repo, arguments: tuple[str, ...], said: str) -> None:
+    assert said in invoke(["-C", repo.path, "git-diff", *arguments]).output

@@ -824,6 +824,7 @@ for number in range(commits):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("processes", "commits"), [(4, 5), pytest.param(8, 20, marks=pytest.mark.slow)]
 )

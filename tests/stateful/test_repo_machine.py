@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -47,6 +47,7 @@ from tests.stateful.model import (
     with_new_rows,
     write_parquet,
 )
+from tests.support.examples import examples
 from tests.support.sound import LOCAL, assert_sound, frozen, loaded, status
 
 PATHS = ("a", "b/c", "Größe")
@@ -627,10 +628,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 def test_a_repository_agrees_with_its_model() -> None:
     run_state_machine_as_test(
-        RepoMachine,
-        settings=settings(
-            max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=QUIET
-        ),
+        RepoMachine, settings=examples(60, stateful_step_count=25, suppress_health_check=QUIET)
     )
 
 
@@ -638,7 +636,5 @@ def test_a_repository_agrees_with_its_model() -> None:
 def test_a_repository_agrees_with_its_model_for_long() -> None:
     run_state_machine_as_test(
         RepoMachine,
-        settings=settings(
-            max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=QUIET
-        ),
+        settings=examples(150, stateful_step_count=50, suppress_health_check=QUIET),
     )

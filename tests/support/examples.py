@@ -1,7 +1,9 @@
-"""How many examples a property is tried with, in a full run and in a quick one."""
+"""How much a test tries in a full run and in a quick one: examples, and parameters."""
 
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 USUAL = 100
@@ -21,3 +23,11 @@ def examples(number: int, **others: Any) -> settings:
     """
     share = settings().max_examples / USUAL
     return settings(max_examples=max(2, round(number * share)), **others)
+
+
+def some(values: Iterable[Any], *quick: Any) -> list[Any]:
+    """Return the parameters of a test, of which a quick run tries those that are named."""
+    return [
+        value if value in quick else pytest.param(value, marks=pytest.mark.thorough)
+        for value in values
+    ]

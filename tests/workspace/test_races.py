@@ -122,6 +122,7 @@ def test_a_write_while_edits_are_dropped_is_no_less_an_edit(
     assert {500, 501} <= {row["id"] for row in rows_of(repo, "points")}
 
 
+@pytest.mark.thorough
 def test_writes_all_the_time_are_all_committed_once(repo: Repo) -> None:
     """Another process inserts rows while this one commits."""
     code = (
@@ -175,6 +176,7 @@ while True:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 12))]
 )
