@@ -6,6 +6,7 @@ This is what every operation works on; `Repo` is the face that it shows to users
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -57,16 +58,19 @@ class OpenRepo:
         """Whether data files that are not here come when something reads them."""
         return self.git.config.get("havasu.data.fetch") == "on-demand"
 
-    @cached_property
+    @property
     def storage(self) -> Storage:
-        """Where data files are."""
+        """Where data files are; folders outside are read as soon as they are allowed."""
+        return replace(self._storage, allowed=self.git.config.all(ALLOWED))
+
+    @cached_property
+    def _storage(self) -> Storage:
         folder = self.git.data_folder
         files = DataFileStore(folder, lfs_folder(self.git))
         fetcher = None
         if self.on_demand and self.make_fetcher is not None:
             fetcher = self.make_fetcher(self)
-        allowed = self.git.config.all(ALLOWED)
-        return Storage(files, folder / "keys", files, fetcher=fetcher, allowed=allowed)
+        return Storage(files, folder / "keys", files, fetcher=fetcher)
 
     def resolve(self, revision: str = "HEAD") -> Revision:
         """Return the commit that a revision means."""
