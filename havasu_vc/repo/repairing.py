@@ -35,13 +35,14 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.harmless_paths import give_harmless_paths
 from havasu_vc.repo.merge_bases import base_tree
 from havasu_vc.repo.merge_datasets import MergedDataset, markers_of
-from havasu_vc.repo.merge_trees import MergeRules, merge_trees, root_tree
+from havasu_vc.repo.merge_trees import MergeRules, RootTree, merge_trees, root_tree
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.soundness import broken_datasets, defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.edits import Change, Existing
+from havasu_vc.store.drafts import Draft
+from havasu_vc.store.edits import Change, Existing, edit_tree
 from havasu_vc.store.stray import sweep
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.upkeep.repair import repair_dataset
@@ -251,11 +252,14 @@ def _mend(
     return CommitResult(commit, repo.head_branch, counts, notes)
 
 
-def _moved_apart(repo: OpenRepo, now: Mapping[str, DatasetFolder], path: str) -> _Mended | None:
+def _moved_apart(
+    repo: OpenRepo, transaction: Transaction, path: str, plan: LastSound, policy: MergePolicy
+) -> _Mended | None:
     """Return what brings documents at the old place of a moved dataset to the new one.
 
     git leaves them there when one side moved a dataset and the other edited it.
     """
+    now = transaction.folders
     inside = TreeFolder(repo.git.objects, now[path].internals)
     if now[path].marker != HAVASU_MARKER or inside.read(DATASET) is not None:
         return None
@@ -271,7 +275,48 @@ def _moved_apart(repo: OpenRepo, now: Mapping[str, DatasetFolder], path: str) ->
             mended = MergedDataset(folder.internals, edit)
             said = f"{path}: what was edited there is brought to {other}, where the table is now"
             return _Mended({path: MergedDataset(None), other: mended}, (said,))
+        return _merged_apart(repo, transaction, path, other, blobs, plan, policy)
     return None
+
+
+def _merged_apart(
+    repo: OpenRepo,
+    transaction: Transaction,
+    path: str,
+    other: str,
+    added: Collection[str],
+    plan: LastSound,
+    policy: MergePolicy,
+) -> _Mended | None:
+    """Merge the rows of a dataset as it was with those of where it went; None if neither tells.
+
+    What git left at the old place is what was added there since both were one.
+    """
+    if len(plan.commits) != 1:
+        return None
+    internals = f"{path}/{HAVASU_MARKER}"
+    ours = root_tree(repo, repo.resolve(plan.commits[0]))
+    draft = Draft(repo.git.objects)
+    base, theirs = (
+        RootTree(tree.name, draft, edit_tree(draft, tree.tree, dict.fromkeys(gone)))
+        for tree, gone in (
+            (ours, [f"{internals}/{name}" for name in added]),
+            (root_tree(repo, repo.head()), [internals]),
+        )
+    )
+    before = base.folders().get(path)
+    if before is None:
+        return None
+    try:
+        check_guard(TreeFolder(draft, before.internals), path, base.name)
+    except HavasuError:
+        return None
+    rules = MergeRules(policy, joins=False, only=(path,))
+    merged = merge_trees(repo, transaction.storage, (base, ours, theirs), rules)
+    sides = (_named(repo, plan.commits[0]), f"{other} at HEAD")
+    _require_no_conflicts(path, merged, sides)
+    said = f"{path} is merged row by row with {other}, where it was moved to, from "
+    return _Mended(merged, (f"{said}{sides[0]} and {sides[1]}",))
 
 
 def _mended(
@@ -283,7 +328,7 @@ def _mended(
     ours: str | None,
 ) -> _Mended:
     lost = tuple(_lost(repo, path, plan.lost))
-    apart = None if request.source else _moved_apart(repo, transaction.folders, path)
+    apart = None if request.source else _moved_apart(repo, transaction, path, plan, request.policy)
     if apart is not None:
         return apart
     if len(plan.commits) > 1:
@@ -387,18 +432,29 @@ def _merged_again(
     sides = [root_tree(repo, repo.resolve(commit)) for commit in (ours or first, second)]
     rules = MergeRules(policy, only=(path,))
     merged = merge_trees(repo, transaction.storage, (base, sides[0], sides[1]), rules)
-    for each in merged.values():
-        if each.conflicts is not None:
-            raise ConflictError(
-                f"{path}: {each.conflicts.total:,} conflicts between {_named(repo, first)} and "
-                f"{_named(repo, second)}, which a merge did not resolve",
-                hints=(
-                    f"`havasu-vc repair {path} -X ours` decides them by {first[:10]}, "
-                    f"`-X theirs` by {second[:10]}, `-X COLUMN=theirs` cell by cell",
-                    f"`havasu-vc diff {first[:10]}...{second[:10]} {path}` shows what one changed",
-                    f"`havasu-vc repair {path} --from COMMIT` takes all of one version",
-                ),
-            )
+    _require_no_conflicts(
+        path,
+        merged,
+        (_named(repo, first), _named(repo, second)),
+        f"`havasu-vc diff {first[:10]}...{second[:10]} {path}` shows what one changed",
+    )
     said = f"{path} is merged again, row by row, from {_named(repo, first)} and "
     # What no side has is what git made of a dataset that was moved.
     return _Mended({path: MergedDataset(None), **merged}, (said + _named(repo, second),))
+
+
+def _require_no_conflicts(
+    path: str, merged: Mapping[str, MergedDataset], sides: tuple[str, str], *hints: str
+) -> None:
+    for each in merged.values():
+        if each.conflicts is not None:
+            raise ConflictError(
+                f"{path}: {each.conflicts.total:,} conflicts between {sides[0]} and {sides[1]}, "
+                "which a merge did not resolve",
+                hints=(
+                    f"`havasu-vc repair {path} -X ours` decides them by the former, "
+                    "`-X theirs` by the latter, `-X COLUMN=theirs` cell by cell",
+                    *hints,
+                    f"`havasu-vc repair {path} --from COMMIT` takes all of one version",
+                ),
+            )

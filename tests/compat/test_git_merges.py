@@ -25,6 +25,7 @@ from havasu_vc.errors import (
     StateError,
     UnfinishedMergeError,
 )
+from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, assert_clean, make, merged_rows, read, table, write
 from tests.support.examples import examples
@@ -414,6 +415,42 @@ def test_a_dataset_that_one_side_moved_takes_edits(repo: Repo, mover: str, way: 
 
     assert repo.datasets() == ("places",)
     assert read(repo, dataset="places") == OURS
+    assert_clean(repo)
+
+
+def test_a_pick_of_edits_after_a_move_is_merged_with_ours(repo: Repo) -> None:
+    """git sees no conflict where markers of one row stand in two folders."""
+    repo.create_branch("dev")
+    write(repo, OURS)
+    repo.switch("dev")
+    move(repo)
+    write(repo, THEIRS, dataset="places")
+    repo.switch("main")
+    git(repo, "cherry-pick", "main..dev", stops=False)
+    assert repo.status().problems
+
+    repo.repair()
+
+    assert repo.datasets() == ("places",)
+    assert read(repo, dataset="places") == BOTH
+    assert_clean(repo)
+
+
+def test_a_pick_of_edits_after_a_move_asks_about_cells(repo: Repo) -> None:
+    repo.create_branch("dev")
+    write(repo, OURS)
+    repo.switch("dev")
+    move(repo)
+    write(repo, CLASH, dataset="places")
+    repo.switch("main")
+    git(repo, "cherry-pick", "main..dev", stops=False)
+
+    with pytest.raises(ConflictError, match="1 conflict") as caught:
+        repo.repair()
+    assert any("-X theirs" in hint for hint in caught.value.hints)
+    repo.repair(policy=MergePolicy(side=Side.THEIRS))
+
+    assert read(repo, dataset="places") == {**BOTH, 1: ("theirs", 1)}
     assert_clean(repo)
 
 
