@@ -83,18 +83,6 @@ class Bounds:
             and other.ymax <= self.ymax
         )
 
-    def contains(self, other: Self) -> bool:
-        """Whether these bounds cover the other, and not with their edge alone."""
-        if not self.covers(other):
-            return False
-        beside = self.xmin < self.xmax and (
-            other.xmin == other.xmax and other.xmin in (self.xmin, self.xmax)
-        )
-        above = self.ymin < self.ymax and (
-            other.ymin == other.ymax and other.ymin in (self.ymin, self.ymax)
-        )
-        return not (beside or above)
-
 
 EVERYWHERE: Final = Bounds(-math.inf, -math.inf, math.inf, math.inf)
 """The bounds of what may reach anywhere."""

@@ -204,7 +204,7 @@ def _struct(column: pa.StructArray, fields: tuple[Field, ...]) -> Hashes:
 def _list(column: pa.ListArray, element: Field) -> Hashes:
     offsets = column.offsets.to_numpy().astype(np.int64)
     values = column.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-    return _positional(_hash_child(values, element), offsets - offsets[0], column)
+    return _positional(_hash_child(values, element), offsets - offsets[0])
 
 
 def _map(column: pa.MapArray, key: Field, value: Field) -> Hashes:
@@ -212,21 +212,18 @@ def _map(column: pa.MapArray, key: Field, value: Field) -> Hashes:
     first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     keys = _hash_child(column.keys.slice(first, length), key)
     values = _hash_child(column.items.slice(first, length), value)
-    return _positional(mix(keys + mix(values)), offsets - first, column)
+    return _positional(mix(keys + mix(values)), offsets - first)
 
 
 def _hash_child(values: pa.Array, field: Field) -> Hashes:
     return _without_nulls(hash_values(values, field), values, NULL)
 
 
-def _positional(values: Hashes, offsets: npt.NDArray[np.int64], column: pa.Array) -> Hashes:
+def _positional(values: Hashes, offsets: npt.NDArray[np.int64]) -> Hashes:
     counts = np.diff(offsets)
-    if column.null_count:
-        # A null list may still span values; it counts as empty here.
-        counts = np.where(pc.is_valid(column).to_numpy(zero_copy_only=False), counts, 0)
-    index = np.arange(len(values), dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))
+    index = np.arange(len(values), dtype=np.int64) - np.repeat(offsets[:-1], counts)
     placed = mix(values + (index + 1).astype(np.uint64) * STEP)
-    sums = _segment_sums(placed, offsets[:-1] + counts, counts)
+    sums = _segment_sums(placed, offsets[1:], counts)
     return mix(sums + counts.astype(np.uint64))
 
 

@@ -36,9 +36,7 @@ def test_intersects_is_sharing_a_point(a: Bounds, b: Bounds) -> None:
 @given(boxes(), boxes())
 def test_covers_is_holding_every_corner(a: Bounds, b: Bounds) -> None:
     assert a.covers(b) == all(holds(a, *corner) for corner in corners(b))
-    assert not a.contains(b) or a.covers(b)
     assert a.covers(a)
-    assert a.contains(a)
 
 
 @given(boxes(), boxes(), boxes())
@@ -80,9 +78,7 @@ def test_hav_70f_within_projects_to_intersects() -> None:
 def test_hav_70g_contains_projects_to_covers() -> None:
     assert FILE.covers(Bounds(2, 2, 3, 3))
     assert not FILE.covers(Bounds(9, 9, 12, 12))
-    edge = Bounds(0, 2, 0, 3)
-    assert FILE.covers(edge)
-    assert not FILE.contains(edge)
+    assert FILE.covers(Bounds(0, 2, 0, 3))
 
 
 @pytest.mark.rule("HAV-70j")
@@ -91,8 +87,7 @@ def test_hav_70j_bounds_may_be_a_point_or_a_line() -> None:
 
     assert point.intersects(line)
     assert line.covers(point)
-    assert line.contains(point)
-    assert point.contains(point)
+    assert point.covers(point)
     assert not point.intersects(Bounds(2, 2, 2, 2))
 
 

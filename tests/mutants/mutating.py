@@ -34,6 +34,7 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or,
     ast.Or: ast.And,
 }
+_BOTH = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _NAMED = 70
 """Characters of a statement that a name shows."""
 
@@ -106,6 +107,8 @@ def _places(node: ast.AST, place: _Place) -> Iterator[_Place]:
         return
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("cast", "field"):
         return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return  # of `zip`, whose arguments are as long as each other
     place = _Place(node, *_where(node, place))
     yield place
     for name, value in ast.iter_fields(node):
@@ -150,6 +153,10 @@ def _changes(node: ast.AST) -> Iterator[_Change]:
         case ast.Constant(value=int() as value):
             yield _Change(node, "value", value + 1, node)
         case ast.IfExp(test=test) | ast.If(test=test) | ast.While(test=test):
+            if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _BOTH:
+                return  # which is changed to its contrary by itself
+            if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                return
             yield _Change(node, "test", ast.UnaryOp(ast.Not(), test), node)
         case ast.Expr(value=ast.Call()):
             yield _Change(node, "value", ast.Constant(None), node)

@@ -1,5 +1,10 @@
 """A key cache finds what a search through all keys finds; damage anywhere is noticed."""
 
+import hashlib
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +16,12 @@ from havasu_vc.datasets.havasu import keys as module
 from havasu_vc.datasets.havasu.keys import (
     DamagedKeyCache,
     build_key_cache,
+    key_cache_path,
     open_key_cache,
     write_key_cache,
 )
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Field, Geometry, Primitive, Struct
 
 HASHES = st.integers(0, 9).map(lambda number: number * ((1 << 64) // 9) % (1 << 64))
 
@@ -63,16 +71,20 @@ def test_damage_at_every_place_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
             cache.find(keys)
 
 
+@pytest.mark.parametrize("count", [16, 17])
 def test_a_look_up_is_right_or_notices_the_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """A damaged key sends a search the wrong way; where it ends up tells."""
     monkeypatch.setattr(module, "_BLOCK", 4)
     path = tmp_path / "cache"
-    keys = np.arange(1, 18, dtype=np.uint64) * np.uint64(1 << 59)
+    keys = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(1 << 59)
     needles = np.concatenate([keys, keys - np.uint64(1), [np.uint64(0), keys[-1] + np.uint64(9)]])
     write_key_cache(path, build_key_cache(keys, keys + np.uint64(7)))
     good = path.read_bytes()
+    sound = open_key_cache(path)
+    assert sound is not None
+    assert sound.find(needles).positions.tolist() == list(range(count))
     noticed = 0
     for at in range(16, 16 + 8 * len(keys)):
         for flip in (0x80, 0x55):
@@ -89,6 +101,70 @@ def test_a_look_up_is_right_or_notices_the_damage(
                 else:
                     assert found == np.flatnonzero(keys == needle).tolist()
     assert noticed
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 9, 16])
+def test_the_least_are_those_below_a_limit_or_the_damage_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK", 4)
+    path = tmp_path / "cache"
+    keys = np.arange(16, dtype=np.uint64)[::-1] * np.uint64(1 << 59)
+    write_key_cache(path, build_key_cache(keys, keys + np.uint64(7)))
+    limit = count << 59
+    good = path.read_bytes()
+
+    def least() -> tuple[list[int], list[int]]:
+        cache = open_key_cache(path)
+        assert cache is not None
+        found, positions = cache.least(limit)
+        return found.tolist(), positions.tolist()
+
+    wanted = ([number << 59 for number in range(count)], [15 - number for number in range(count)])
+    assert least() == wanted
+    for at in range(16, 16 + 8 * 16):
+        bad = bytearray(good)
+        bad[at] ^= 0x80
+        path.write_bytes(bad)
+        with suppress(DamagedKeyCache):
+            assert least() == wanted
+
+
+def test_a_file_is_as_its_module_says(tmp_path: Path) -> None:
+    keys = np.arange(1100, dtype=np.uint64) * np.uint64(3)
+    rows = keys + np.uint64(9)
+    order = np.random.default_rng(1).permutation(1100)
+    write_key_cache(tmp_path / "cache", build_key_cache(keys[order], rows[order]))
+
+    positions = np.argsort(order).astype("<u4")
+    arrays = [keys.astype("<u8").tobytes(), rows.astype("<u8").tobytes(), positions.tobytes()]
+    wanted = b"havasuk1" + struct.pack("<Q", 1100) + b"".join(arrays)
+    for array, width in zip(arrays, (8, 8, 4), strict=True):
+        for start in range(0, len(array), 512 * width):
+            wanted += struct.pack("<I", zlib.crc32(array[start : start + 512 * width]))
+    assert (tmp_path / "cache").read_bytes() == wanted
+
+
+def test_a_cache_is_of_the_columns_that_are_known() -> None:
+    key = Field(1, "id", Primitive.LONG, required=True)
+    inside = Field(2, "s", Struct((Field(3, "x", Primitive.INT),)))
+    declared = Field(4, "g", Primitive.BINARY, extra=((module.DECLARED, "true"),))
+    schema = Schema((key, inside, declared), (1,))
+
+    path = key_cache_path(Path("keys"), "f" * 64, schema)
+    told = {
+        "1,0,1,2,3,4b": path,
+        "0,1,2,3,4b": key_cache_path(path.parent, "f" * 64, replace(schema, identifier_ids=())),
+        "1,0,1,2,3,4g": key_cache_path(
+            path.parent,
+            "f" * 64,
+            Schema((key, inside, replace(declared, geometry=Geometry())), (1,)),
+        ),
+    }
+
+    for text, found in told.items():
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        assert found == Path("keys") / f"{'f' * 64}-{name}"
 
 
 @pytest.mark.parametrize("length", [0, 7, 15, 16, 100, -1])
@@ -110,3 +186,13 @@ def test_writing_leaves_one_file(tmp_path: Path) -> None:
     write_key_cache(tmp_path / "keys" / "cache", build_key_cache(keys, keys))
 
     assert [path.name for path in (tmp_path / "keys").iterdir()] == ["cache"]
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    keys = np.arange(3, dtype=np.uint64)
+    (tmp_path / "cache" / "in the way").mkdir(parents=True)
+
+    with pytest.raises(OSError):
+        write_key_cache(tmp_path / "cache", build_key_cache(keys, keys))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
