@@ -18,6 +18,7 @@ from havasu_vc.errors import CorruptionError, HavasuError, StateError, Unsupport
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo, unsafe_path
 from havasu_vc.store.revisions import Revision
+from havasu_vc.store.sound import is_sound, remember_sound
 from havasu_vc.store.trees import find_datasets
 
 if TYPE_CHECKING:
@@ -60,10 +61,23 @@ def defect(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuError 
         # As its view does, without Arrow: much that asks this reads no row.
         found = _raised(lambda: check_guard(inside, folder.path, revision, memory=memory))
     elif folder.marker in TABLES:
-        found = defect_of(repo.view(folder, revision))
+        found = _defect_of_kart(repo, folder, revision)
     else:
         return None
     return None if isinstance(found, UnsupportedError) else found
+
+
+def _defect_of_kart(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuError | None:
+    """Return why a Kart dataset cannot be read, which is all in its meta items."""
+    meta = TreeFolder(repo.git.objects, folder.internals).tree_id("meta")
+    known = f"{folder.marker}/meta:{meta}"
+    if is_sound(repo.git.data_folder, known):
+        return None
+    # Their columns are told by what loads Arrow, so it is asked once.
+    found = defect_of(repo.view(folder, revision))
+    if found is None:
+        remember_sound(repo.git.data_folder, known)
+    return found
 
 
 def _raised(check: Callable[[], None]) -> HavasuError | None:

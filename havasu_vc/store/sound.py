@@ -1,7 +1,9 @@
 """Which trees of datasets were looked at and are sound, so that nobody looks twice.
 
     <common git directory>/havasu/sound     trees of internals, one per line; `<tree>!` for a
-                                            tree of `files` in which no row is deleted twice
+                                            tree of `files` in which no row is deleted twice;
+                                            `.table-dataset/meta:<tree>` for the meta items
+                                            of a Kart dataset
 
 A line is added, never changed; a tree's id says all of what is in it, so a line stays
 true. The file is derived: without it trees are looked at again, no more.
@@ -46,6 +48,7 @@ def remember_sound(folder: Path, tree: str) -> None:
     path = folder / _NAME
     # It only spares work next time; the repository may be read-only.
     with contextlib.suppress(OSError):
+        folder.mkdir(exist_ok=True)
         full = path.exists() and path.stat().st_size > _MOST
         with open(path, "w" if full else "a") as file:
             file.write(f"{tree}\n")

@@ -14,6 +14,7 @@ from havasu_vc import __version__
 from havasu_vc.cli.commands import status
 from havasu_vc.cli.main import COMMANDS
 from tests.cli.conftest import Run, invoke
+from tests.support.git import run_git
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {
@@ -195,6 +196,29 @@ def test_a_clone_reads_no_tables_and_loads_nothing_that_does(repo: Path, tmp_pat
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert {"numpy", "pyarrow"} & set(done.stderr.split()) == set()
+
+
+def test_status_reads_no_table_of_karts(repo: Path, csv_file: Path) -> None:
+    """That its columns can be read is told once, however many commits change rows."""
+
+    def status() -> tuple[str, bool]:
+        done = start("-C", str(repo), "status")
+        return done.stdout, bool({"numpy", "pyarrow"} & set(done.stderr.split()))
+
+    run = ["-C", str(repo)]
+    assert start(*run, "convert", "points", "--to", "kart").returncode == 0
+    told, _ = status()
+    assert told == "On branch main\n\nNothing to commit\n"
+    assert status() == (told, False)
+    source = (str(csv_file), "points", "--primary-key", "id", "--crs", "EPSG:4326")
+    assert start(*run, "import", *source, "--replace").returncode == 0
+    assert status() == (told, False)
+    # What breaks it is seen all the same.
+    schema = repo / "points" / ".table-dataset" / "meta" / "schema.json"
+    run_git("sparse-checkout", "disable", cwd=repo)
+    schema.write_text("[]]")
+    run_git("commit", "-qam", "Broken", cwd=repo)
+    assert "Problems:" in status()[0] and "schema.json" in status()[0]
 
 
 def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
