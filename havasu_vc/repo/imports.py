@@ -62,11 +62,11 @@ from havasu_vc.repo.kart_imports import (
     kart_replacement,
 )
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.replaced import Replaced
 from havasu_vc.repo.results import ImportResult
-from havasu_vc.repo.soundness import defect
-from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.edits import ObjectSink
-from havasu_vc.store.trees import DatasetFolder, find_entry
+from havasu_vc.store.trees import find_entry
 
 __all__ = ["ImportRequest", "import_layers", "replacement"]
 
@@ -134,14 +134,13 @@ def import_layers(
     notes: list[str] = []
     counts: dict[str, ChangeCounts] = {}
     edits: list[TreeEdit] = []
-    mended: dict[str, DatasetFolder | None] = {}
     with Transaction(repo, branch=request.branch) as transaction:
-        known = transaction.folders
+        known, replaced = transaction.folders, Replaced(repo, transaction)
         _check_paths([path for _, path in chosen], known, replace=request.replace)
         size = sum(source.input_bytes for source, _ in chosen)
         with repo.settings.open_engine(size) as engine:
             for source, path in chosen:
-                old = _known(repo, transaction, path, mended) if path in known else None
+                old = replaced.dataset(path) if path in known else None
                 if old is not None and isinstance(source, GeoTiffSource):
                     source = source.cut_as(old.schema)
                 notes += source.notes
@@ -155,35 +154,11 @@ def import_layers(
                 counts[path] = edit.counts
                 if edit.blobs:
                     edits.append(edit)
-        if dry_run or not (edits or mended):
+        if dry_run or not (edits or replaced.merge):
             return ImportResult(None, repo.head_branch, counts, tuple(notes))
         text = message or _message(request.location, chosen)
-        merge = None
-        if mended:
-            trees = {path: None if f is None else f.internals for path, f in mended.items()}
-            markers = {path: f.marker for path, f in mended.items() if f is not None}
-            merge = MergedTree({}, trees, (), markers)
-        commit = transaction.commit(edits, text, merge=merge)
+        commit = transaction.commit(edits, text, merge=replaced.merge)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
-
-
-def _known(
-    repo: OpenRepo, transaction: Transaction, path: str, mended: dict[str, DatasetFolder | None]
-) -> AnyDataset | None:
-    """Return the dataset that a source replaces; its last sound version where it is broken.
-
-    So it stays the same dataset, with its columns' ids. None where no version is sound.
-    """
-    broken = defect(repo, transaction.folders[path], "HEAD")
-    if broken is None:
-        return transaction.dataset(path)
-    from havasu_vc.repo.repairing import last_version
-
-    last = last_version(repo, path, transaction.head.commit or "")
-    mended[path] = None if last is None else last[0]
-    than = "all of it comes anew" if last is None else f"compared with it at {last[1][:10]}"
-    repo.tell(path, f"{broken.message}; {than}")
-    return None if last is None else replace(repo.view(*last), storage=transaction.storage)
 
 
 def _described(path: str, old: Schema, incoming: Schema, meta: Sequence[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
+from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -30,6 +31,7 @@ from havasu_vc.model.evolution import check_evolution, with_stored_names
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.replaced import Replaced
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.drafts import Draft
@@ -77,7 +79,7 @@ def import_links(
     if not dry_run:
         _ = repo.git.committer
     with Transaction(repo, branch=branch) as transaction:
-        known = transaction.folders
+        known, replaced = transaction.folders, Replaced(repo, transaction)
         check_dataset_path(path, set(known) - {path})
         if path in known and not replace_existing:
             raise InvalidArgumentError(
@@ -85,14 +87,15 @@ def import_links(
                 hints=("--replace commits what differs from it; or give another name",),
             )
         with repo.settings.open_engine(source.input_bytes) as engine:
-            if path in known:
-                edit = _changed(transaction, path, source, engine, options)
+            old = replaced.dataset(path) if path in known else None
+            if old is not None:
+                edit = _changed(transaction, old, source, engine, options)
             else:
                 edit = _fresh(repo, transaction, path, source, engine)
         counts = {path: edit.counts}
-        if dry_run or not edit.blobs:
+        if dry_run or not (edit.blobs or replaced.merge):
             return ImportResult(None, repo.head_branch, counts, source.notes)
-        commit = transaction.commit([edit], message)
+        commit = transaction.commit([edit] if edit.blobs else [], message, merge=replaced.merge)
     return ImportResult(commit, repo.head_branch, counts, source.notes)
 
 
@@ -125,12 +128,12 @@ def _fresh(
 
 def _changed(
     transaction: Transaction,
-    path: str,
+    old: AnyDataset,
     source: IcebergSource,
     engine: Engine,
     options: SourceOptions,
 ) -> TreeEdit:
-    old = transaction.dataset(path)
+    path = old.path
     if not isinstance(old, HavasuDataset):
         raise InvalidArgumentError(f"{path} is a Kart dataset, which has no files to link")
     if old.properties.others.get(LINKED) != source.table.metadata.table_uuid:

@@ -29,6 +29,7 @@ from havasu_vc.store.linked import ALLOWED
 from havasu_vc.upkeep.gc import collect_garbage
 from tests.exchange.test_iceberg import GEOM, ID, NAME, SCHEMA, numbered
 from tests.repo.tables import rows
+from tests.support.broken import set_files
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, CheckedRepo, assert_sound, refuses
 from tests.tables.making import TableMaker
@@ -378,3 +379,46 @@ def test_what_spark_wrote(
     from havasu_vc import spark as on_spark
 
     assert on_spark.read(spark, repo.path, "roads").count() == 55
+
+
+LINKED = {
+    "no identity": ("dataset.json", None),
+    "marks of git in it": ("dataset.json", b"<<<<<<< HEAD\n"),
+    "no column": ("columns/1.json", None),
+    "a garbled column": ("columns/1.json", b"{"),
+}
+
+
+@pytest.mark.parametrize("way", LINKED)
+@pytest.mark.parametrize("changed", [False, True], ids=["the same files", "other files"])
+def test_a_broken_dataset_is_replaced(
+    repo: CheckedRepo, maker: TableMaker, way: str, changed: bool
+) -> None:
+    link(repo, maker)
+    before = repo.repo.dataset("roads").schema
+    name, data = LINKED[way]
+    set_files(repo.path, {f"roads/.havasu-dataset/{name}": data}, "Broken")
+    if changed:
+        maker.commit(maker.equal([{"id": 3}], (1,)))
+        shown = [n for n in range(60) if n != 3]
+    else:
+        shown = list(range(60))
+
+    result = link(repo.repo, maker, replace=True)
+
+    assert result.datasets["roads"].deletes == changed
+    assert result.commit is not None
+    assert ids(repo) == shown
+    assert repo.repo.dataset("roads").schema == before
+    assert_sound(repo.repo)
+    assert link(repo, maker, replace=True).commit is None
+
+
+def test_a_dataset_that_was_never_sound_comes_anew(repo: CheckedRepo, maker: TableMaker) -> None:
+    run_git("commit", "-q", "--allow-empty", "-m", "First", cwd=repo.path)
+    set_files(repo.path, {"roads/.havasu-dataset/dataset.json": b"{"}, "Broken")
+
+    assert link(repo.repo, maker, replace=True).datasets["roads"].inserts == 60
+
+    assert ids(repo) == list(range(60))
+    assert_sound(repo.repo)
