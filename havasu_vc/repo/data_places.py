@@ -39,6 +39,7 @@ __all__ = [
     "said_data_url",
     "stated_data_url",
     "take_data_url",
+    "url_of_commit",
 ]
 
 _BRANCHES_ASKED = 20
@@ -78,6 +79,15 @@ def stated_data_url(repo: OpenRepo, remote: str, *, push: bool = False) -> str |
             error.hints = ("`git config havasu.data.url URL` says where it is, in this clone",)
             raise
     return None
+
+
+def url_of_commit(repo: OpenRepo, commit: str) -> str | None:
+    """Return where one commit says that the data is; raise if that may not be used."""
+    data = _of_commit(repo, commit)
+    url = None if data is None else parse_repository_config(data).data_url
+    if url is not None:
+        require_allowed(url, _allowed(repo), CONFIG_FILE)
+    return url
 
 
 def take_data_url(repo: OpenRepo, remote: str, url: str) -> None:

@@ -39,6 +39,7 @@ from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "bring_data",
+    "data_at",
     "default_remote",
     "download",
     "is_here",
@@ -96,20 +97,25 @@ def remote_data(
 ) -> DataRemote:
     """Return where the data files of a remote are."""
     url = data_url(repo, remote, push=push)
-    if url is not None and urlsplit(url).scheme in OF_SSH:
-        from havasu_vc.remotes.sftp import SftpRemote, ssh_command
-
-        return SftpRemote(url, ssh_command(repo.git.config, os.environ))
     if url is not None:
-        from havasu_vc.remotes.object_store import ObjectStoreRemote
-
-        return ObjectStoreRemote(url)
+        return data_at(repo, url)
     address = remote_address(repo, remote, push=push)
     folder = local_folder(address, repo.git)
     if folder is not None:
         return NeighbourRemote(repository_at(folder).data_folder, hidden_secrets(address))
     shown = hidden_secrets(address)
     return LfsRemote(repo.git, remote, shown, environment or {}, address=address)
+
+
+def data_at(repo: OpenRepo, url: str) -> DataRemote:
+    """Return the data files in a folder, a bucket or on a server of SSH."""
+    if urlsplit(url).scheme in OF_SSH:
+        from havasu_vc.remotes.sftp import SftpRemote, ssh_command
+
+        return SftpRemote(url, ssh_command(repo.git.config, os.environ))
+    from havasu_vc.remotes.object_store import ObjectStoreRemote
+
+    return ObjectStoreRemote(url)
 
 
 def local_folder(address: str, base: GitRepository | Path) -> Path | None:

@@ -120,6 +120,45 @@ def test_data_elsewhere(place: Path, server: Path, tmp_path: Path) -> None:
     assert refs(server) != before
 
 
+def test_data_where_commits_say(place: Path, server: Path, tmp_path: Path) -> None:
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    url = bucket.as_uri()
+    succeed(invoke(["-C", place, "data", "place", url]))
+    before = refs(server)
+    write(Repo.open(place), {**FIRST, 9: ("nine", 9)}, dataset="good")
+    succeed(invoke(["-C", place, "data", "push", "origin"]))
+
+    # Whoever pushes does not choose what a server looks at.
+    refused = push(place, "main")
+    assert refused.returncode and "not allowed" in refused.stderr and url in refused.stderr
+    assert "--no-data" in refused.stderr
+    run_git("config", "--add", "havasu.data.allow", url, cwd=server)
+    succeed(invoke(["-C", place, "push", "origin", "main"]))
+    assert refs(server) != before
+    before = refs(server)
+    write(Repo.open(place), {**FIRST, 10: ("ten", 10)}, dataset="good")
+    assert "did not come" in push(place, "main").stderr
+    assert refs(server) == before
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_data_that_git_lfs_put_there(place: Path, server: Path, whole: bool) -> None:
+    write(Repo.open(place), {**FIRST, 9: ("nine", 9)}, dataset="good")
+    for file in (place / ".git/havasu/objects").rglob("*"):
+        if file.is_file() and len(name := file.name) == 64:
+            there = server / "lfs" / "objects" / name[:2] / name[2:4] / name
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.write_bytes(file.read_bytes() if whole else file.read_bytes()[:-1])
+
+    done = push(place, "main")
+
+    assert (done.returncode == 0) is whole
+    if not whole:
+        assert "did not come" in done.stderr
+        assert "--no-data" in done.stderr and "Git LFS" in done.stderr
+
+
 def test_what_is_no_hook_is_told_so(place: Path) -> None:
     done = invoke(["-C", place, "hook", "pre-receive"], stdin="nonsense\n")
 

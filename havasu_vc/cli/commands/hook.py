@@ -25,7 +25,9 @@ def command() -> None:
 def pre_receive(invocation: Invocation, no_data: bool) -> None:
     """Refuse a push that brings a broken dataset, or commits whose data files are not here.
 
-    Data is looked for in this repository, or in the bucket that its `havasu.data.url` names.
+    Data is looked for where the `havasu.data.url` of this repository says, or else where the
+    commits say, if `havasu.data.allow` allows that; or else in this repository, and in the
+    `lfs/objects` of it. What a Git LFS server keeps elsewhere cannot be looked for.
     The file `hooks/pre-receive` of the repository runs this and may be executed.
     """
     lines = sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\n")
