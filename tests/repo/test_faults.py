@@ -350,6 +350,9 @@ def test_a_disk_that_is_read_only_is_read(tmp_path: Path, small_disk: Path) -> N
     for path in ("points", "along"):
         repo.write(path, points(10, name="new"))
     shutil.rmtree(repo.git.data_folder / "keys")
+    # What grew into another pack is gone, and open here as long as this is: no disk with such
+    # files can be made read-only.
+    repo.git.handle.free()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     try:
         again = Repo.open(repo.path, settings=LOCAL)

@@ -23,6 +23,8 @@ __all__ = ["SCHEMA", "column_documents", "layout_documents", "layout_of", "past_
 
 SCHEMA = "meta/schema.json"
 """What stands for the columns as a whole, in documents that are not written yet."""
+_UNPARTITIONED = format_partition(PartitionSpec())
+_UNORDERED = format_sort_order(SortOrder())
 _LAYOUT = ("schema", "partition", "sort-order")
 
 
@@ -55,14 +57,16 @@ def past_documents(
     if blobs.pop(SCHEMA, None) is not None:
         blobs.update(column_documents(folder, layout.schema))
     hashes = (layout.schema_hash, layout.partition_hash, layout.sort_hash)
-    for name, wanted in zip(_LAYOUT, hashes, strict=True):
-        path = f"meta/{name}.json"
+    # Rows that come to a table of partitions lie in none of them, and in no order.
+    known = [format_schema(layout.schema), _UNPARTITIONED, _UNORDERED]
+    for path in ("meta/partition.json", "meta/sort-order.json"):
         data = documents.get(path) or (folder.read(path) if folder is not None else None)
-        if path == SCHEMA:
-            data = format_schema(layout.schema)
-        if data is None:
-            raise ValueError(f"{path} is missing")
-        blobs[past_path(wanted)] = data
+        known += [] if data is None else [data]
+    named = {document_hash(data): data for data in known}
+    for wanted in hashes:
+        if wanted not in named:
+            raise ValueError(f"the document {wanted} is missing")
+        blobs[past_path(wanted)] = named[wanted]
     return blobs
 
 
