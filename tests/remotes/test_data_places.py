@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.errors import StateError
@@ -12,7 +13,7 @@ from havasu_vc.repo import Repo
 from tests.cli.conftest import invoke, succeed
 from tests.remotes.places import Place, bucket_at, folder_at
 from tests.remotes.sharing import bare, clone, files, named, reopened
-from tests.repo.points import Rows, make, read, write
+from tests.repo.points import Rows, make, read, table, write
 from tests.support.git import run_git
 
 pytestmark = pytest.mark.usefixtures("own_settings")
@@ -134,8 +135,8 @@ def test_texts_go_without_the_data_and_data_does_not(tmp_path: Path, how: str) -
         succeed(invoke(["-C", theirs, "push", "origin", "main"]))
 
     assert run_git("log", "-1", "--format=%s", "main", cwd=server) == "Text"
-    make(tmp_path / "other", MORE)
     source = tmp_path / "points.parquet"
+    pq.write_table(table(MORE), source)
     succeed(invoke(["-C", theirs, "import", source, "more", "--primary-key", "id"]))
     done = invoke(["-C", theirs, "push", "origin", "main"])
     assert done.exit_code and f"git config --global --add {ALLOWED}" in done.stderr

@@ -31,6 +31,8 @@ def _session(spark: "SparkSession", iceberg: Callable[[Path], str]) -> Iterator[
 
 def test_a_checkout_is_asked_and_changed(run: Run) -> None:
     succeed(run("checkout"))
+    for statement, reason in WRONG.items():
+        assert_is_one_line(run, statement, reason)
     query = ("sql", "SELECT id, name FROM points ORDER BY id", "--output-format", "csv")
 
     assert succeed(run(*query)).stdout == "id,name\n1,one\n2,TWO\n4,four\n"
@@ -46,17 +48,16 @@ def test_a_checkout_is_asked_and_changed(run: Run) -> None:
     assert "nothing" in succeed(run("status")).stdout.lower()
 
 
-@pytest.mark.parametrize(
-    ("statement", "reason"),
-    [
-        ("SELECT * FROM nowhere", "`nowhere` cannot be found"),
-        ("UPDATE points SET nope = 1", "`nope`"),
-        ("ALTER TABLE points DROP COLUMN nope", "nope"),
-        ("INSERT INTO points VALUES (1)", "points"),
-    ],
-)
-def test_what_goes_wrong_is_one_line(run: Run, statement: str, reason: str) -> None:
-    succeed(run("checkout"))
+WRONG = {
+    "SELECT * FROM nowhere": "`nowhere` cannot be found",
+    "UPDATE points SET nope = 1": "`nope`",
+    "ALTER TABLE points DROP COLUMN nope": "nope",
+    "INSERT INTO points VALUES (1)": "points",
+}
+
+
+def assert_is_one_line(run: Run, statement: str, reason: str) -> None:
+    """Check what is said of a statement that goes wrong, and that it changes nothing."""
     result = run("sql", statement)
 
     assert result.exit_code != 0
