@@ -443,7 +443,8 @@ def test_a_pick_of_edits_after_a_move_asks_about_cells(repo: Repo) -> None:
     move(repo)
     write(repo, CLASH, dataset="places")
     repo.switch("main")
-    git(repo, "cherry-pick", "main..dev", stops=False)
+    # Whether git stops for a folder that was renamed depends on the names of deltas.
+    git(repo, "-c", "merge.directoryRenames=false", "cherry-pick", "main..dev", stops=False)
 
     with pytest.raises(ConflictError, match="1 conflict") as caught:
         repo.repair()
