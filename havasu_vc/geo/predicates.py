@@ -42,6 +42,8 @@ __all__ = [
 _WGS84: Final = "EPSG:4326"
 # Degrees by which two ways to compute one longitude may differ: a tenth of a millimetre.
 _NOISE: Final = 1e-9
+_FAR: Final = 1e100
+"""Beyond this, products of coordinates may be infinite, and what GEOS says of them is not so."""
 
 
 class SpatialPredicate(StrEnum):
@@ -185,10 +187,11 @@ def _met_by_shape(window: Window, boxes: Floats, planned: Bools) -> Bools:
     shape = window.geometry
     if shape.geom_type == "Point" or not shapely.is_valid(shape):
         return planned
-    sides = boxes[:, 2:] - boxes[:, :2]
-    # What has no area is no sound rectangle for GEOS; infinity is none either.
-    exact = planned & (np.isfinite(boxes) & np.isfinite(sides).repeat(2, 1)).all(axis=1)
-    exact &= (sides > 0).all(axis=1)
+    if not (np.abs(shapely.bounds(shape)) < _FAR).all():
+        return planned
+    # What has no area is no sound rectangle for GEOS, and it takes products of coordinates.
+    exact = planned & (np.abs(boxes) < _FAR).all(axis=1)
+    exact &= (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
     rows = np.flatnonzero(exact)
     if rows.size:
         shapely.prepare(shape)

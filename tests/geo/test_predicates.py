@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import shapely
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError
@@ -19,7 +19,7 @@ from havasu_vc.geo.predicates import (
 )
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 from havasu_vc.model.geographic_bounds import GeographicBounds
-from tests.geo.shapes import encode, sound_shapes
+from tests.geo.shapes import Shape, encode, sound_shapes
 
 INTERSECTS, WITHIN, CONTAINS = SpatialPredicate
 ROW_TESTS: dict[str, tuple[SpatialPredicate, Callable[..., bool]]] = {
@@ -190,6 +190,10 @@ def test_hav_70e_a_file_with_a_row_that_matches_is_read(
 
 
 @given(sound_shapes(dimensions=(0,)), sound_shapes(dimensions=(0,)))
+@example(
+    Shape(2, vertices=((0.0, 0.0), (0.0, 4e16), (5e296, 0.0), (-5e296, -1.0))),
+    Shape(2, vertices=((0.0, 5e16), (0.0, 0.0))),
+)
 @pytest.mark.rule("HAV-70e")
 def test_hav_70e_whatever_the_numbers(row: object, asked: object) -> None:
     geometries = [shapely.from_wkb(encode(one)) for one in (row, asked)]  # type: ignore[arg-type]
