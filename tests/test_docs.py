@@ -30,7 +30,7 @@ FENCE = re.compile(
 )
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 # What looks like a variable of the environment: set by the program for itself, or a constant.
-INTERNAL = {"HAVASU_VC_DATA_SENT", "HAVASU_MARKER", "HAVASU_VERSION"}
+INTERNAL = {"HAVASU_VC_DATA_SENT", "HAVASU_VC_PUSH_TOKEN", "HAVASU_MARKER", "HAVASU_VERSION"}
 # The command as it is installed, without relying on where it was installed to.
 COMMAND = f"""\
 #!/bin/sh
