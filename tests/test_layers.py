@@ -304,7 +304,7 @@ GOOD = {
 BAD = {
     "a higher part": ("model/schema.py", "from havasu_vc.geo.wkb import parse_wkb", "below geo"),
     "a sibling": ("writers/text.py", "import havasu_vc.exchange.csv", "beside it"),
-    "a sibling by its package": ("upkeep/gc.py", "from havasu_vc import writers", "beside it"),
+    "a sibling by its package": ("upkeep/garbage.py", "from havasu_vc import writers", "beside it"),
     "a higher part, late": ("store/packs.py", "def f():\n    import havasu_vc.repo", "late"),
     "a higher part, for types": (
         "store/objects.py",

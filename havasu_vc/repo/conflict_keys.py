@@ -13,10 +13,11 @@ import pyarrow as pa
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive, Type
-from havasu_vc.repo.merge_state import DatasetConflicts, MergeState, conflict_columns
+from havasu_vc.repo.merge_state import MergeState
 from havasu_vc.repo.opened import OpenRepo
 
 __all__ = ["has_counting_key", "next_key"]

@@ -15,6 +15,7 @@ from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import CorruptionError
 from havasu_vc.formats.kart.values import values_of
+from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
 from havasu_vc.model.conflicts import (
     ConflictCounts,
     ConflictedDataset,
@@ -25,7 +26,7 @@ from havasu_vc.model.conflicts import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.conflicts import conflicts, labels
 from havasu_vc.repo.merge_datasets import DATASET, SCHEMA, conflict_keys
-from havasu_vc.repo.merge_state import DatasetConflicts, MergeState, conflict_columns, require_state
+from havasu_vc.repo.merge_state import MergeState, require_state
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import WaitingMerge
 from havasu_vc.repo.soundness import defect_of

@@ -15,20 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, NoConflictError
+from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_columns
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.conflict_answers import CHOICES, Resolution, answer
 from havasu_vc.repo.conflict_keys import has_counting_key, next_key
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.merge_datasets import DATASET, SCHEMA
-from havasu_vc.repo.merge_state import (
-    ColumnConflict,
-    DatasetConflicts,
-    MergeState,
-    conflict_columns,
-    require_state,
-    write_state,
-)
+from havasu_vc.repo.merge_state import MergeState, require_state, write_state
 from havasu_vc.repo.merging import merge_commits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.writers.values import key_labels

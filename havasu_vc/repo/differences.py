@@ -1,4 +1,4 @@
-"""What changed between two revisions, dataset by dataset."""
+"""The differences between two revisions, dataset by dataset."""
 
 from __future__ import annotations
 
@@ -9,48 +9,19 @@ from typing import TYPE_CHECKING
 from havasu_vc.errors import CorruptionError, HavasuError, StateError
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import KART_MARKERS, TABLES
 from havasu_vc.model.task import run_task
 from havasu_vc.repo.filters import parse_filters, parse_key
-from havasu_vc.repo.histories import commit_info
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import raise_last
-from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
 
-__all__ = ["diff", "diff_revisions", "show"]
-
-
-def diff(
-    repo: OpenRepo, revisions: str, filters: Sequence[str], *, equal_ones: bool = False
-) -> Iterator[DatasetDiff]:
-    """Yield how each dataset differs between two revisions, by path."""
-    ends = resolve_range(repo.git, revisions)
-    return diff_revisions(
-        repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
-    )
-
-
-def show(
-    repo: OpenRepo,
-    revision: str,
-    filters: Sequence[str],
-    *,
-    equal_ones: bool = False,
-    tables_only: bool = True,
-) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-    """Return a commit and what it changed of its first parent."""
-    info = commit_info(repo, revision)
-    parent = repo.resolve(f"{revision}^?")
-    end = repo.resolve(info.id)
-    return info, diff_revisions(
-        repo, parent, end, filters, equal_ones=equal_ones, tables_only=tables_only
-    )
+__all__ = ["diff_revisions"]
 
 
 def diff_revisions(

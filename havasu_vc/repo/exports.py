@@ -18,9 +18,9 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import as_stored, has_source_type
 from havasu_vc.model.types import Field
-from havasu_vc.repo.differences import diff
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
+from havasu_vc.repo.showing import diff
 from havasu_vc.repo.tables import Table
 
 __all__ = ["TABLE_FORMATS", "export", "export_changes"]

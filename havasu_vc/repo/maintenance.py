@@ -26,11 +26,11 @@ from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
+from havasu_vc.upkeep.dataset_checks import check_dataset
 from havasu_vc.upkeep.finding import Finding
-from havasu_vc.upkeep.fsck import check_dataset
 from havasu_vc.upkeep.fsck_kart import check_kart_dataset
-from havasu_vc.upkeep.gc import collect_garbage
-from havasu_vc.upkeep.optimize import optimize_dataset
+from havasu_vc.upkeep.garbage import collect_garbage
+from havasu_vc.upkeep.rewriting import optimize_dataset
 
 __all__ = ["fsck", "gc", "optimize"]
 

@@ -30,6 +30,7 @@ from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_table
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.dropped import columns_back, dropped_and_edited
 from havasu_vc.history.merge import merge_changes, partners
@@ -49,7 +50,6 @@ from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
-from havasu_vc.repo.merge_state import ColumnConflict, DatasetConflicts, conflict_table
 from havasu_vc.repo.merge_union import Versions, union
 from havasu_vc.repo.settings import Settings
 from havasu_vc.store.trees import DatasetFolder

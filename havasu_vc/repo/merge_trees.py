@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.errors import ConflictError, CorruptDatasetError, UnsupportedError
+from havasu_vc.history.conflicts import DatasetConflicts
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.merge_datasets import MergedDataset, Versions, merge_dataset
-from havasu_vc.repo.merge_state import DatasetConflicts
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect_of
 from havasu_vc.store.objects import ObjectSource

@@ -16,6 +16,7 @@ from havasu_vc.errors import (
     StateError,
     UncommittedChangesError,
 )
+from havasu_vc.history.conflicts import DatasetConflicts
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.records import dataclass
@@ -23,7 +24,6 @@ from havasu_vc.repo.merge_bases import base_tree, merge_bases
 from havasu_vc.repo.merge_datasets import MergedDataset, markers_of
 from havasu_vc.repo.merge_files import merge_files
 from havasu_vc.repo.merge_state import (
-    DatasetConflicts,
     MergeState,
     drop_state,
     read_state,

@@ -5,7 +5,7 @@ This is what every operation works on; `Repo` is the face that it shows to users
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,7 +25,10 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import TreeEdit
     from havasu_vc.datasets.storage import Fetcher
+
+    CheckEdits = Callable[["OpenRepo", Storage, Sequence[TreeEdit], Revision], None]
 
 __all__ = ["OpenRepo", "unsafe_path"]
 
@@ -41,8 +44,8 @@ class OpenRepo:
         """How to work."""
         self.make_fetcher: Callable[[OpenRepo], Fetcher] | None = None
         """Makes what brings data files that come on demand; None where they must be here."""
-        self.verify = False
-        """Whether commits are held against the policy of the repository."""
+        self.check_edits: CheckEdits | None = None
+        """Raises where edits must not be committed upon a revision; None where all may be."""
         self._said: set[str] = set()
         self.taken: dict[str, int] = {}
         """Tables whose edits the next commit takes in, and which metadata version was read:

@@ -19,6 +19,7 @@ from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import after_edit
 from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.review.policy import POLICY_FILE, Policy, parse_policy
 from havasu_vc.review.policy_checks import DatasetCheck
@@ -31,7 +32,6 @@ __all__ = [
     "PolicyWatch",
     "broken_findings",
     "check_edits",
-    "edited_versions",
     "policy_between",
     "read_policy",
 ]
@@ -115,11 +115,9 @@ class _Scan:
 
 
 def check_edits(
-    repo: OpenRepo,
-    base: Revision,
-    versions: Iterable[tuple[str, AnyDataset | None, AnyDataset | None]],
+    repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
 ) -> None:
-    """Hold the policy of a commit against what is to be committed upon it.
+    """Hold the policy of a revision against what is to be committed upon it.
 
     Warnings are told; what is refused raises `SchemaViolationError`.
     """
@@ -127,7 +125,7 @@ def check_edits(
     if policy is None:
         return
     watch = PolicyWatch(repo, policy)
-    for path, old, new in versions:
+    for path, old, new in _edited_versions(repo, storage, edits, base):
         if not policy.of(path):
             continue
         diff = diff_datasets(path, old, new, lambda: repo.settings.open_engine(0))
@@ -169,12 +167,10 @@ def broken_findings(
     )
 
 
-def edited_versions(
+def _edited_versions(
     repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
 ) -> Iterable[tuple[str, AnyDataset | None, AnyDataset | None]]:
     """Yield the datasets that edits change, before and after."""
-    from havasu_vc.repo.rebasing import after_edit
-
     folders = repo.folders(base)
     for edit in edits:
         folder = folders.get(edit.path)

@@ -34,7 +34,7 @@ from havasu_vc.repo.remote_data import (
     repository_at,
 )
 from havasu_vc.store.locks import exclusive_lock
-from havasu_vc.upkeep.gc import collect_garbage
+from havasu_vc.upkeep.garbage import collect_garbage
 
 __all__ = ["PruneResult", "prune_remote"]
 

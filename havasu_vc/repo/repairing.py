@@ -3,7 +3,7 @@
 The history is walked back, over all parents, to the versions of a dataset that are sound
 last. Several, as where a merge broke it, are merged again row by row. Where it is one, and
 the files of HEAD are its or agree among themselves, only the sums are made anew
-(`upkeep.repair`); else the dataset is taken as it was there, and every commit since whose
+(`upkeep.sums_anew`); else the dataset is taken as it was there, and every commit since whose
 change of it cannot be told any more is named. Nothing is rewritten.
 """
 
@@ -45,7 +45,7 @@ from havasu_vc.store.drafts import Draft
 from havasu_vc.store.edits import Change, Existing, edit_tree
 from havasu_vc.store.stray import sweep
 from havasu_vc.store.trees import DatasetFolder
-from havasu_vc.upkeep.repair import repair_dataset
+from havasu_vc.upkeep.sums_anew import repair_dataset
 
 __all__ = ["LastSound", "RepairRequest", "last_sound", "last_version", "repair"]
 

@@ -147,6 +147,12 @@ class Repo(Reading, Changing, Sharing):
         """Where data files are."""
         return self.opened.storage
 
+    def keep_policy(self) -> None:
+        """Have commits refused that are against the policy of the repository."""
+        from havasu_vc.repo.policy_checking import check_edits
+
+        self.opened.check_edits = check_edits
+
     def transaction(self) -> Transaction:
         """Return a commit in the making; use it as a context manager."""
         from havasu_vc.repo.transaction import Transaction

@@ -13,12 +13,12 @@ from contextlib import suppress
 from itertools import islice
 
 from havasu_vc.errors import HavasuError
+from havasu_vc.history.conflicts import DatasetConflicts
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.hosts import Host, PullRequest
 from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo.conflicts import labels
 from havasu_vc.repo.merge_datasets import DATASET
-from havasu_vc.repo.merge_state import DatasetConflicts
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.pull_requests import fetch_request
 from havasu_vc.repo.remote_data import download, remote_data

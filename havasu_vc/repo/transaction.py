@@ -148,8 +148,8 @@ class Transaction:
         committer = self._git.committer
         author = author or self._git.author
         head = self.head
-        if self._repo.verify and head.commit is not None:
-            self._verify(edits, head.commit)
+        if self._repo.check_edits is not None and head.commit is not None:
+            self._repo.check_edits(self._repo, self.storage, edits, self._repo.resolve(head.commit))
         with (
             exclusive_lock(self._git.data_folder / "commit-lock", patience=PATIENCE),
             without_git_gc(self._git.common_directory),
@@ -172,12 +172,6 @@ class Transaction:
                 with suppress(ConcurrentChangeError):
                     return self._try(plan, head, committer)
         raise _moved()
-
-    def _verify(self, edits: Sequence[TreeEdit], commit: str) -> None:
-        from havasu_vc.repo.policy_checking import check_edits, edited_versions
-
-        base = self._repo.resolve(commit)
-        check_edits(self._repo, base, edited_versions(self._repo, self.storage, edits, base))
 
     def stage(self, edits: Sequence[TreeEdit], merge: MergedTree) -> dict[str, dict[str, str]]:
         """Store what a commit would hold of datasets; return their blobs by dataset and path.

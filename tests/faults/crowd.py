@@ -133,7 +133,7 @@ def main() -> int:
             "havasu_vc.repo.transaction havasu_vc.repo.writing havasu_vc.repo.rebasing "
             "havasu_vc.cli.commands.gc havasu_vc.cli.commands.optimize "
             "havasu_vc.cli.commands.push havasu_vc.cli.commands.data havasu_vc.repo.pruning "
-            "havasu_vc.repo.maintenance havasu_vc.repo.pushing havasu_vc.upkeep.optimize"
+            "havasu_vc.repo.maintenance havasu_vc.repo.pushing havasu_vc.upkeep.rewriting"
         ).split()
     )
     Path("notes").mkdir()

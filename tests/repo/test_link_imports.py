@@ -26,7 +26,7 @@ from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.repo import Repo
 from havasu_vc.repo.cloning import CloneRequest
 from havasu_vc.store.linked import ALLOWED
-from havasu_vc.upkeep.gc import collect_garbage
+from havasu_vc.upkeep.garbage import collect_garbage
 from tests.exchange.test_iceberg import GEOM, ID, NAME, SCHEMA, numbered
 from tests.repo.tables import rows
 from tests.support.broken import set_files

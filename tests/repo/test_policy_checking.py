@@ -194,7 +194,7 @@ def test_a_commit_that_the_policy_refuses(tmp_path: Path) -> None:
         '[[dataset]]\nmax-deletes = 0\n[[dataset]]\nlevel = "warn"\nrequired-columns = ["name"]\n',
     )
     before = repo.head()
-    repo.opened.verify = True
+    repo.keep_policy()
     keys = pa.table({"id": pa.array([1], pa.int64())})
     with pytest.raises(SchemaViolationError, match="points: 1 row deleted, and 0 may be") as caught:
         repo.write("points", keys, mode="delete")
@@ -204,7 +204,7 @@ def test_a_commit_that_the_policy_refuses(tmp_path: Path) -> None:
 
     repo.write("points", small.table({2: (None, 2)}))
     assert notes == ["policy: points: 1 row without name (2)"]
-    repo.opened.verify = False
+    repo.opened.check_edits = None
     repo.write("points", keys, mode="delete")
     assert repo.head() != before
 
@@ -213,12 +213,12 @@ def test_edits_in_the_workspace_are_held_to_it(repo: Repo) -> None:
     commit_policy(repo, "[[dataset]]\nmax-deletes = 1\n")
     repo.workspace.check_out()
     by_hand.delete(repo.workspace.root / "a", [1, 2])
-    repo.opened.verify = True
+    repo.keep_policy()
 
     with pytest.raises(SchemaViolationError, match="a: 2 rows deleted, and 1 may be"):
         repo.workspace.commit(message="Edits")
     assert len(rows_of(repo, "a")) == 98  # the edits are still there
-    repo.opened.verify = False
+    repo.opened.check_edits = None
     repo.workspace.commit(message="Edits")
     assert len(tables.rows(repo, "a")) == 98
 

@@ -26,8 +26,8 @@ from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
+from havasu_vc.upkeep.dataset_checks import check_dataset
 from havasu_vc.upkeep.finding import Finding
-from havasu_vc.upkeep.fsck import check_dataset
 from tests.datasets.thresholds import tiny_thresholds
 from tests.support.examples import examples
 

@@ -17,7 +17,7 @@ from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource
 from havasu_vc.store.repository import GitRepository
-from havasu_vc.upkeep.gc import Garbage, collect_garbage
+from havasu_vc.upkeep.garbage import Garbage, collect_garbage
 from havasu_vc.upkeep.roots import collect_roots, reachable_files
 
 OLD = 10 * 24 * 60 * 60
@@ -228,7 +228,7 @@ def test_what_crashes_left_goes_when_it_is_old(repository: GitRepository) -> Non
 
 def test_it_waits_for_commits(repository: GitRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     impatient = partial(exclusive_lock, patience=0)
-    monkeypatch.setattr("havasu_vc.upkeep.gc.exclusive_lock", impatient)
+    monkeypatch.setattr("havasu_vc.upkeep.garbage.exclusive_lock", impatient)
     with shared_lock(repository.data_folder / "lock"), pytest.raises(LockedError):
         collect_garbage(repository)
 

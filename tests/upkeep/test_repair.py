@@ -15,8 +15,8 @@ from havasu_vc.model.types import Field, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
 from havasu_vc.testing.tables import Row
-from havasu_vc.upkeep.fsck import check_dataset
-from havasu_vc.upkeep.repair import repair_dataset
+from havasu_vc.upkeep.dataset_checks import check_dataset
+from havasu_vc.upkeep.sums_anew import repair_dataset
 from tests.datasets.thresholds import tiny_thresholds
 from tests.support.examples import examples
 

@@ -78,7 +78,8 @@ def command(
         raise click.UsageError("--from goes with --dataset, not with DATASET or --refs")
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
-    repo.opened.verify = not no_verify
+    if not no_verify:
+        repo.keep_policy()
     if file is None and not repo.workspace.exists:
         raise _no_workspace()
 

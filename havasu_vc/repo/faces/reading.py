@@ -11,12 +11,12 @@ from havasu_vc.repo.opened import OpenRepo
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
     from havasu_vc.exchange.parquet_writer import ParquetForm
+    from havasu_vc.history.conflicts import DatasetConflicts
     from havasu_vc.model.blames import Blame
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.conflicts import ConflictedDataset, MergeContext
     from havasu_vc.model.diffs import DatasetDiff, FileChange
     from havasu_vc.repo import results
-    from havasu_vc.repo.merge_state import DatasetConflicts
     from havasu_vc.repo.tables import Table
     from havasu_vc.review.report import Review
     from havasu_vc.store.revisions import Revision
@@ -129,7 +129,7 @@ class Reading:
 
         With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
         """
-        from havasu_vc.repo.differences import diff
+        from havasu_vc.repo.showing import diff
 
         return diff(self.opened, revisions, filters, equal_ones=equal_ones)
 
@@ -154,7 +154,7 @@ class Reading:
         self, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
     ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
         """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
-        from havasu_vc.repo.differences import show
+        from havasu_vc.repo.showing import show
 
         return show(self.opened, revision, filters, equal_ones=equal_ones)
 
@@ -162,7 +162,7 @@ class Reading:
         self, revision: str = "HEAD", filters: Sequence[str] = ()
     ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
         """Return a commit and all that it changed of its first parent, or an error."""
-        from havasu_vc.repo.differences import show
+        from havasu_vc.repo.showing import show
 
         return show(self.opened, revision, filters, tables_only=False)
 

@@ -26,7 +26,7 @@ from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.properties import DATASET
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.history.summing import add_up
-from havasu_vc.upkeep.fsck import check_contents
+from havasu_vc.upkeep.dataset_checks import check_contents
 
 __all__ = ["has_files_of", "repair_dataset"]
 
