@@ -7,19 +7,16 @@ cell. Importing this package is cheap: a name that is exported here is loaded wh
 it is first used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo, Settings
+    from havasu_vc.engine.settings import Settings
+    from havasu_vc.library import Repo
 
 __all__ = ["Repo", "Settings", "__version__"]
 
 __version__ = "0.1.0"
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("Repo", "Settings"):
-        from havasu_vc import repo
-
-        return getattr(repo, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = loads(__name__, {"engine.settings": ["Settings"], "library": ["Repo"]})

@@ -20,7 +20,7 @@ SOURCE = ROOT / "havasu_vc"
 
 # From the bottom up; parts in one row do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "records"),
+    ("errors", "public", "records"),
     ("model",),
     ("geo",),
     ("formats",),
@@ -29,13 +29,26 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("tables",),
     ("history",),
-    ("writers", "workspace", "exchange", "remotes", "upkeep"),
-    ("review",),
+    ("writers", "workspace", "exchange", "remotes"),
     ("repo",),
+    ("merging",),
+    ("looking",),
+    ("sharing",),
+    ("checkouts",),
+    ("upkeep",),
+    ("transfer",),
+    ("editing",),
+    ("review",),
+    ("library",),
     ("__init__", "spark"),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(LAYERS) for part in row}
+
+# Packages of use cases: others import what their public module names, and nothing inside.
+USE_CASES = frozenset(
+    {"checkouts", "editing", "looking", "merging", "review", "sharing", "transfer", "upkeep"}
+)
 
 EVERYWHERE = frozenset({"numpy", "pyarrow"})
 HOMES: dict[str, frozenset[str]] = {
@@ -62,11 +75,12 @@ EAGER = frozenset({"spark", "testing"})
 # Other libraries are imported at the top, but for what only some command lines need.
 MAY_BE_LATE = HEAVY | {"click", "rich"}
 # Our own modules are imported at the top too, but by those who know all and need little.
-FACADES = frozenset({"__init__", "cli", "repo"})
+FACADES = frozenset({"__init__", "cli", "library", "repo"}) | USE_CASES
 # Other modules that import one of ours late, each with its reason.
 LATE: dict[str, str] = {
     "datasets/havasu/view.py": "most commands only read, and what writes files is much",
     "datasets/havasu/diff.py": "most diffs are small, and how large ones are cut is much",
+    "engine/settings.py": "most commands need no engine",
     "engine/local.py": "few plans deal rows out",
     "workspace/snapshots.py": "most checkouts write no delete file, and that needs Parquet",
     "history/diff.py": "few diffs are sorted, and other kinds of datasets bring their formats",
@@ -159,6 +173,8 @@ def wrong_direction(part: str, each: Import) -> str | None:
         return "testing is for tests"
     if target not in HEIGHT:
         return f"{target} is not a part"
+    if target in USE_CASES and len(each.target.split(".")) > 3:
+        return f"only what the public module of {target} names may be used elsewhere"
     ceiling = HEIGHT["cli"] if part == "testing" else HEIGHT[part]
     return None if HEIGHT[target] < ceiling else f"{part} stands below {target} or beside it"
 
@@ -290,26 +306,34 @@ GOOD = {
     "Spark for those who came for it": ("spark/session.py", "import pyspark"),
     "the version": ("formats/entry.py", "from havasu_vc import __version__"),
     "a lower part by its package": ("geo/wkb.py", "from havasu_vc import errors"),
-    "Repo by its repository": ("cli/diff.py", "from havasu_vc.repo import Repo"),
-    "Repo in a package": ("repo/branches.py", "from havasu_vc.review.summary import Summary"),
-    "what is exported, late": ("__init__.py", "def f():\n    from havasu_vc.repo import Repo"),
+    "Repo by its repository": ("cli/diff.py", "from havasu_vc.library import Repo"),
+    "a use case by its public module": ("cli/log.py", "from havasu_vc.looking import log"),
+    "the inside of its own": ("looking/log.py", "from havasu_vc.looking.rows import rows"),
+    "a lower package": ("repo/branches.py", "from havasu_vc.writers.text import TextWriter"),
+    "what is exported, late": ("__init__.py", "def f():\n    from havasu_vc.library import Repo"),
     "one of ours, late, by who knows all": (
         "cli/log.py",
-        "def f():\n    from havasu_vc.repo import Repo",
+        "def f():\n    from havasu_vc.library import Repo",
     ),
     "progress bars, late": ("cli/progress.py", "def f():\n    import rich.progress"),
-    "all but cli, for tests": ("testing/memory.py", "from havasu_vc.repo import Repo"),
+    "all but cli, for tests": ("testing/memory.py", "from havasu_vc.library import Repo"),
 }
 
 BAD = {
     "a higher part": ("model/schema.py", "from havasu_vc.geo.wkb import parse_wkb", "below geo"),
     "a sibling": ("writers/text.py", "import havasu_vc.exchange.csv", "beside it"),
-    "a sibling by its package": ("upkeep/garbage.py", "from havasu_vc import writers", "beside it"),
+    "a sibling by its package": ("remotes/lfs.py", "from havasu_vc import writers", "beside it"),
+    "a use case above": ("merging/trees.py", "from havasu_vc.review import review", "below review"),
+    "the inside of another": (
+        "review/reviewing.py",
+        "from havasu_vc.merging.trees import merge_trees",
+        "only what the public module of merging names",
+    ),
     "a higher part, late": ("store/packs.py", "def f():\n    import havasu_vc.repo", "late"),
     "a higher part, for types": (
         "store/objects.py",
-        "if TYPE_CHECKING:\n    from havasu_vc.repo import Repo",
-        "below repo",
+        "if TYPE_CHECKING:\n    from havasu_vc.library import Repo",
+        "below library",
     ),
     "a higher part in an else": (
         "geo/wkb.py",

@@ -14,14 +14,14 @@ import pytest
 import havasu_vc
 import havasu_vc.repo
 import havasu_vc.spark
-from havasu_vc.repo import Repo
-from havasu_vc.repo.conflicts import Resolution
-from havasu_vc.repo.histories import LogRequest
-from havasu_vc.repo.merging import MergeRequest
-from havasu_vc.repo.pushing import PushRequest
-from havasu_vc.repo.tables import Table
-from havasu_vc.repo.tables_elsewhere import Elsewhere
-from havasu_vc.repo.workspace import Workspace
+from havasu_vc import Repo
+from havasu_vc.checkouts.tables_elsewhere import Elsewhere
+from havasu_vc.checkouts.workspace import Workspace
+from havasu_vc.looking.histories import LogRequest
+from havasu_vc.looking.tables import Table
+from havasu_vc.merging.merge_commits import MergeRequest
+from havasu_vc.merging.resolving import Resolution
+from havasu_vc.sharing.pushing import PushRequest
 from tests.repo.points import make
 
 EXPORTED = (havasu_vc, havasu_vc.repo, havasu_vc.spark)

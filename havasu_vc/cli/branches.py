@@ -13,7 +13,7 @@ from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
+    from havasu_vc.library import Repo
 
 __all__ = ["Goal", "find_goal", "follow"]
 

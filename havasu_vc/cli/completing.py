@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from havasu_vc.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
+    from havasu_vc.library import Repo
 
 __all__ = [
     "complete_branches",
@@ -35,7 +35,7 @@ def _completer(names: Callable[[Repo], Iterable[str]]) -> Completer:
         root = context.find_root().params.get("folder")
         invocation = context.obj if isinstance(context.obj, Invocation) else Invocation()
         try:
-            from havasu_vc.repo import Repo
+            from havasu_vc.library import Repo
 
             repo = Repo.open(root or invocation.folder)
             found = [name for name in names(repo) if name.startswith(incomplete)]

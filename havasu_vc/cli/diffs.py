@@ -28,7 +28,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
+    from havasu_vc.library import Repo
 
 __all__ = ["DiffOptions", "diff_options", "print_diff"]
 
@@ -194,7 +194,7 @@ def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None)
     )
     if options.crs is None:
         return how
-    from havasu_vc.repo.reproject import reprojection
+    from havasu_vc.looking import reprojection
 
     crs, reproject = reprojection(options.crs)
     return replace(how, reproject=reproject, crs_name=crs.identifier)

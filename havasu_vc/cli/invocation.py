@@ -19,7 +19,8 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.cli.progress import TerminalProgress
-    from havasu_vc.repo import Repo, Settings
+    from havasu_vc.engine.settings import Settings
+    from havasu_vc.library import Repo
 
 __all__ = ["Invocation"]
 
@@ -70,7 +71,7 @@ class Invocation:
 
     def settings(self) -> Settings:
         """Return the settings to open a repository with."""
-        from havasu_vc.repo import Settings
+        from havasu_vc.engine.settings import Settings
 
         return Settings(engine=self.engine, progress=self._progress(), note=self.note)
 
@@ -79,7 +80,7 @@ class Invocation:
 
         Without `rows`, for a command that reads none, Arrow need not be loaded.
         """
-        from havasu_vc.repo import Repo
+        from havasu_vc.library import Repo
 
         if rows:
             from havasu_vc.cli.quick_arrow import leave_pandas_out

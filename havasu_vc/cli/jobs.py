@@ -18,7 +18,7 @@ from typing import Any
 from havasu_vc.cli.errors import visible
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError
 from havasu_vc.remotes.hosts import GITEA, GitHub, GitLab, Host, PullRequest
-from havasu_vc.repo.pull_requests import QueuedMerge
+from havasu_vc.review import QueuedMerge
 
 __all__ = [
     "asked",

@@ -13,8 +13,8 @@ import click
 from havasu_vc.cli.output import opened_output
 
 if TYPE_CHECKING:
+    from havasu_vc.library import Repo
     from havasu_vc.model.diffs import DatasetDiff
-    from havasu_vc.repo import Repo
 
 __all__ = ["write_diff_page", "write_review_page"]
 
@@ -23,10 +23,8 @@ def write_review_page(
     repo: Repo, revisions: str, filters: Sequence[str], *, samples: int, output: Path | None
 ) -> None:
     """Write the page of a review."""
-    from havasu_vc.repo.rasters import Rasters
-    from havasu_vc.repo.reviewing import review
-    from havasu_vc.review.page import Page, write_page
-    from havasu_vc.review.page.raster_pictures import raster_pictures
+    from havasu_vc.review import Page, raster_pictures, review, write_page
+    from havasu_vc.transfer import Rasters
 
     _check(output)
     page = Page(pictures=raster_pictures(Rasters(repo.opened).open_url))
@@ -39,9 +37,7 @@ def write_diff_page(
     diffs: Iterable[DatasetDiff], revisions: str, *, filters: Sequence[str], output: Path | None
 ) -> bool:
     """Write the page of a diff; return whether anything differs."""
-    from havasu_vc.repo.reviewing import review_diffs
-    from havasu_vc.review.page import Page, write_page
-    from havasu_vc.review.page.raster_pictures import raster_pictures
+    from havasu_vc.review import Page, raster_pictures, review_diffs, write_page
 
     _check(output)
     page = Page(pictures=raster_pictures())

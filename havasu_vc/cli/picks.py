@@ -18,8 +18,8 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
-    from havasu_vc.repo.merging import MergeResult
+    from havasu_vc.library import Repo
+    from havasu_vc.merging import MergeResult
 
 __all__ = ["PickOptions", "pick", "pick_options"]
 
@@ -111,7 +111,7 @@ def pick(
 
 
 def _pick_object(repo: Repo, result: MergeResult, *, dry_run: bool) -> dict[str, Any]:
-    from havasu_vc.repo.conflict_views import conflict_counts
+    from havasu_vc.merging import conflict_counts
     from havasu_vc.writers.conflicts import counts_object
 
     commit = None if result.kind == "empty" else result.commit

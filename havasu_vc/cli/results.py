@@ -11,9 +11,10 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.writers.commits import ABBREVIATED, format_offset, format_time
 
 if TYPE_CHECKING:
+    from havasu_vc.library import Repo
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.model.counts import ChangeCounts
-    from havasu_vc.repo import CommitResult, Repo
+    from havasu_vc.repo.results import CommitResult
 
 __all__ = ["changes_object", "commit_json", "tell_commit"]
 

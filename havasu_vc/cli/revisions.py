@@ -13,7 +13,7 @@ from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
+    from havasu_vc.library import Repo
 
 __all__ = ["revisions_and_filters"]
 

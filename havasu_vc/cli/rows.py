@@ -17,7 +17,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.writers import JsonStyle
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
+    from havasu_vc.library import Repo
 
 __all__ = ["print_row", "row_name"]
 
@@ -39,8 +39,7 @@ def print_row(
     invocation: Invocation, repo: Repo, name: tuple[str, str, str], options: DiffOptions
 ) -> None:
     """Print a row as text or JSON."""
-    from havasu_vc.repo.reproject import reprojection
-    from havasu_vc.repo.rows import read_rows
+    from havasu_vc.looking import read_rows, reprojection
     from havasu_vc.writers.row import row_json, row_lines
 
     form, style = parse_format(options.output_format, options.json_style)

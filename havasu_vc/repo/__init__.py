@@ -1,12 +1,12 @@
-"""The one object a library user holds, and the operations behind it.
+"""An open repository: the small core that all use cases stand on.
 
-What operations return is loaded when it is first asked for: most runs need little of it.
+Datasets at any revision, broken ones named; filters; what changed between revisions; and
+the transaction, the only way by which anything becomes a commit.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from havasu_vc.repo.repository import Repo
-from havasu_vc.repo.settings import Settings
+from havasu_vc.public import loads
 
 if TYPE_CHECKING:
     from havasu_vc.repo.results import (
@@ -29,16 +29,8 @@ __all__ = [
     "GcResult",
     "ImportResult",
     "Problem",
-    "Repo",
     "RepoStatus",
-    "Settings",
     "WaitingMerge",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from havasu_vc.repo import results
-
-        return getattr(results, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = loads(__name__, {"results": __all__})

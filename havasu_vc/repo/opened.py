@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import CorruptDatasetError, DatasetNotFoundError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
-from havasu_vc.repo.settings import Settings
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.lfs_links import lfs_folder
 from havasu_vc.store.linked import ALLOWED

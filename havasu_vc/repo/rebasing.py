@@ -16,9 +16,9 @@ from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError
+from havasu_vc.history.merge_datasets import DatasetMerger, Versions
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import check_dataset_path
-from havasu_vc.repo.merge_datasets import DatasetMerger, Versions
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import Revision

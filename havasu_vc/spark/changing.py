@@ -24,12 +24,12 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.session import is_local_master
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import DatasetNotFoundError
+from havasu_vc.library import Repo
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, present_rows
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
-from havasu_vc.repo import Repo
 from havasu_vc.spark.far import in_place
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema

@@ -26,9 +26,8 @@ from havasu_vc.geo.predicates import SpatialPredicate
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.repo.data_places import data_url
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.remote_data import default_remote
+from havasu_vc.sharing import data_url, default_remote
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.rows import shown_rows

@@ -20,6 +20,7 @@ from havasu_vc.datasets.kart.diff import can_pair
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import PARTS, row_changes
 from havasu_vc.model.arrow import arrow_schema
@@ -28,7 +29,6 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.settings import Settings
 from havasu_vc.spark.far import far_url, in_place
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import DatasetFolder

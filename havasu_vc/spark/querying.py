@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError, StateError
+from havasu_vc.library import Repo
 from havasu_vc.records import dataclass
-from havasu_vc.repo import Repo
 from havasu_vc.spark import functions
 from havasu_vc.spark.reading import register
 from havasu_vc.spark.session import CATALOG, jar_wanted, session

@@ -25,11 +25,11 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.formats.havasu.entry import Origin
+from havasu_vc.library import Repo
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
-from havasu_vc.repo import Repo
 from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.spark.deleted import apart, live_rows
 from havasu_vc.spark.far import far_frame, in_place

@@ -26,7 +26,7 @@ from havasu_vc.errors import (
     StateError,
     UnsupportedVersionError,
 )
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 from havasu_vc.spark.buckets import JAR_SETTING as BUCKET_JAR_SETTING
 from havasu_vc.spark.buckets import bucket_jars, bucket_settings
 from havasu_vc.spark.jars import (

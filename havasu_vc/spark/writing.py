@@ -19,26 +19,27 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from havasu_vc.checkouts import following, require_no_merge
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.editing import MODES, changes_of, whole_rows
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.library import Repo
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
-from havasu_vc.repo import CommitResult, Repo
 from havasu_vc.repo.edits import commit_edits
-from havasu_vc.repo.following import following, require_no_merge
-from havasu_vc.repo.imports import replacement
-from havasu_vc.repo.writing import MODES, changes_of, whole_rows
+from havasu_vc.repo.results import CommitResult
 from havasu_vc.spark.pieces import havasu_view
 from havasu_vc.spark.reading import opened, quoted
 from havasu_vc.spark.staging import StagedFile, stage
+from havasu_vc.transfer import replacement
 
 __all__ = ["write"]
 

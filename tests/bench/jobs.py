@@ -34,7 +34,7 @@ def upsert(repo: str, rows: str) -> dict[str, Any]:
     with pa.ipc.open_file(rows) as reader:
         table = reader.read_all()
     begin = time.perf_counter()
-    from havasu_vc.repo import Repo
+    from havasu_vc import Repo
 
     result = Repo.open(repo).write(DATASET, table)
     seconds = time.perf_counter() - begin
@@ -77,7 +77,7 @@ def read_all(repo: str) -> dict[str, Any]:
 def compare(repo: str, revisions: str) -> dict[str, Any]:
     """Compare two revisions and count the changes."""
     begin = time.perf_counter()
-    from havasu_vc.repo import Repo
+    from havasu_vc import Repo
 
     changes = 0
     for diff in Repo.open(repo).diff(revisions):
@@ -90,9 +90,9 @@ def scan(repo: str, cores: str = "") -> dict[str, Any]:
     if cores:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
     begin = time.perf_counter()
+    from havasu_vc import Repo
     from havasu_vc.engine.choose import EngineSettings
-    from havasu_vc.repo import Repo
-    from havasu_vc.repo.settings import Settings
+    from havasu_vc.engine.settings import Settings
 
     threads = EngineSettings(threads=int(cores)) if cores else None
     table = Repo.open(repo, settings=Settings(engine_settings=threads)).table(DATASET)
@@ -102,7 +102,7 @@ def scan(repo: str, cores: str = "") -> dict[str, Any]:
 
 def apply_all(repo: str, folder: str) -> dict[str, Any]:
     """Apply patches one after the other, each a commit."""
-    from havasu_vc.repo import Repo
+    from havasu_vc import Repo
 
     seconds = []
     for patch in sorted(Path(folder).glob("patch-*.json")):
@@ -116,7 +116,7 @@ def apply_all(repo: str, folder: str) -> dict[str, Any]:
 def optimize(repo: str) -> dict[str, Any]:
     """Fold all small files."""
     begin = time.perf_counter()
-    from havasu_vc.repo import Repo
+    from havasu_vc import Repo
 
     Repo.open(repo).optimize()
     return {"seconds": time.perf_counter() - begin}

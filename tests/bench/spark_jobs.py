@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from havasu_vc import Repo
 from havasu_vc.datasets.havasu.live import live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.repo import Repo
 from havasu_vc.spark import changes, read, session
 from tests.bench.data import EAST, NORTH, SOUTH, WEST
 from tests.bench.edits import DATASET

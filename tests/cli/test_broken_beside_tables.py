@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import succeed
 from tests.cli.test_broken import SOME, havasu, named
 from tests.repo.points import read, table

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.formats.havasu.deltas import (
     Delta,
     delta_path,
@@ -23,7 +24,6 @@ from havasu_vc.formats.havasu.deltas import (
     parse_tombstone,
 )
 from havasu_vc.formats.havasu.packed import pack, unpack
-from havasu_vc.repo import Repo
 from tests.cli.conftest import invoke, succeed
 from tests.repo.points import read, write
 from tests.support.broken import FIRST, INSIDE, content, folder_of, make_sound, set_files

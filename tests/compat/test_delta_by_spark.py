@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.templates import empty_repo
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import invoke, succeed
 from tests.repo.points import Rows, make, read, write
 from tests.support.git import run_git

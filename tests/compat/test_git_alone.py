@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import UnfinishedMergeError
-from havasu_vc.repo import Repo
 from tests.repo.points import Rows, make, read, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     ConflictError,
     HavasuError,
@@ -26,7 +27,6 @@ from havasu_vc.errors import (
     UnfinishedMergeError,
 )
 from havasu_vc.history.merging import MergePolicy, Side
-from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, assert_clean, make, merged_rows, read, table, write
 from tests.support.examples import examples
 from tests.support.git import run_git

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 from pytest import MonkeyPatch
 
+from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo
 from tests.compat.kart import needs_data, unpacked
 from tests.support.templates import empty_repo
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.kart.view import KartDataset
@@ -16,7 +17,6 @@ from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.formats.kart.paths import LEGACY, format_path_structure
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.model.task import run_task
-from havasu_vc.repo import Repo
 from havasu_vc.store.drafts import Draft
 from havasu_vc.tables.table import read_table
 from havasu_vc.writers import WriterOptions, writer_named

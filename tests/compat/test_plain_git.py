@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
 from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu import edit, ledger
 from havasu_vc.errors import HavasuError, NoChangesError, UnfinishedMergeError
-from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, make, merged_rows, read, write
 from tests.support.examples import examples
 from tests.support.git import run_git

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from havasu_vc import Repo
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.model.types import Encoding
-from havasu_vc.repo import Repo
-from havasu_vc.repo.rasters import Rasters
+from havasu_vc.transfer.rasters import Rasters
 from tests.compat import sedona_reader
 from tests.repo.tables import BY_ID, write
 from tests.support.rasters import cells, write_image

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
+from havasu_vc import Repo
+from havasu_vc.checkouts.keeping_bases import PREFIX
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import DataFileNotFoundError
-from havasu_vc.repo import Repo
-from havasu_vc.repo.keeping_bases import PREFIX
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.table import read_table
 from tests.faults.running import digest

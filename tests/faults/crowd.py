@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from havasu_vc import Repo
 from havasu_vc.errors import HavasuError
-from havasu_vc.repo import Repo
 from tests.datasets.thresholds import tiny_thresholds
 from tests.faults.commands import call, load
 from tests.support.sound import LOCAL
@@ -130,10 +130,10 @@ def main() -> int:
     load(
         name
         for name in (
-            "havasu_vc.repo.transaction havasu_vc.repo.writing havasu_vc.repo.rebasing "
+            "havasu_vc.repo.transaction havasu_vc.editing.writing havasu_vc.repo.rebasing "
             "havasu_vc.cli.commands.gc havasu_vc.cli.commands.optimize "
-            "havasu_vc.cli.commands.push havasu_vc.cli.commands.data havasu_vc.repo.pruning "
-            "havasu_vc.repo.maintenance havasu_vc.repo.pushing havasu_vc.upkeep.rewriting"
+            "havasu_vc.cli.commands.push havasu_vc.cli.commands.data havasu_vc.upkeep.pruning "
+            "havasu_vc.upkeep.maintenance havasu_vc.sharing.pushing havasu_vc.upkeep.rewriting"
         ).split()
     )
     Path("notes").mkdir()

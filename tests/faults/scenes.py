@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
 
+from havasu_vc import Repo
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, share
 from tests.support.git import run_git

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.remotes.sharing import assert_keeps_its_promise, bare, clone, share
 from tests.repo.points import make, read, write
 from tests.support.git import run_git

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, S3FileSystem
 
+from havasu_vc import Repo
 from havasu_vc.formats.iceberg.values import (
     DataFile,
     Flavour,
@@ -19,7 +20,6 @@ from havasu_vc.formats.iceberg.values import (
     Status,
 )
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.repo import Repo
 from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list

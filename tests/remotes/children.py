@@ -26,9 +26,9 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import HavasuError
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.cloning import CloneRequest
+from havasu_vc.sharing.cloning import CloneRequest
 from tests.repo.child import die_at
 
 __all__ = ["Child", "finished", "started"]
@@ -37,7 +37,7 @@ _PRELOADED = [
     "__main__",
     "pyarrow.fs",
     "havasu_vc.remotes.object_store",
-    "havasu_vc.repo.pruning",
+    "havasu_vc.upkeep.pruning",
     "havasu_vc.history.merge",
     "tests.remotes.children",
 ]

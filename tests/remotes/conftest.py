@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from havasu_vc.store.object_systems import object_system
 from tests.conftest import ROOT, lacking
 from tests.remotes.buckets import Tables, made, s3

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem, S3FileSystem
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.remotes.sharing import named
 from tests.support.servers import S3_ENVIRONMENT
 

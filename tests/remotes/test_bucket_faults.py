@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptionError,
@@ -21,7 +22,6 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.repo import Repo, Settings
 from havasu_vc.store.conditional_writes import create_object
 from havasu_vc.tables.bucket import BucketTable
 from tests.conftest import lacking
@@ -31,7 +31,7 @@ from tests.support.servers import S3_ENVIRONMENT, moto
 
 KILLED = """
 import os, sys
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 from havasu_vc.tables.bucket import BucketTable
 path, name, count = sys.argv[1:]
 real, done = getattr(BucketTable, name), []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptionError,
@@ -15,7 +16,6 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.repo import Repo
 from havasu_vc.tables.bucket import BucketTable, plain_location
 from havasu_vc.tables.scanning import scan_tasks
 from havasu_vc.tables.table import read_table

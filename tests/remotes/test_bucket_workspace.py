@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from havasu_vc import Settings
+from havasu_vc.checkouts.checking_out import Wish
 from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
@@ -16,8 +18,6 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Settings
-from havasu_vc.repo.checkouts import Wish
 from havasu_vc.tables.bucket import BucketTable
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table
@@ -127,7 +127,7 @@ class TestAnywhere:
                 tables.edit({101: ("newer", 1)})
             return real(*given, **named)
 
-        monkeypatch.setattr("havasu_vc.repo.checkouts.materialise", slower)
+        monkeypatch.setattr("havasu_vc.checkouts.checking_out.materialise", slower)
         assert tables.repo.workspace.commit(message="First").changes["points"] == ONE
         assert not waiting
         assert rows(tables.read()).keys() >= {100, 101}

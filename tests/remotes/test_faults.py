@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.remotes.children import finished, started
 from tests.remotes.gates import Gate
 from tests.remotes.sharing import (
@@ -26,9 +26,9 @@ ROWS = {1: ("one", 1), 2: ("two", 2)}
 
 
 PUSHING = [
-    ("havasu_vc.repo.pushing:send_data", 1),
-    ("havasu_vc.repo.pushing:_move_refs", 1),
-    ("havasu_vc.repo.pushing:_follow", 1),
+    ("havasu_vc.sharing.pushing:send_data", 1),
+    ("havasu_vc.sharing.pushing:_move_refs", 1),
+    ("havasu_vc.sharing.pushing:_follow", 1),
     ("havasu_vc.store.files:DataFileStore.put", 2),
     *(
         pytest.param(place, marks=SLOW)
@@ -72,14 +72,14 @@ def test_a_push_that_dies_anywhere(
 
 
 FETCHING = [
-    ("havasu_vc.repo.sharing:bring_data", 1),
+    ("havasu_vc.sharing.fetching:bring_data", 1),
     ("havasu_vc.store.files:DataFileStore.put", 2),
     *(
         pytest.param(place, marks=SLOW)
         for place in (
             ("havasu_vc.store.files:DataFileStore.put", 1),
             ("havasu_vc.store.files:DataFileStore.commit_all", 1),
-            ("havasu_vc.repo.remote_data:write_complete", 1),
+            ("havasu_vc.sharing.data_remotes:write_complete", 1),
             ("os:replace", 1),
             ("os:fsync", 2),
         )
@@ -112,10 +112,10 @@ def test_a_fetch_that_dies_anywhere(
 @pytest.mark.parametrize(
     "place",
     [
-        ("havasu_vc.repo.cloning:prepare", 1),
+        ("havasu_vc.sharing.cloning:prepare", 1),
         ("havasu_vc.store.files:DataFileStore.put", 1),
-        pytest.param(("havasu_vc.repo.cloning:install_hooks", 1), marks=SLOW),
-        pytest.param(("havasu_vc.repo.remote_data:write_complete", 1), marks=SLOW),
+        pytest.param(("havasu_vc.sharing.cloning:install_hooks", 1), marks=SLOW),
+        pytest.param(("havasu_vc.sharing.data_remotes:write_complete", 1), marks=SLOW),
     ],
     ids=lambda place: place[0].split(":")[1],
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptDataFileError,
@@ -21,7 +22,6 @@ from havasu_vc.errors import (
     StateError,
     StorageError,
 )
-from havasu_vc.repo import Repo
 from havasu_vc.store.complete import read_complete
 from tests.remotes.sharing import (
     assert_keeps_its_promise,
@@ -166,7 +166,7 @@ def test_a_lost_race_says_what_to_do_and_pulling_merges_rows(ours: Repo, theirs:
 def test_a_race_that_is_lost_while_data_goes(
     ours: Repo, theirs: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pushing: Any = importlib.import_module("havasu_vc.repo.pushing")
+    pushing: Any = importlib.import_module("havasu_vc.sharing.pushing")
 
     write(ours, {**read(ours), 10: ("ours", 1)})
     write(theirs, {**read(theirs), 11: ("theirs", 2)})
@@ -186,7 +186,7 @@ def test_a_race_that_is_lost_while_data_goes(
 def test_a_branch_that_moves_while_data_goes_takes_nothing_along(
     ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pushing: Any = importlib.import_module("havasu_vc.repo.pushing")
+    pushing: Any = importlib.import_module("havasu_vc.sharing.pushing")
 
     first = write(ours, {**read(ours), 10: ("ten", 1)})
     original = pushing.send_data
@@ -428,7 +428,7 @@ def test_a_remote_that_is_read_only(ours: Repo, read_only: Path, tmp_path: Path)
 def test_a_disk_with_too_little_room(
     ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote_data: Any = importlib.import_module("havasu_vc.repo.remote_data")
+    remote_data: Any = importlib.import_module("havasu_vc.sharing.data_remotes")
 
     monkeypatch.setattr(remote_data.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.lfs import Pointer, format_pointer
-from havasu_vc.repo import Repo
 from havasu_vc.store.objects import read_object
 from tests.remotes.sharing import clone, store
 from tests.repo.points import write

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import HavasuError
-from havasu_vc.repo import Repo
 from tests.remotes.children import started
 from tests.remotes.sharing import (
     assert_keeps_its_promise,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import (
     CorruptDataFileError,
     DataFileNotFoundError,
@@ -14,8 +15,7 @@ from havasu_vc.errors import (
     MissingProgramError,
     StateError,
 )
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.cloning import CloneRequest
+from havasu_vc.sharing.cloning import CloneRequest
 from havasu_vc.store import command
 from tests.conftest import lacking
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import invoke, succeed
 from tests.remotes.sharing import assert_keeps_its_promise, bare, files, named, reopened
 from tests.repo.points import Rows, read, write

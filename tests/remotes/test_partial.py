@@ -7,15 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.datasets.havasu import large_values
 from havasu_vc.errors import (
     DataFileNotFoundError,
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from havasu_vc.repo import Repo
-from havasu_vc.repo.fetching_on_demand import RemoteFetcher
-from havasu_vc.repo.parts import Part
+from havasu_vc.sharing.fetching_on_demand import RemoteFetcher
+from havasu_vc.sharing.parts import Part
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, named, reopened, share, spoil, store
 from tests.repo.points import add, assert_clean, make, read, write

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from havasu_vc.repo.hooks import PRE_PUSH
 from havasu_vc.store.preparation import is_prepared
 from havasu_vc.store.repository import GitRepository

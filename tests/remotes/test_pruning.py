@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError, StorageError
 from havasu_vc.remotes import claims
 from havasu_vc.remotes.claims import claimed
 from havasu_vc.remotes.object_store import ObjectStoreRemote
 from havasu_vc.remotes.protocol import WantedFile
-from havasu_vc.repo import Repo
 from tests.remotes.children import finished, started
 from tests.remotes.gates import Gate
 from tests.remotes.places import Place, bucket_at, folder_at

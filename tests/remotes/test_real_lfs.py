@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from havasu_vc.store.lfs_links import LfsLinks, lfs_folder
 from tests.cli.conftest import invoke, succeed
 from tests.conftest import lacking

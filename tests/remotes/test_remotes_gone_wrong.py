@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     CorruptDataFileError,
     DataFileNotFoundError,
     DatasetNotFoundError,
     HavasuError,
 )
-from havasu_vc.repo import Repo
-from havasu_vc.repo.parts import Part
+from havasu_vc.sharing.parts import Part
 from tests.remotes.sharing import assert_keeps_its_promise, clone, files, reopened, spoil, store
 from tests.repo.points import read
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import DataFileNotFoundError, HavasuError, MissingProgramError, StorageError
 from havasu_vc.remotes import sftp_session
 from havasu_vc.remotes.data_urls import ALLOWED, check_data_url, login_of
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.remotes.sftp import SftpRemote
 from havasu_vc.remotes.sftp_session import SftpSession
-from havasu_vc.repo import Repo
 from havasu_vc.store.files import DataFileStore
 from tests.cli.conftest import invoke, succeed
 from tests.conftest import lacking

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from havasu_vc import Repo
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.formats.iceberg.values import MAIN, ManifestEntry, Reference, Snapshot, Status
-from havasu_vc.repo import Repo
 from havasu_vc.tables.positions import write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.scanning import scan_tasks

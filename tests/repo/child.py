@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import pyarrow as pa
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import ConcurrentChangeError, HavasuError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
 
 
 def die_at(place: str, call: int) -> None:

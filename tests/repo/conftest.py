@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.repo.tables import BY_ID, points, write
 from tests.support.sound import LOCAL, CheckedRepo, checked
 from tests.support.templates import again

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from havasu_vc import Repo
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo
 from tests.support.git import run_git
 from tests.support.templates import LOCAL, again, empty_repo
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     CrsError,
     DatasetNotFoundError,
@@ -25,7 +26,6 @@ from havasu_vc.errors import (
     SchemaViolationError,
 )
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, NO_KEY, points, write
 from tests.support.sound import refuses
 

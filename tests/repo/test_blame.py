@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import (
     DatasetNotFoundError,
     HavasuError,
@@ -18,8 +19,7 @@ from havasu_vc.errors import (
     RowNotFoundError,
 )
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.blaming import blame_dataset
+from havasu_vc.looking.blaming import blame_dataset
 from tests.repo.points import Rows, add_column, make, read, table, write
 from tests.support.examples import examples
 from tests.support.git import run_git

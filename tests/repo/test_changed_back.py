@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from havasu_vc.review.report import FlagKind
 from tests.repo import points as small
 from tests.repo import tables
@@ -90,7 +90,7 @@ def test_many_rows_are_not_looked_for(
         repo.write("a", changed)
     repo.write("a", tables.points(40, start=39, name="last"))
     assert len(back(repo, "HEAD~3..HEAD")) == 5
-    monkeypatch.setattr("havasu_vc.repo.changed_back.MOST_ROWS", 30)
+    monkeypatch.setattr("havasu_vc.review.changed_back.MOST_ROWS", 30)
 
     assert back(repo, "HEAD~3..HEAD") == ()
 

@@ -15,6 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Repo, Settings
+from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.keeping_bases import PREFIX
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDataFileError,
@@ -25,9 +28,6 @@ from havasu_vc.errors import (
 from havasu_vc.formats.iceberg.transforms import parse_transform
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.changes import count_changes
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.checkouts import Wish
-from havasu_vc.repo.keeping_bases import PREFIX
 from havasu_vc.tables.snapshots import live_files, manifests_of
 from havasu_vc.tables.table import read_table
 from havasu_vc.workspace.state import read_state, state_path
@@ -613,7 +613,7 @@ def test_killed_at_any_instant(tmp_path: Path) -> None:
     write(repo, {**ROWS, 1: ("dev", 1)})
     repo.workspace.check_out()
     code = (
-        "import sys; from havasu_vc.repo import Repo\n"
+        "import sys; from havasu_vc import Repo\n"
         "repo = Repo.open(sys.argv[1])\n"
         "print('ready', flush=True)\n"
         "while True:\n"

@@ -9,6 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Repo
+from havasu_vc.checkouts import clustered_versions
+from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.edited_tables import committed_draft
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptionError,
@@ -19,9 +23,6 @@ from havasu_vc.errors import (
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo, clustered_versions
-from havasu_vc.repo.checkouts import Wish
-from havasu_vc.repo.edited_tables import committed_draft
 from havasu_vc.repo.results import CheckoutResult
 from havasu_vc.tables.snapshots import live_files
 from havasu_vc.tables.table import read_table

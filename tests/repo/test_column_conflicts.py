@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError, NoConflictError
 from havasu_vc.history.merging import MergePolicy, Side
-from havasu_vc.repo import Repo
-from havasu_vc.repo.merge_state import read_state
+from havasu_vc.merging.state import read_state
 from havasu_vc.writers.conflicts_json import write_conflicts_json
 from havasu_vc.writers.conflicts_text import write_conflicts_text
 from havasu_vc.writers.protocol import WriterOptions

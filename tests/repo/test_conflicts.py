@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
@@ -21,8 +22,7 @@ from havasu_vc.errors import (
     StateError,
 )
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo
-from havasu_vc.repo.conflicts import labels
+from havasu_vc.merging.resolving import labels
 from tests.repo.points import Rows, add, assert_clean, make, read, write
 from tests.support.examples import examples
 from tests.support.templates import empty_repo

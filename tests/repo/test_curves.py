@@ -14,7 +14,7 @@ from havasu_vc.geo import sketching
 from havasu_vc.geo.measuring import total_area
 from havasu_vc.geo.outlines import simplified
 from havasu_vc.geo.wkt import geos_geometries
-from havasu_vc.repo.validating import Validation
+from havasu_vc.upkeep.validation import Validation
 from tests.support.sound import CheckedRepo
 
 

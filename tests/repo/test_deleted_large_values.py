@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CorruptDataFileError
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, write
 from tests.support.templates import empty_repo
 

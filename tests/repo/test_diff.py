@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Settings
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.repo import Settings
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
 from tests.repo.tables import BY_ID, NO_KEY, points, rows, write

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 import shapely
 
+from havasu_vc import Repo, Settings
 from havasu_vc.cli.main import cli, run
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
 from tests.datasets.digest_by_hand import of_rows
 from tests.repo.tables import BY_ID, NO_KEY, write
 from tests.support.templates import empty_repo

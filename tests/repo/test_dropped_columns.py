@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.errors import ConflictError
 from havasu_vc.history.merging import MergePolicy, Side
-from havasu_vc.repo import Repo
 from havasu_vc.writers.conflicts_geojson import write_conflicts_geojson
 from havasu_vc.writers.conflicts_json import write_conflicts_json
 from havasu_vc.writers.conflicts_text import write_conflicts_text

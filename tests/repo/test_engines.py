@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo, Settings
 from havasu_vc.datasets.any import as_havasu
 from havasu_vc.engine import choose
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
 from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import rows_of
 from tests.repo.tables import BY_ID, points, rows, write

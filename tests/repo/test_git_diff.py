@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from havasu_vc.repo.hooks import DIFF_COMMAND, TEXT_CONVERSION
 from tests.cli.conftest import invoke
 from tests.repo import points
@@ -245,7 +245,7 @@ def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
 
 
 def test_clones_have_it_too(repo: Repo, tmp_path: Path, programs: Path) -> None:
-    from havasu_vc.repo.cloning import CloneRequest
+    from havasu_vc.sharing.cloning import CloneRequest
 
     clone, _ = Repo.clone(CloneRequest(str(repo.path), tmp_path / "clone"))
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.model.changes import count_changes
-from havasu_vc.repo.tables_elsewhere import Elsewhere, check_out_to
 from havasu_vc.tables.table import read_table
 from tests.exchange.test_iceberg import SCHEMA, numbered
 from tests.repo.tables import BY_ID, rows

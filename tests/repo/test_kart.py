@@ -8,8 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.datasets.editing import collect_changes, edit_of
+from havasu_vc.editing.writing import changes_of
 from havasu_vc.errors import (
     CorruptDatasetError,
     InvalidArgumentError,
@@ -21,8 +23,6 @@ from havasu_vc.errors import (
     UnsupportedTypeError,
 )
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.repo import Repo
-from havasu_vc.repo.writing import changes_of
 from havasu_vc.store.edits import Change, edit_tree
 from tests.repo.tables import BY_ID, points, write
 from tests.support.templates import empty_repo

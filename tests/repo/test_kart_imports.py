@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from tests.support.templates import empty_repo
 
 

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 import shapely
 
+from havasu_vc import Repo
+from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.kart_tables import COLUMNS, TREE, counterpart, tree_view
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -23,9 +26,6 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
-from havasu_vc.repo.checkouts import Wish
-from havasu_vc.repo.kart_tables import COLUMNS, TREE, counterpart, tree_view
 from havasu_vc.store.kept_objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head, rows_of, table_at

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
 from havasu_vc.history.merging import MergePolicy, Side
-from havasu_vc.repo import Repo, Settings
 from tests.repo.points import Rows, add, add_column, assert_clean, make, merged_rows, read, write
 from tests.support.examples import examples
 from tests.support.git import run_git
@@ -813,7 +813,7 @@ def test_a_linked_work_tree_has_a_merge_of_its_own(repo: Repo, tmp_path: Path) -
 COMMITTER = """
 import sys
 import pyarrow as pa
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 
 place, worker, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 repo = Repo.open(place, settings=Settings(engine="local"))

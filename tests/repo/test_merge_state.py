@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import CorruptionError, StateError, UncommittedChangesError
 from havasu_vc.history.merging import MergePolicy, Side
-from havasu_vc.repo import Repo
-from havasu_vc.repo.merge_state import read_state, write_state
+from havasu_vc.merging.state import read_state, write_state
 from tests.repo.points import assert_clean, make, read, write
 from tests.repo.test_conflicts import BASE, OURS, repo, template, waiting
 from tests.support.git import run_git

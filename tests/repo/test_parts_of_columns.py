@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, rows, write
 from tests.support.templates import empty_repo
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
@@ -13,7 +14,6 @@ from havasu_vc.errors import (
     NoUserError,
     StateError,
 )
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, CheckedRepo, checked, refuses, status, work_tree

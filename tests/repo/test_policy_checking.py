@@ -5,17 +5,17 @@ import pyarrow as pa
 import pytest
 import shapely
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import (
     InvalidArgumentError,
     InvalidFileError,
     MissingProgramError,
     SchemaViolationError,
 )
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.reviewing import review
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.policy import Policy, parse_policy
 from havasu_vc.review.report import Finding
+from havasu_vc.review.reviewing import review
 from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import HavasuError
-from havasu_vc.repo import Repo
 from havasu_vc.repo.transaction import Transaction
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.examples import some

@@ -9,11 +9,11 @@ import rasterio
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
 from havasu_vc.errors import GeometryError, InvalidArgumentError
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.geo.raster_v1 import PixelType
-from havasu_vc.repo import Repo
-from havasu_vc.repo.rasters import Rasters
+from havasu_vc.transfer.rasters import Rasters
 from tests.support.examples import examples
 from tests.support.rasters import cells, ortho_folder, write_image
 from tests.support.templates import empty_repo

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
+from havasu_vc.editing.restoring import restore
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RowNotFoundError
-from havasu_vc.repo import Repo
-from havasu_vc.repo.restoring import restore
 from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
 from tests.support.examples import examples
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import shapely
 
+from havasu_vc import Repo
 from havasu_vc.errors import RevisionNotFoundError
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
-from havasu_vc.repo.reviewing import review
 from havasu_vc.review.markdown import format_markdown
 from havasu_vc.review.report import FlagKind, Review
+from havasu_vc.review.reviewing import review
 from tests.repo import points as small
 from tests.repo import tables
 from tests.support.git import run_git

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
-from havasu_vc.repo import Repo
 from tests.repo.points import Rows, add_column, make, read, write
 from tests.support.examples import examples
 

@@ -15,8 +15,8 @@ import shapely
 from havasu_vc.exchange.logical_types import _GeoArrowWkb
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo.crs import same_crs
+from havasu_vc.library.repository import Repo
 from havasu_vc.model.types import Geometry
-from havasu_vc.repo.repository import Repo
 from havasu_vc.tables.table import read_table
 from tests.repo.tables import rows
 from tests.support.sound import CheckedRepo

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
-from havasu_vc.repo.tables import Table
+from havasu_vc.looking.tables import Table
 from tests.support.sound import CheckedRepo
 
 WRONG: list[tuple[Callable[[Table], object], str]] = [

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import NoChangesError, UnfinishedMergeError, UnsupportedVersionError
 from havasu_vc.model.task import run_task
-from havasu_vc.repo import Repo
 from tests.formats.havasu.golden import FIXTURES
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, frozen, refuses

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
+from havasu_vc import Repo
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo
 from tests.datasets.thresholds import tiny_thresholds
 from tests.repo.points import make
 from tests.support.examples import examples

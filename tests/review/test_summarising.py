@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.geo.distances import Measure
+from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch, ChangeKind, count_changes
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.repo.reproject import reprojection
 from havasu_vc.review.json import format_json
 from havasu_vc.review.report import DatasetFacts, DatasetReview, FlagKind, Review
 from havasu_vc.review.summarising import Means, Seen, summarise

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import HavasuError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 from havasu_vc.spark import session, write
 
 spark = session(

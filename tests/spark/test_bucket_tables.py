@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import MissingProgramError, NotYetSupportedError, UnsupportedVersionError
-from havasu_vc.repo import Repo
 from havasu_vc.spark.buckets import JAR_SETTING, bucket_jars, bucket_settings, hadoop_version
 from havasu_vc.spark.jars import JAR_VARIABLE
 from havasu_vc.spark.session import session_settings
@@ -25,7 +25,7 @@ PROGRAM = """
 import sys
 from pyarrow.fs import S3FileSystem
 from havasu_vc import spark
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 repo, url = Repo.open(sys.argv[1]), sys.argv[2]
 try:
     session = spark.session(repo, tables=url, master="local[1]")
@@ -44,7 +44,7 @@ FOLLOWED = """
 import sys
 from havasu_vc import spark
 from havasu_vc.errors import UncommittedChangesError
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 repo = Repo.open(sys.argv[1])
 try:
     session = spark.session(repo, master="local[1]")

@@ -29,7 +29,7 @@ import havasu_vc
 from havasu_vc.engine import session as sessions
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 from havasu_vc.spark import changes, functions, history, read, session, write
 from pathlib import Path
 

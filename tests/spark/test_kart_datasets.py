@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import NotYetSupportedError
-from havasu_vc.repo import Repo
 from havasu_vc.spark import changes, history, read, write
 from tests.repo.tables import BY_ID, points
 from tests.repo.tables import write as write_file

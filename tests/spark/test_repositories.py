@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     DatasetNotFoundError,
     EngineError,
@@ -16,7 +17,6 @@ from havasu_vc.errors import (
     KeyViolationError,
     SchemaViolationError,
 )
-from havasu_vc.repo import Repo
 from havasu_vc.spark import changes, history, read, register, write
 from tests.repo import points
 

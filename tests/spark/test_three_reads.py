@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Settings
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.repo import Settings
 from havasu_vc.spark import read
 from havasu_vc.workspace import incoming
 from tests.datasets.thresholds import tiny_thresholds

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import invoke, succeed
 
 

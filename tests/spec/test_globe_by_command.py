@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from havasu_vc import Repo
 from havasu_vc.exchange.export import ExportFormat, write_file
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Geometry
-from havasu_vc.repo import Repo
 from tests.exchange.tables import batches_of, stored
 from tests.spec.commands import Commands
 

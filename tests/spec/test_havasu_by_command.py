@@ -15,7 +15,7 @@ import pytest
 import rasterio
 import shapely
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import invoke
 from tests.repo.test_rasters import raster, tiles
 from tests.spec.commands import Commands

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 import pygit2
 import pytest
 
+from havasu_vc import Repo, Settings
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu import edit, ledger
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -37,7 +38,6 @@ from havasu_vc.errors import CorruptDatasetError, HavasuError, UnfinishedMergeEr
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.model.task import run_task
-from havasu_vc.repo import Repo, Settings
 from tests.stateful.jgit import running
 from tests.support.git import run_git
 

@@ -26,10 +26,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from havasu_vc import Repo
 from havasu_vc.errors import HavasuError, InvalidInputError, NoChangesError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
 from tests.datasets.thresholds import tiny_thresholds
@@ -56,10 +56,10 @@ Tables = dict[str, ModelTable]
 
 def has_upkeep() -> bool:
     try:
-        import havasu_vc.repo.maintenance
+        import havasu_vc.upkeep.maintenance
     except ImportError:
         return False
-    return bool(havasu_vc.repo.maintenance)
+    return bool(havasu_vc.upkeep.maintenance)
 
 
 def patch_of(repo: Repo, revision: str) -> bytes:

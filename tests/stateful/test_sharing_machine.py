@@ -29,8 +29,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from havasu_vc import Repo
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, LockedError, StateError
-from havasu_vc.repo import Repo
 from tests.conftest import lacking
 from tests.remotes.children import Child, finished, started
 from tests.remotes.sharing import bare, clone, share

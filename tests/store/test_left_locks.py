@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo, Settings
 from havasu_vc.errors import LockedError
-from havasu_vc.repo import Repo, Settings
 from havasu_vc.store import left_locks
 from havasu_vc.store.left_locks import broken
 from havasu_vc.store.locks import exclusive_lock, shared_lock

@@ -16,9 +16,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from havasu_vc import Repo
 from havasu_vc.errors import HavasuError
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.repo import Repo
 from havasu_vc.store.refs import read_head
 from tests.support.git import run_git
 from tests.support.templates import LOCAL, empty_repo

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from functools import cache
 from pathlib import Path
 
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 from tests.support.git import run_git
 
 LOCAL = Settings(engine="local")

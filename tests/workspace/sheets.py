@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import shapely
 
+from havasu_vc import Repo
+from havasu_vc.checkouts.edited_tables import EditedTable, draft_view, read_table_edits
+from havasu_vc.checkouts.edits import diff_workspace, workspace_changes
+from havasu_vc.looking.tables import Table
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
-from havasu_vc.repo.edited_tables import EditedTable, draft_view, read_table_edits
-from havasu_vc.repo.tables import Table
-from havasu_vc.repo.workspace_edits import diff_workspace, workspace_changes
 from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import CorruptionError, HavasuError, StateError, UnsupportedVersionError
-from havasu_vc.repo import Repo
 from havasu_vc.tables.table import metadata_versions, read_table
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from havasu_vc import Repo, Settings
+from havasu_vc.checkouts.checking_out import Wish
 from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.checkouts import Wish
 from tests.support.templates import empty_repo
 
 GEO = (

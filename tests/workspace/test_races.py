@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import NoChangesError, UncommittedChangesError
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.table import read_table
 from tests.repo.checkouts import assert_shows_head
@@ -67,7 +67,7 @@ def test_edits_that_head_has_by_now_are_no_edits(
 ) -> None:
     insert(repo, 500)
     with monkeypatch.context() as patch:
-        patch.setattr("havasu_vc.repo.following._follow", lambda *_, **__: None)
+        patch.setattr("havasu_vc.checkouts.catching_up._follow", lambda *_, **__: None)
         repo.workspace.commit(message="Died before the tables came along")
     again = Repo.open(repo.path, settings=LOCAL)
 
@@ -159,7 +159,7 @@ def counts_of_quietly(repo: Repo) -> int:
 
 ENDLESS = """
 import sys
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 repo = Repo.open(sys.argv[1], settings=Settings(engine="local"))
 print("ready", flush=True)
 from tests.workspace import by_hand
@@ -224,7 +224,7 @@ def test_killed_while_committing_and_switching(repo: Repo, seed: int) -> None:
 
 ANEW = """
 import shutil, sys
-from havasu_vc.repo import Repo, Settings
+from havasu_vc import Repo, Settings
 repo = Repo.open(sys.argv[1], settings=Settings(engine="local"))
 print("ready", flush=True)
 while True:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo, Settings
+from havasu_vc.checkouts.checking_out import Wish
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.repo import Repo, Settings
-from havasu_vc.repo.checkouts import Wish
 from tests.repo.tables import BY_ID
 from tests.repo.test_rasters import outside, raster, tiles, write
 from tests.support.templates import empty_repo

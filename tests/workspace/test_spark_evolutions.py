@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from havasu_vc.spark import read
 from tests.repo.tables import BY_ID, write
 from tests.support.sound import LOCAL, assert_sound

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import (
     ConflictError,
     NoChangesError,
@@ -11,7 +12,6 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, refuses

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import UnsupportedVersionError
-from havasu_vc.repo import Repo
 from tests.repo.tables import BY_ID, points, write
 from tests.support.sound import LOCAL
 from tests.support.templates import empty_repo

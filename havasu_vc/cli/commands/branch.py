@@ -13,7 +13,7 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 from havasu_vc.cli.passthrough import run_git_here, show_git
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.terminal import printable, styled
 

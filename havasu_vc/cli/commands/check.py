@@ -13,10 +13,14 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, engine_option, format_option
 from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.errors import SourceNotFoundError
-from havasu_vc.repo.policy_checking import broken_findings, read_policy
-from havasu_vc.repo.reviewing import review
-from havasu_vc.review.json import json_value
-from havasu_vc.review.policy import POLICY_FILE, parse_policy
+from havasu_vc.review import (
+    POLICY_FILE,
+    broken_findings,
+    json_value,
+    parse_policy,
+    read_policy,
+    review,
+)
 
 __all__ = ["command"]
 

@@ -18,8 +18,8 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.repo import Repo
-    from havasu_vc.repo.checkouts import Wish
+    from havasu_vc.checkouts import Wish
+    from havasu_vc.library import Repo
     from havasu_vc.repo.results import CheckoutResult
 
 __all__ = ["command"]
@@ -43,8 +43,8 @@ class _Tables:
         return (self.flavour, self.refs, self.copy, self.layout) != (None,) * 4
 
     def wish(self) -> Wish:
+        from havasu_vc.checkouts import Wish
         from havasu_vc.formats.iceberg.values import Flavour
-        from havasu_vc.repo.checkouts import Wish
 
         named = None if self.flavour in (None, "auto") else self.flavour
         return Wish(

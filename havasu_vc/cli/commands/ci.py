@@ -20,15 +20,15 @@ from havasu_vc.cli.jobs import (
 )
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.repo import Repo
-from havasu_vc.repo.pull_requests import (
+from havasu_vc.library import Repo
+from havasu_vc.library.request_updates import update_request
+from havasu_vc.review import (
+    SUMMARY_LIMIT,
     ReviewedRequest,
     ReviewJob,
     review_queued,
     review_request,
 )
-from havasu_vc.repo.request_updates import update_request
-from havasu_vc.review.markdown import SUMMARY_LIMIT
 
 __all__ = ["command"]
 

@@ -12,7 +12,7 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 
 __all__ = ["command"]
 
@@ -64,8 +64,7 @@ def command(
     no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
     that were not brought come when something reads them.
     """
-    from havasu_vc.repo.cloning import CloneRequest, finish_clone, folder_of
-    from havasu_vc.repo.parts import Part, parse_box
+    from havasu_vc.sharing import CloneRequest, Part, finish_clone, folder_of, parse_box
 
     place = invocation.folder / (directory or folder_of(url))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None

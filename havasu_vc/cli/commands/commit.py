@@ -21,7 +21,7 @@ from havasu_vc.cli.options import (
 )
 from havasu_vc.cli.results import commit_json, tell_commit
 from havasu_vc.errors import NoChangesError, StateError
-from havasu_vc.repo import CommitResult
+from havasu_vc.repo.results import CommitResult
 
 __all__ = ["command"]
 

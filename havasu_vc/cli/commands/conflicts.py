@@ -80,7 +80,7 @@ def command(
     repo = invocation.open_repo()
     options: dict[str, Any] = {"json_style": JsonStyle(style)}
     if crs is not None:
-        from havasu_vc.repo.reproject import reprojection
+        from havasu_vc.looking import reprojection
 
         options["reproject"] = reprojection(crs)[1]
     write = conflict_writer_named(name)

@@ -43,7 +43,7 @@ def command(
     files = repo.file_changes(f"{revision}^?..{revision}", filters, contents=True)
     options = WriterOptions(json_style=JsonStyle(json_style), commit=commit, files=files)
     if crs is not None:
-        from havasu_vc.repo.reproject import reprojection
+        from havasu_vc.looking import reprojection
 
         target, reproject = reprojection(crs)
         options = replace(options, reproject=reproject, crs_name=target.identifier)

@@ -16,7 +16,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, style_option
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
-from havasu_vc.repo import DatasetInfo
+from havasu_vc.repo.results import DatasetInfo
 from havasu_vc.writers.json_lines import DATASET_KINDS
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
@@ -186,7 +186,7 @@ def fetch_files(
     revision: str,
 ) -> None:
     """Bring data files that commits here name and that are not here: all, or a part."""
-    from havasu_vc.repo.parts import Part, parse_box
+    from havasu_vc.sharing import Part, parse_box
 
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
     came = invocation.open_repo(rows=False).fetch_data(remote, part=part, revision=revision)

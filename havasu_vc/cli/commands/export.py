@@ -14,7 +14,7 @@ from havasu_vc.cli.options import Command, engine_option
 from havasu_vc.exchange.export_columns import ExportFormat
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
-from havasu_vc.repo.rasters import Rasters
+from havasu_vc.transfer import Rasters
 
 __all__ = ["command"]
 

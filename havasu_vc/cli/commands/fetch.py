@@ -7,7 +7,7 @@ import click
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
-from havasu_vc.repo.sharing import FetchResult
+from havasu_vc.sharing import FetchResult
 
 __all__ = ["command", "tell_fetch"]
 

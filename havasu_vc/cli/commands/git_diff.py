@@ -12,8 +12,8 @@ import click
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import HavasuError
+from havasu_vc.looking import document_diff
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.repo.git_diff import document_diff
 from havasu_vc.writers import WriterOptions, writer_named
 from havasu_vc.writers.terminal import printable
 

@@ -16,10 +16,11 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.exchange.source import RasterReading, SourceOptions
+from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
-from havasu_vc.repo import ImportResult, Repo
-from havasu_vc.repo.parts import parse_box
+from havasu_vc.repo.results import ImportResult
+from havasu_vc.sharing import parse_box
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command", "tell_import"]

@@ -10,7 +10,7 @@ from havasu_vc.cli.commands.import_ import tell_import
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import StorageError
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 
 __all__ = ["command"]
 

@@ -14,7 +14,7 @@ from havasu_vc.cli.options import RevisionCommand, format_option, style_option
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.revisions import revisions_and_filters
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 from havasu_vc.writers.commits import write_log, write_log_json, write_log_json_lines
 from havasu_vc.writers.protocol import JsonStyle
 

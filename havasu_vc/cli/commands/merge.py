@@ -18,9 +18,9 @@ from havasu_vc.errors import ErrorKind, InvalidArgumentError
 
 if TYPE_CHECKING:
     from havasu_vc.history.merging import MergePolicy
+    from havasu_vc.library import Repo
+    from havasu_vc.merging import MergeResult
     from havasu_vc.model.conflicts import MergeContext
-    from havasu_vc.repo import Repo
-    from havasu_vc.repo.merging import MergeResult
     from havasu_vc.writers.merges import MergeReport
 
 __all__ = ["command", "configured_fast_forward", "merge_and_tell"]
@@ -201,7 +201,7 @@ def _message(
 def _report(
     result: MergeResult, context: MergeContext, message: str | None, *, dry_run: bool, waits: bool
 ) -> MergeReport:
-    from havasu_vc.repo.conflict_views import conflict_counts
+    from havasu_vc.merging import conflict_counts
     from havasu_vc.writers.merges import MergeReport
 
     return MergeReport(

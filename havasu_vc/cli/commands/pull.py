@@ -8,7 +8,7 @@ from havasu_vc.cli.commands.fetch import tell_fetch
 from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 
 __all__ = ["command"]
 

@@ -53,7 +53,7 @@ def info(
     extent there and in longitude and latitude (WGS 84), and where the pixels are. Of a
     dataset no pixel is read, and files that rasters name are not opened.
     """
-    from havasu_vc.repo.rasters import Rasters
+    from havasu_vc.transfer import Rasters
 
     if Path(what).suffix.lower() in _IMAGES and Path(what).exists():
         from havasu_vc.exchange.geotiff import read_image_header

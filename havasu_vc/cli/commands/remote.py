@@ -10,7 +10,7 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.formats.repository_config import CONFIG_FILE
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 
 __all__ = ["command"]
 

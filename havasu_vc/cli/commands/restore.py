@@ -12,7 +12,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, message_options
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 
 __all__ = ["command"]
 

@@ -76,9 +76,8 @@ def command(
         from havasu_vc.cli.pages import write_review_page
 
         return write_review_page(repo, range_text, filters, samples=samples, output=output)
-    from havasu_vc.repo.reviewing import review as summed_up
-    from havasu_vc.review.json import format_json
-    from havasu_vc.review.markdown import COMMENT_LIMIT, format_markdown
+    from havasu_vc.review import COMMENT_LIMIT, format_json, format_markdown
+    from havasu_vc.review import review as summed_up
 
     review = summed_up(repo.opened, range_text, filters, samples=samples, crs=crs)
     if output_format == "json":

@@ -12,12 +12,12 @@ import click
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
-from havasu_vc.repo import RepoStatus
+from havasu_vc.repo.results import RepoStatus
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import RepositoryStatus, Upstream, format_status, status_object
 
 if TYPE_CHECKING:
-    from havasu_vc.repo.workspace_glance import WorkspaceChanges
+    from havasu_vc.checkouts import WorkspaceChanges
 
 __all__ = ["command"]
 

@@ -9,7 +9,7 @@ from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import NoBranchError
-from havasu_vc.repo import Repo
+from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command", "open_to_switch", "tell_head"]

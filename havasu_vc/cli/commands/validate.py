@@ -12,7 +12,7 @@ from havasu_vc.cli.counts import counted
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option
-from havasu_vc.repo.validating import Issue, Level, Validation
+from havasu_vc.upkeep import Issue, Level, Validation
 
 __all__ = ["command"]
 

@@ -12,8 +12,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from click.testing import Result
 
+from havasu_vc import Repo
 from havasu_vc.remotes.wanted import files_of_commits
-from havasu_vc.repo import Repo
 from havasu_vc.review.markdown import COMMENT_LIMIT, MARKER
 from tests.cli.conftest import invoke
 from tests.remotes.sharing import clone, share, store

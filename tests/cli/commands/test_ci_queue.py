@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import invoke
 from tests.remotes.sharing import share
 from tests.repo import points

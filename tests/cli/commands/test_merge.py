@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.merging import Side
-from havasu_vc.repo import Repo
 from tests.cli.conftest import Run, invoke, succeed
 from tests.support.templates import empty_repo
 

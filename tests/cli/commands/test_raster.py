@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import rasterio
 
+from havasu_vc import Repo
 from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu.outlines import plan_outlines
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.task import run_task
-from havasu_vc.repo import Repo
 from tests.cli.conftest import Run, succeed
 from tests.review.page.pages import ReadPage
 from tests.support.git import run_git

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import Run, invoke, succeed
 from tests.repo.points import read, write
 from tests.support.broken import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.repo import Repo
+from havasu_vc import Repo
 from tests.cli.conftest import Run, succeed
 from tests.support.git import run_git
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from havasu_vc.repo import Settings
-from havasu_vc.repo.validating import Validation
+from havasu_vc import Settings
+from havasu_vc.upkeep.validation import Validation
 from tests.cli.conftest import Run, succeed
 from tests.exchange.tables import points
 from tests.support.templates import empty_repo

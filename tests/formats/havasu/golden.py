@@ -110,10 +110,10 @@ def main() -> None:
     """Make the golden datasets."""
     import pyarrow.parquet as pq
 
+    from havasu_vc import Repo, Settings
     from havasu_vc.datasets.havasu import edit as editing
     from havasu_vc.datasets.havasu import ledger
     from havasu_vc.exchange.source import SourceOptions
-    from havasu_vc.repo import Repo, Settings
 
     numbers = iter(range(1, 100))
     with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.geo.distances import Measure, measure_of
+from havasu_vc.looking.reproject import reprojection
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.repo.reproject import reprojection
 from havasu_vc.review.page import Page, PageLimits, Pictures, write_page
 from havasu_vc.review.report import DatasetFacts, Review
 from havasu_vc.review.summarising import Means, summarise

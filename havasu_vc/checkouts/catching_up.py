@@ -1,0 +1,136 @@
+"""The tables of a work tree follow HEAD: after every operation of `Repo` that may move it.
+
+Where nothing is checked out this costs one look for a file. What goes wrong with the
+tables is told and undoes nothing: the commit stands, and `havasu-vc checkout` brings
+them along later. While HEAD may be moving a mark stands beside the state, so that the
+next command finishes what one that died left undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.store.repository import GitRepository
+
+__all__ = [
+    "catch_up",
+    "commits",
+    "following",
+    "has_workspace",
+    "moves_head",
+    "require_no_merge",
+]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _Opened(Protocol):
+    """What a method of `Repo` has as `self` here."""
+
+    @property
+    def opened(self) -> OpenRepo: ...
+
+
+_Self = TypeVar("_Self", bound=_Opened)
+
+
+def _folder(git: GitRepository) -> Path:
+    return git.git_directory / "havasu"
+
+
+def has_workspace(git: GitRepository) -> bool:
+    """Whether tables are checked out in this work tree."""
+    # As `workspace.state` names it, which need not be loaded for this.
+    return (_folder(git) / "workspace.json").exists()
+
+
+def _mark(git: GitRepository) -> Path:
+    return _folder(git) / "workspace-behind"
+
+
+def moves_head(
+    operation: Callable[Concatenate[_Self, _P], _R],
+) -> Callable[Concatenate[_Self, _P], _R]:
+    """Make a method of `Repo` bring the tables along once it has moved HEAD."""
+
+    @wraps(operation)
+    def moving(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
+        with following(self.opened):
+            return operation(self, *arguments, **options)
+
+    return moving
+
+
+def commits(
+    operation: Callable[Concatenate[_Self, _P], _R],
+) -> Callable[Concatenate[_Self, _P], _R]:
+    """Make a method of `Repo` refuse while a merge waits, and bring the tables along."""
+
+    @wraps(operation)
+    def committing(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
+        require_no_merge(self.opened)
+        return operation(self, *arguments, **options)
+
+    return moves_head(committing)
+
+
+def require_no_merge(repo: OpenRepo) -> None:
+    """Raise while a merge waits for its conflicts to be resolved, as git does."""
+    require_no_merge_of_kart(repo.git)
+    if merge_waits(repo.git):
+        from havasu_vc.merging import require_calm
+
+        require_calm(repo)
+
+
+@contextmanager
+def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
+    """Bring the tables, if any are checked out, along with HEAD after a block that moves it.
+
+    `discard` drops edits in tables that the new commit has otherwise.
+    """
+    set_up(repo)
+    if not has_workspace(repo.git):
+        yield
+        return
+    mark = _mark(repo.git)
+    with suppress(OSError):
+        mark.touch()
+    try:
+        yield
+    except HavasuError:
+        # Some operations move HEAD more than once, and stop on the way.
+        _follow(repo, mark, discard=False)
+        raise
+    _follow(repo, mark, discard=discard)
+
+
+def catch_up(repo: OpenRepo) -> None:
+    """Do what a command that died left undone."""
+    mark = _mark(repo.git)
+    if mark.exists() and has_workspace(repo.git):
+        _follow(repo, mark, discard=False)
+
+
+def _follow(repo: OpenRepo, mark: Path, *, discard: bool) -> None:
+    from havasu_vc.checkouts.checking_out import follow
+
+    try:
+        result = follow(repo, discard=discard)
+        mark.unlink(missing_ok=True)
+    except (HavasuError, OSError) as error:
+        hints = error.hints if isinstance(error, HavasuError) else ()
+        hint = hints[0] if hints else "`havasu-vc checkout` brings them along"
+        repo.settings.note(f"the tables stay as they were: {error}; {hint}")
+        return
+    for note in result.notes:
+        repo.settings.note(note)

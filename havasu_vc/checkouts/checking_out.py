@@ -1,0 +1,464 @@
+"""The tables of a work tree: made, brought along with HEAD, kept where they have edits.
+
+Each dataset of HEAD is a table below the workspace's root. Following HEAD looks at the
+recorded tree of each and touches only tables whose dataset differs; a table that others
+wrote to stays as it is, at the commit it is of, until its edits are committed or
+dropped. One process at a time does this, under a lock; what one that died did is
+recognised by the tables themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field, replace
+from pathlib import Path
+
+from havasu_vc.checkouts.kart_tables import can_be_table, no_table, table_view
+from havasu_vc.checkouts.keeping_bases import keep_bases
+from havasu_vc.checkouts.ref_tables import other_refs
+from havasu_vc.checkouts.table_places import table_place, tidy_root, workspace_root
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import (
+    ConcurrentChangeError,
+    CorruptionError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+    UncommittedChangesError,
+)
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CheckoutResult
+from havasu_vc.repo.soundness import defect
+from havasu_vc.sharing import kept_part
+from havasu_vc.store.locks import exclusive_lock, shared_lock
+from havasu_vc.store.preparation import ignore
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.tables.table import table_exists
+from havasu_vc.workspace.condition import Condition, condition_of
+from havasu_vc.workspace.in_folder import FolderPlace
+from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
+from havasu_vc.workspace.places import TablePlace, in_the_way, is_newest
+from havasu_vc.workspace.removal import remove_unreadable
+from havasu_vc.workspace.snapshots import data_path
+from havasu_vc.workspace.state import (
+    TableState,
+    WorkspaceState,
+    identify,
+    read_state,
+    write_state,
+)
+
+__all__ = [
+    "Wish",
+    "changed_by",
+    "check_out",
+    "edited_tables",
+    "follow",
+    "open_state",
+]
+
+KEPT = 10
+"""How many snapshots of a table stay."""
+PATIENCE = 120.0
+"""Seconds to wait for another process that changes the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a workspace is to be; None leaves it as it is."""
+
+    flavour: Flavour | None = None
+    """What its tables are written for."""
+    any_flavour: bool = False
+    """Whether each table is to have the flavour that suits it."""
+    copy: bool | None = None
+    """Whether files are copied rather than linked."""
+    refs: bool | None = None
+    """Whether branches and tags of git are shown in the tables."""
+    clustered: bool | None = None
+    """Whether rows are sorted anew, into files of the tables' own."""
+    dataset: str | None = None
+    """The one dataset that `clustered` is about."""
+    partition_by: str | None = None
+    """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
+
+    def applied(self, repo: OpenRepo, state: WorkspaceState) -> WorkspaceState:
+        """Return a workspace's state with what is wished for."""
+        if self.clustered is not None:
+            from havasu_vc.checkouts.clustered_versions import with_layout
+
+            state = with_layout(
+                repo,
+                state,
+                clustered=self.clustered,
+                dataset=self.dataset,
+                partition_by=self.partition_by,
+            )
+        elif self.dataset is not None or self.partition_by is not None:
+            raise InvalidArgumentError("a dataset and a partition spec go with a layout")
+        flavour = None if self.any_flavour else (self.flavour or state.flavour)
+        return replace(
+            state,
+            flavour=flavour,
+            copy=state.copy if self.copy is None else self.copy,
+            refs=state.refs if self.refs is None else self.refs,
+        )
+
+
+def open_state(repo: OpenRepo) -> WorkspaceState | None:
+    """Return what is checked out in this work tree; raises when the tables were moved."""
+    state = read_state(repo.git.git_directory)
+    if state is None:
+        return None
+    root = workspace_root(repo)
+    if root != state.root:
+        what = "makes them at home here"
+        if isinstance(root, str) or isinstance(state.root, str):
+            what = "makes them anew there; those that are here stay, edits and all"
+        raise StateError(
+            f"the tables were checked out at {state.root}, and the workspace is at {root} now",
+            hints=(f"`havasu-vc checkout --relocate` {what}",),
+        )
+    return state
+
+
+def is_at_home(repo: OpenRepo) -> bool:
+    """Whether the tables, if there are some, are where the workspace is."""
+    state = read_state(repo.git.git_directory)
+    return state is None or state.root == workspace_root(repo)
+
+
+@contextmanager
+def changing_tables(repo: OpenRepo) -> Iterator[None]:
+    """Hold what keeps other checkouts and gc away."""
+    folder = repo.git.git_directory / "havasu"
+    reason = "another process is changing the checked-out tables"
+    with (
+        exclusive_lock(folder / "workspace-lock", patience=PATIENCE, reason=reason),
+        shared_lock(repo.git.data_folder / "lock"),
+    ):
+        yield
+
+
+def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutResult:
+    """Make the workspace of HEAD, or bring the one that is there along."""
+    root = workspace_root(repo)
+    with changing_tables(repo):
+        state = open_state(repo)
+        if state is None:
+            _ignore_root(repo, root)
+            state = WorkspaceState(root, _configured_flavour(repo))
+        anew = (wish.dataset or "").strip("/") if wish.clustered else None
+        state = wish.applied(repo, state)
+        return _Following(repo, state, discard=discard, strict=True, anew=anew).run()
+
+
+def _configured_flavour(repo: OpenRepo) -> Flavour | None:
+    text = repo.git.config.get("havasu.workspace.flavour")
+    if text in (None, "", "auto"):
+        return None
+    if text not in list(Flavour):
+        raise InvalidArgumentError(
+            f"havasu.workspace.flavour is {text!r}",
+            hints=("flavours are havasu, spark, iceberg and auto",),
+        )
+    return Flavour(text)
+
+
+def relocate(repo: OpenRepo) -> CheckoutResult:
+    """Make tables that were moved along with their repository at home, then follow HEAD."""
+    root = workspace_root(repo)
+    with changing_tables(repo):
+        state = read_state(repo.git.git_directory)
+        if state is None:
+            raise StateError(
+                "no tables are checked out here", hints=("`havasu-vc checkout` makes them",)
+            )
+        tables = {}
+        if isinstance(root, Path) and isinstance(state.root, Path):
+            for path, table in state.tables.items():
+                if table_exists(root / path):
+                    tables[path] = _relocated(root / path, table)
+        _ignore_root(repo, root)
+        state = replace(state, root=root, tables=tables)
+        write_state(repo.git.git_directory, state)
+        return _Following(repo, state, strict=True).run()
+
+
+def _relocated(location: Path, table: TableState) -> TableState:
+    """Return what is known of a table once it is at home at a place."""
+    from havasu_vc.workspace.relocating import relocate_table
+
+    clean = is_newest(FolderPlace(location), table.version)
+    moved = relocate_table(location)
+    places = {file: data_path(moved.table.location, file) for file in table.files}
+    return replace(
+        table,
+        version=moved.table.version if clean else table.version,
+        files={file: identify(place) for file, place in places.items() if place.exists()},
+        deletes=tuple(
+            replace(batch, files=tuple(moved.paths.get(path, path) for path in batch.files))
+            for batch in table.deletes
+        ),
+    )
+
+
+def follow(repo: OpenRepo, *, discard: bool = False) -> CheckoutResult:
+    """Bring the tables along with HEAD; those that cannot come are left and told of."""
+    with changing_tables(repo):
+        state = open_state(repo)
+        if state is None:
+            return CheckoutResult(Path(), None)
+        return _Following(repo, state, discard=discard).run()
+
+
+def _ignore_root(repo: OpenRepo, root: Path | str) -> None:
+    work_tree = repo.git.work_tree
+    if work_tree is None or isinstance(root, str):
+        return
+    base = Path(os.path.realpath(work_tree))
+    if base in root.parents:
+        ignore(repo.git, f"/{root.relative_to(base).as_posix()}/")
+
+
+def edited_tables(repo: OpenRepo) -> dict[str, TableState]:
+    """Return the tables that others wrote to since they were checked out."""
+    state = open_state(repo)
+    if state is None:
+        return {}
+    found = {}
+    for path, table in state.tables.items():
+        condition, known = condition_of(table_place(repo, state.root, path), table)
+        if condition is Condition.EDITED:
+            found[path] = known or table
+    return found
+
+
+def changed_by(
+    repo: OpenRepo, tables: Mapping[str, TableState], revision: str, merging: bool
+) -> list[str]:
+    """Return which tables' datasets are other ones in a commit, or become so by its merge."""
+    target = repo.revision(revision)
+    there = repo.folders(target)
+    if not merging:
+        return [path for path, table in tables.items() if _tree(there, path) != table.tree]
+    head = repo.head().commit
+    if head is None or target.commit is None:
+        return []
+    base = repo.git.git("merge-base", head, target.commit, check=False).text.split()
+    before = repo.folders(repo.resolve(base[0] if base else "[EMPTY]"))
+    return [path for path in tables if _tree(there, path) != _tree(before, path)]
+
+
+def _tree(folders: Mapping[str, DatasetFolder], path: str) -> str | None:
+    folder = folders.get(path)
+    return None if folder is None else folder.internals
+
+
+@dataclass
+class _Following:
+    """One run over all tables."""
+
+    repo: OpenRepo
+    state: WorkspaceState
+    discard: bool = False
+    strict: bool = False
+    anew: str | None = None
+    """The dataset whose rows are to be sorted anew whatever is kept; all if it is empty."""
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> CheckoutResult:
+        head = self.repo.head()
+        folders = self.repo.folders(head)
+        before = self.state
+        tidy_root(self.repo, self.state.root, {*self.state.tables, *folders})
+        for path in [path for path in self.state.tables if not can_be_table(folders.get(path))]:
+            self._gone(path)
+        failed: list[HavasuError] = []
+        part = kept_part(self.repo)
+        for path, folder in folders.items():
+            if part is not None and not part.has(path) and path not in self.state.tables:
+                if self.strict:
+                    self.notes.append(
+                        f"no table of {path}, as this clone takes {' and '.join(part.datasets)}; "
+                        f"`git config --add havasu.data.dataset {path}` adds it"
+                    )
+                continue
+            if not can_be_table(folder):
+                if self.strict:
+                    self.notes.append(no_table(path))
+                continue
+            known = self.state.tables.get(path)
+            if known is None or known.tree != folder.internals:
+                broken = defect(self.repo, folder, "HEAD")
+                if broken is not None:
+                    stays = "stays as it is" if known else "is not made"
+                    self.repo.tell(path, f"the table of {path} {stays}: {broken.message}")
+                    continue
+            try:
+                self._one(path, folder, head)
+            except HavasuError as error:
+                if isinstance(error, UncommittedChangesError):
+                    raise
+                error.message = f"the table of {path} stays as it is: {error.message}"
+                failed.append(error)
+        if self.state != before or self.strict:
+            write_state(self.repo.git.git_directory, self.state)
+            keep_bases(self.repo, before, self.state, head.commit)
+        if failed and self.strict:
+            for each in failed[1:]:
+                self.repo.settings.note(each.message)
+            raise failed[0]
+        self.notes += [each.message for each in failed]
+        return CheckoutResult(
+            self.state.root,
+            head.commit,
+            tuple(self.state.tables),
+            tuple(self.changed),
+            tuple(self.removed),
+            tuple(self.kept),
+            tuple(self.notes),
+        )
+
+    def _gone(self, path: str) -> None:
+        """Deal with the table of a dataset that HEAD has not."""
+        place = table_place(self.repo, self.state.root, path)
+        known = self.state.tables[path]
+        condition, _ = condition_of(place, known)
+        if condition is Condition.EDITED and not self._may_drop(path, place):
+            self.kept.append(path)
+            self.notes.append(
+                f"{path} is not in HEAD, but its table has edits and stays at {place.location}"
+            )
+            return
+        place.require_inside()
+        if condition is not Condition.FOREIGN:
+            place.remove()
+        self.state = self.state.with_table(path, None)
+        self.removed.append(path)
+
+    def _one(self, path: str, folder: DatasetFolder, head: Revision) -> None:
+        """Bring one table along."""
+        place = table_place(self.repo, self.state.root, path)
+        place.require_inside()
+        known = self.state.tables.get(path)
+        condition, found = condition_of(place, known)
+        commit = head.commit or ""
+        if condition is Condition.FOREIGN:
+            raise in_the_way(place)
+        if condition is Condition.EDITED and not self._may_drop(path, place):
+            if self.strict:
+                place.read()  # raises for one that cannot be read, which may have edits
+            self._stay(path, found, folder, commit)
+            return
+        if condition in (Condition.MISSING, Condition.FOREIGN):
+            found = None
+        same = condition is Condition.CLEAN and found is not None and found.tree == folder.internals
+        if same and found is not None and not self.strict and not self.state.refs:
+            # The usual case: nothing is read for a dataset that did not change.
+            self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
+            return
+        near = [table.tree for table in (found, known) if table is not None]
+        view = table_view(self.repo, folder, "HEAD", near=near)
+        flavour = flavour_for(view, self.state.flavour)
+        refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
+        self.notes += notes if self.strict else ()
+        shown, clustered = self._laid_out(view, folder.internals, found or known)
+        if (
+            same
+            and found is not None
+            and found.flavour is flavour
+            and found.clustered == clustered
+            and (not self.strict or place.is_whole(found))
+            and {name: ref.tree for name, ref in refs.items()}
+            == {name: ref.tree for name, ref in found.refs.items()}
+        ):
+            self.state = self.state.with_table(path, replace(found, path=path, commit=commit))
+            return
+        view.check_guard()
+        # What was asked about is what is built upon; edits that come in between stay.
+        upon = None if found is None else found.version
+        if condition is Condition.EDITED:
+            gone = remove_unreadable(place, view.properties.table_uuid)
+            upon = None if gone else self.repo.taken.get(path)
+        wanted = Checkout(
+            commit,
+            folder.internals,
+            self.state.flavour,
+            self.state.copy,
+            max(self.repo.git.config.integer("havasu.workspace.keep", KEPT), 1),
+            refs,
+            clustered,
+        )
+        try:
+            try:
+                made = materialise(shown, place, wanted, previous=found, upon=upon)
+            except CorruptionError:
+                # No edit is lost with a table that has none, or whose edits may go.
+                if not remove_unreadable(place, view.properties.table_uuid):
+                    raise
+                made = materialise(shown, place, wanted)
+        except ConcurrentChangeError:
+            # Someone wrote to the table this very moment: it has edits now.
+            self._stay(path, known, folder, commit)
+            return
+        self.state = self.state.with_table(path, made)
+        self.changed.append(path)
+
+    def _laid_out(
+        self, view: HavasuDataset, tree: str, near: TableState | None
+    ) -> tuple[HavasuDataset, str | None]:
+        """Return what a table shows, and the tree of it where that is a clustered version."""
+        layout = self.state.layout_of(view.path)
+        if not layout.clustered:
+            return view, None
+        from havasu_vc.checkouts.clustered_versions import can_cluster, clustered_version
+
+        if not can_cluster(view, layout):
+            if self.strict:
+                self.notes.append(f"{view.path} has no geometries to sort by: its files stay")
+            return view, None
+        view.check_guard()
+        fresh = self.anew in ("", view.path)
+        return clustered_version(self.repo, view, tree, layout, near=near, fresh=fresh)
+
+    def _stay(
+        self, path: str, known: TableState | None, folder: DatasetFolder, commit: str
+    ) -> None:
+        """Leave a table with edits as it is."""
+        self.kept.append(path)
+        if known is None:
+            raise UncommittedChangesError(
+                f"the table of {path} has edits, and it is not known of what commit",
+                hints=("`--discard-changes` drops them",),
+            )
+        if known.tree == folder.internals:
+            # The dataset is the same in HEAD, so the edits are edits of HEAD.
+            self.state = self.state.with_table(path, replace(known, commit=commit))
+            if self.anew in ("", path) or (known.clustered and not self._clusters(path)):
+                self.notes.append(
+                    f"the table of {path} has edits and keeps its files until a commit"
+                )
+            return
+        self.state = self.state.with_table(path, known)
+        self.notes.append(
+            f"the table of {path} has edits and stays at {known.commit[:7]};"
+            " commit them, or drop them with `havasu-vc checkout --discard-changes`"
+        )
+
+    def _clusters(self, path: str) -> bool:
+        return self.state.layout_of(path).clustered
+
+    def _may_drop(self, path: str, place: TablePlace) -> bool:
+        taken = self.repo.taken.get(path)
+        if taken is not None:
+            return is_newest(place, taken)
+        return self.discard

@@ -1,0 +1,176 @@
+"""Tables that others wrote to since they were checked out, and the datasets that they hold.
+
+A table that nobody wrote to costs a look at two names. One that was written to is
+compared with the snapshot that was checked out (`workspace.taking_in`), and what differs
+is a version of the dataset that no commit has yet. Nothing here writes into a table.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from havasu_vc.checkouts.checking_out import open_state
+from havasu_vc.checkouts.kart_tables import is_kart_tree, tree_view
+from havasu_vc.checkouts.table_places import table_place
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.errors import DatasetNotFoundError, StateError
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.files import DataFileStore
+from havasu_vc.tables.table import Table
+from havasu_vc.workspace.condition import Condition, condition_of
+from havasu_vc.workspace.damage import open_checked_out
+from havasu_vc.workspace.edited_dataset import edited_dataset
+from havasu_vc.workspace.state import TableState, WorkspaceState
+from havasu_vc.workspace.taking_in import TableEdits, read_edits
+
+__all__ = [
+    "EditedTable",
+    "base_view",
+    "chosen_tables",
+    "committed_draft",
+    "committed_view",
+    "draft_view",
+    "read_table_edits",
+    "require_workspace",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EditedTable:
+    """A table that others wrote to since it was checked out."""
+
+    state: TableState
+    """What was checked out."""
+    version: int
+    """The table's version that was read."""
+    edits: TableEdits
+    """What differs."""
+    branches: Mapping[str, int] = field(default_factory=dict)
+    """Branches of the table that were written to, and their snapshots."""
+
+    @property
+    def path(self) -> str:
+        """The dataset's path."""
+        return self.state.path
+
+
+def require_workspace(repo: OpenRepo) -> WorkspaceState:
+    """Return what is checked out; raise when nothing is."""
+    state = open_state(repo)
+    if state is None:
+        raise StateError(
+            "there is no workspace, so there are no edits in it",
+            hints=("`havasu-vc checkout` makes one, with a table for each dataset",),
+        )
+    return state
+
+
+def base_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
+    """Return the dataset that a table was made from."""
+    if table.clustered is not None:
+        from havasu_vc.checkouts.clustered_versions import clustered_base
+
+        return clustered_base(repo, table)
+    return committed_view(repo, table)
+
+
+def committed_view(repo: OpenRepo, table: TableState) -> HavasuDataset:
+    """Return the dataset that a table shows, with the files that it has in its commit."""
+    return tree_view(repo, table.path, table.tree, table.commit[:10])
+
+
+def read_table_edits(
+    repo: OpenRepo, state: WorkspaceState, table: TableState, storage: Storage | None = None
+) -> EditedTable | None:
+    """Return what was edited in a table; None when nobody wrote to it."""
+    place = table_place(repo, state.root, table.path)
+    condition, known = condition_of(place, table)
+    if condition is Condition.CLEAN and known is not None and known.tree == table.tree:
+        base_view(repo, table)  # a checkout of what is gone must not pass for a sound one
+        place.check_files(table, repo.storage.files)
+        return None
+    table = known if condition is Condition.EDITED and known is not None else table
+    base = base_view(repo, table)
+    found = open_checked_out(place, table, base.properties.table_uuid)
+    place.check_files(table, repo.storage.files)
+    if storage is not None:
+        base = replace(base, storage=storage)
+    with repo.settings.open_engine(0) as engine:
+        edits = read_edits(base, found, table.snapshot_id, engine)
+    return EditedTable(table, found.version, edits, _written_branches(found, table))
+
+
+def _written_branches(table: Table, known: TableState) -> dict[str, int]:
+    """Return the branches of a table that show another snapshot than they were given."""
+    references = table.metadata.references
+    return {
+        name: references[name].snapshot_id
+        for name, ref in known.refs.items()
+        if name in references
+        and references[name].kind == "branch"
+        and references[name].snapshot_id != ref.snapshot_id
+    }
+
+
+def chosen_tables(state: WorkspaceState, paths: Sequence[str]) -> list[str]:
+    """Return the checked-out datasets that are meant, in order; all when none is named."""
+    for path in paths:
+        if path.strip("/") not in state.tables:
+            raise DatasetNotFoundError(path, "the workspace")
+    return sorted({path.strip("/") for path in paths} or state.tables)
+
+
+def draft_view(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
+    """Return the dataset that a table holds; its new files go when nobody holds it any more."""
+    return _draft(repo, lambda storage: edited_dataset(table.edits, storage))
+
+
+def committed_draft(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
+    """Return the dataset that a table holds, near to what its commit has.
+
+    Of a clustered table it has the files of the commit, so that it is compared with other
+    versions by what differs.
+    """
+    known = table.state
+    if known.clustered is None or is_kart_tree(repo, known.tree):
+        return draft_view(repo, table)
+    from havasu_vc.checkouts.clustered_versions import edit_of_clustered
+
+    def made(storage: Storage) -> HavasuDataset:
+        base = replace(committed_view(repo, known), storage=storage)
+        with repo.settings.open_engine(0) as engine:
+            edit = edit_of_clustered(table.edits, base, engine)
+        return HavasuDataset(base.path, edited(base.folder, edit), storage, "the workspace")
+
+    return _draft(repo, made)
+
+
+def _draft(repo: OpenRepo, make: Callable[[Storage], HavasuDataset]) -> HavasuDataset:
+    folder = _scratch(repo)
+    storage = replace(repo.storage, staging=DataFileStore(folder))
+    try:
+        view = make(storage)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(view, shutil.rmtree, folder, ignore_errors=True)
+    return view
+
+
+def _scratch(repo: OpenRepo) -> Path:
+    """Return a folder for files of a draft, in the repository where that can be written."""
+    folder = repo.git.data_folder / "staging" / secrets.token_hex(8)
+    try:
+        folder.mkdir(parents=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="havasu-vc-"))
+    return folder

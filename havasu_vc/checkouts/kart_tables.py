@@ -1,0 +1,250 @@
+"""Kart datasets as Havasu ones, so that their tables can be checked out and edited.
+
+    <data folder>/kart/<tree>-<where>.table    the documents of one counterpart
+    <data folder>/objects/…                    its data files, among all others
+
+A counterpart holds the rows, columns and documents of one tree of one Kart dataset, and
+is made once: by tasks over folders that do not meet, or, where a counterpart of another
+version is here, by the rows that differ. It appears when it is whole, so rows that a
+partial clone lacks leave nothing behind. It is a cache: one that is damaged or whose
+files are gone is made anew, and `gc` takes what no checked-out table is of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from havasu_vc.checkouts.kept_versions import (
+    SUFFIX,
+    forget_versions,
+    keep_version,
+    making_version,
+    read_version,
+)
+from havasu_vc.datasets.editing import collect_changes, evolved
+from havasu_vc.datasets.folder import Folder, TreeFolder, edited
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.diff import can_pair
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import HavasuError
+from havasu_vc.exchange.importing import write_table
+from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
+from havasu_vc.formats.kart.columns import column_id
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER, TABLES
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.trees import DatasetFolder, find_entry
+
+__all__ = [
+    "TREE",
+    "can_be_table",
+    "counterpart",
+    "data_files",
+    "forget_counterparts",
+    "havasu_difference",
+    "havasu_edit",
+    "is_kart_tree",
+    "kart_view",
+    "no_table",
+    "table_view",
+    "tree_view",
+]
+
+CODEC = 1
+"""Counts up when the same features give other rows than before."""
+TREE = "kart.tree"
+"""The property of a Havasu dataset that names the Kart dataset's tree it was made of."""
+COLUMNS = "kart.columns"
+"""The property that ties ids of Kart's columns to field ids."""
+_IDENTITY = uuid.UUID("6b617274-6861-5661-b173-750000000000")
+_META = ("title", "description")
+
+
+def can_be_table(folder: DatasetFolder | None) -> bool:
+    """Whether a dataset is of a kind that can be checked out."""
+    return folder is not None and folder.marker in TABLES
+
+
+def no_table(path: str) -> str:
+    """Return what to say of a dataset that cannot be checked out."""
+    return f"{path} is a dataset of a kind that cannot be a table"
+
+
+def table_view(
+    repo: OpenRepo, folder: DatasetFolder, revision: str, *, near: Iterable[str] = ()
+) -> HavasuDataset:
+    """Return the Havasu dataset that a dataset's table shows.
+
+    `near` are trees of other versions whose counterparts one may be made from.
+    """
+    inside = TreeFolder(repo.git.objects, folder.internals)
+    if folder.marker in KART_MARKERS:
+        view = KartDataset(folder.path, inside, repo.storage, revision, folder.marker)
+        return counterpart(repo, view, near=near)
+    return HavasuDataset(folder.path, inside, repo.storage, revision)
+
+
+def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuDataset:
+    """Return the Havasu dataset that the table of a tree of internals shows."""
+    marker = _marker(repo, path, tree, revision)
+    return table_view(repo, DatasetFolder(path, marker, tree, tree), revision)
+
+
+def is_kart_tree(repo: OpenRepo, tree: str) -> bool:
+    """Whether a tree holds the internals of a Kart dataset."""
+    return all(
+        find_entry(repo.git.objects, tree, name) is None for name in (DATASET, "snapshot.json")
+    )
+
+
+def kart_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> KartDataset:
+    """Return the Kart dataset of a tree of internals."""
+    marker = _marker(repo, path, tree, revision)
+    return KartDataset(path, TreeFolder(repo.git.objects, tree), storage, revision, marker)
+
+
+def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
+    """Return what the folder of a tree of internals is called: V2 has another name than V3."""
+    if not is_kart_tree(repo, tree):
+        return HAVASU_MARKER
+    with suppress(HavasuError):
+        folder = repo.folders(repo.resolve(revision)).get(path)
+        if folder is not None and folder.internals == tree:
+            return folder.marker
+    return TABLE_MARKER
+
+
+def counterpart(repo: OpenRepo, view: KartDataset, *, near: Iterable[str] = ()) -> HavasuDataset:
+    """Return the Havasu dataset with the rows of a Kart one: the one that is kept, or a new one."""
+    place = _place(repo, view.path, view.folder.tree)
+    found = read_version(repo, view.path, place, view.revision)
+    if found is not None:
+        return found
+    with making_version(repo) as storage:
+        folder, files = _made(repo, view, storage, near)
+        kept = keep_version(repo, storage, folder, files, lambda tree: place)
+    return HavasuDataset(view.path, kept, repo.storage, view.revision)
+
+
+def _place(repo: OpenRepo, path: str, tree: str) -> Path:
+    """Return where a counterpart is kept: by the tree of features and documents, and the place."""
+    text = repr((CODEC, path)).encode(errors="surrogateescape")
+    where = hashlib.sha256(text).hexdigest()[:16]
+    return repo.git.data_folder / "kart" / f"{tree}-{where}{SUFFIX}"
+
+
+def _made(
+    repo: OpenRepo, view: KartDataset, storage: Storage, near: Iterable[str]
+) -> tuple[Folder, set[str]]:
+    """Return the documents of a new counterpart, and its data files."""
+    with repo.settings.open_engine(view.size) as engine:
+        for tree in dict.fromkeys(near):
+            if tree == view.folder.tree or not is_kart_tree(repo, tree):
+                continue
+            inside = TreeFolder(repo.git.objects, tree)
+            old = replace(view, folder=inside, storage=repo.storage, revision=tree[:10])
+            base = read_version(repo, view.path, _place(repo, view.path, tree), old.revision)
+            if base is None or not can_pair(old, view):
+                continue
+            properties = _properties(view)
+            base = replace(base, storage=storage)
+            edit = havasu_difference(base, old, view, properties, engine)
+            if edit is not None:
+                return edited(base.folder, edit), data_files(edit)
+        edit = havasu_edit(replace(view, storage=storage), engine, _properties(view))
+        return edited(None, edit), data_files(edit)
+
+
+def data_files(edit: TreeEdit) -> set[str]:
+    """Return the data files that an edit brings."""
+    return {
+        path.rpartition("/")[2]
+        for path, data in edit.blobs.items()
+        if data is not None and path.startswith("data/")
+    }
+
+
+def havasu_edit(
+    view: KartDataset, engine: Engine, properties: Properties, old: HavasuDataset | None = None
+) -> TreeEdit:
+    """Return the edit that makes a new Havasu dataset of a Kart one; files are staged.
+
+    Where there was one before, it goes on as that: what others changed meets this.
+    """
+    new = NewDataset(view.path, view.schema, table_uuid=properties.table_uuid, meta=_meta(view))
+    new.documents[DATASET] = format_properties(properties)
+    size = view.size
+    files = write_table(view.scan(), new, view.storage, engine, input_bytes=size)
+    return new.edit(files) if old is None else new.replacing(old, files)
+
+
+def havasu_difference(
+    base: HavasuDataset,
+    old: KartDataset,
+    new: KartDataset,
+    properties: Properties,
+    engine: Engine,
+) -> TreeEdit | None:
+    """Return the edit that makes the counterpart of one version that of another.
+
+    None when so much differs that a new one is less work.
+    """
+    most = max(base.rows // 2, 1000)
+    documents: dict[str, bytes | None] = {**_meta(new)}
+    for name, _ in base.folder.blobs("meta"):
+        path = f"meta/{name}"
+        if (name in _META or name.startswith("crs/")) and path not in documents:
+            documents[path] = None
+    documents[DATASET] = format_properties(properties)
+    _, edit = evolved(base, new.schema)
+    with edit:
+        edit.add_documents(documents)
+        for batch in row_changes(old, new, engine):
+            collect_changes(edit, iter((batch,)))
+            if edit.counts.total > most:
+                return None
+        return edit.finish()
+
+
+def _meta(view: KartDataset) -> dict[str, bytes]:
+    """Return the documents that a counterpart has of its dataset."""
+    return {
+        f"meta/{name}": data
+        for name, data in view.items.items()
+        if name in _META or name.startswith("crs/")
+    }
+
+
+def _properties(view: KartDataset) -> Properties:
+    """Return the properties of a counterpart: a table's identity is where its dataset is."""
+    identity = uuid.uuid5(_IDENTITY, view.path.encode("utf-8", "surrogateescape").hex())
+    others = {TREE: view.folder.tree, COLUMNS: _columns(view.schema)}
+    return Properties(str(identity), view.schema.last_id, others)
+
+
+def _columns(schema: Schema) -> str:
+    return json.dumps({column_id(field): field.id for field in schema.fields})
+
+
+def forget_counterparts(
+    repo: OpenRepo, keep: Iterable[str], *, grace_seconds: float, dry_run: bool = False
+) -> int:
+    """Remove counterparts that are of none of some trees and are old; return how many bytes."""
+    kept = set(keep)
+    return forget_versions(
+        repo.git.data_folder / "kart",
+        lambda name: name.partition("-")[0] in kept,
+        grace_seconds=grace_seconds,
+        dry_run=dry_run,
+    )

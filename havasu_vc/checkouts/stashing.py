@@ -1,0 +1,279 @@
+"""Edits of the workspace set aside, and brought back.
+
+    refs/havasu-vc/stash/<time>   a commit of the edits, whose parent is the HEAD they were
+                                  made on
+
+Each stash is a commit like any other, so its files are kept by `gc` and it can be looked
+at, merged or picked; only that no branch has it. git's own stash is left alone. A stash
+comes back into clean tables as edits that are not committed; where HEAD has moved since,
+row by row.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from havasu_vc.checkouts.catching_up import following
+from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
+from havasu_vc.checkouts.edits import onto_head
+from havasu_vc.checkouts.kart_edits import kart_edit_between
+from havasu_vc.checkouts.kart_tables import counterpart
+from havasu_vc.checkouts.table_places import table_place
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NoChangesError,
+    NotFoundError,
+    UncommittedChangesError,
+)
+from havasu_vc.formats.havasu.markers import FOLDER as EDITS
+from havasu_vc.merging import require_calm
+from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.names import KART_MARKERS
+from havasu_vc.records import dataclass
+from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import rebase_edits
+from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.drafts import Draft
+from havasu_vc.store.edits import Change, edit_tree
+from havasu_vc.store.refs import delete_ref, list_refs
+from havasu_vc.workspace.places import TablePlace
+from havasu_vc.workspace.properties import COMMIT
+from havasu_vc.workspace.showing import show_as_edits
+from havasu_vc.workspace.state import WorkspaceState
+
+__all__ = ["Stash", "apply_stash", "diff_stash", "drop_stash", "list_stashes", "save_stash"]
+
+PREFIX = "refs/havasu-vc/stash/"
+_NUMBER = re.compile(r"(?:stash@\{(\d{1,9})\}|(\d{1,9}))")
+_PARTS = ("files", "data", "meta", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """Edits that were set aside."""
+
+    number: int
+    """0 for the newest."""
+    ref: str
+    """Its ref."""
+    commit: str
+    """Its commit."""
+    message: str
+    """What it says of itself."""
+
+
+def list_stashes(repo: OpenRepo) -> tuple[Stash, ...]:
+    """Return all stashes, newest first."""
+    found = sorted(list_refs(repo.git, PREFIX).items(), reverse=True)
+    return tuple(
+        Stash(number, ref, commit, read_commit(repo.git.objects, commit).subject)
+        for number, (ref, commit) in enumerate(found)
+    )
+
+
+def find_stash(repo: OpenRepo, name: str | None) -> Stash:
+    """Return the stash of a number, as `0` or `stash@{0}`; the newest when none is named."""
+    match = _NUMBER.fullmatch(name or "0")
+    if match is None:
+        raise InvalidArgumentError(
+            f"{name!r} is no stash", hints=("`havasu-vc stash list` shows them",)
+        )
+    number = int(match[1] or match[2])
+    stashes = list_stashes(repo)
+    if number >= len(stashes):
+        what = f"no stash {number}" if stashes else "no stash"
+        raise NotFoundError(f"there is {what}", hints=("`havasu-vc stash list` shows them",))
+    return stashes[number]
+
+
+def save_stash(repo: OpenRepo, paths: Sequence[str] = (), *, message: str | None = None) -> Stash:
+    """Set the edits of all tables aside, or of some, and bring the tables back to HEAD."""
+    require_calm(repo)
+    state = require_workspace(repo)
+    ref = f"{PREFIX}{time.time_ns():020d}"
+    with Transaction(repo) as transaction:
+        edits: list[TreeEdit] = []
+        read: dict[str, int] = {}
+        for path in chosen_tables(state, paths):
+            found = read_table_edits(repo, state, state.tables[path], transaction.storage)
+            if found is not None:
+                edit = onto_head(repo, transaction, found)
+                read[path] = found.version
+                edits += [edit] if edit.blobs else []
+        if not edits:
+            raise NoChangesError("there is nothing to set aside: nothing was edited")
+        with following(repo):
+            transaction.set_aside(edits, _message(repo, message), ref)
+            repo.taken.update(read)
+    return list_stashes(repo)[0]
+
+
+def _message(repo: OpenRepo, message: str | None) -> str:
+    head = repo.head().commit
+    where = repo.head_branch or "(no branch)"
+    if message is not None:
+        return f"On {where}: {message}"
+    if head is None:
+        return f"WIP on {where}"
+    return f"WIP on {where}: {head[:7]} {read_commit(repo.git.objects, head).subject}"
+
+
+def diff_stash(repo: OpenRepo, name: str | None) -> tuple[Stash, Iterator[DatasetDiff]]:
+    """Return a stash and what it would change of the commit that it was made on."""
+    stash = find_stash(repo, name)
+    parents = read_commit(repo.git.objects, stash.commit).parents
+    old = repo.resolve(parents[0] if parents else "[EMPTY]")
+    return stash, diff_revisions(repo, old, repo.resolve(stash.commit))
+
+
+def drop_stash(repo: OpenRepo, name: str | None) -> Stash:
+    """Forget a stash."""
+    stash = find_stash(repo, name)
+    delete_ref(repo.git, stash.ref, stash.commit)
+    return stash
+
+
+def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stash:
+    """Bring the edits of a stash back into the tables; with `drop`, forget it then."""
+    require_calm(repo)
+    stash = find_stash(repo, name)
+    state = require_workspace(repo)
+    parents = read_commit(repo.git.objects, stash.commit).parents
+    then = repo.resolve(parents[0] if parents else "[EMPTY]")
+    before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
+    changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
+    for path in tuple(changed):
+        known = state.tables.get(path)
+        if known is None:
+            raise NotFoundError(
+                f"{path} is not checked out, and the stash edits it",
+                hints=("`havasu-vc checkout` makes its table; go to a commit that has it first",),
+            )
+        if _shows(table_place(repo, state.root, path), stash):
+            changed.remove(path)  # it came back before this was cut off
+        elif read_table_edits(repo, state, known) is not None:
+            raise UncommittedChangesError(
+                f"{path} has edits that are not committed",
+                hints=("`havasu-vc commit` or `havasu-vc stash` them first",),
+            )
+    with Transaction(repo) as transaction:
+        views = {}
+        for path in changed:
+            edit = _edit(
+                repo,
+                transaction.storage,
+                repo.view(before[path], then.name),
+                repo.view(after[path], stash.commit),
+            )
+            try:
+                (rebased,) = rebase_edits(repo, transaction.storage, [edit], then, repo.head())
+            except ConflictError as error:
+                raise ConflictError(
+                    f"{path}: HEAD has changed the same cells since the stash was made",
+                    hints=(
+                        f"`havasu-vc switch -c stashed {parents[0][:10]}`, apply it there, commit, "
+                        "then switch back and `havasu-vc merge stashed`",
+                    ),
+                ) from error
+            views[path] = _view(repo, transaction, path, rebased)
+        for path, (view, tree) in views.items():
+            shown, clustered = _laid_out(repo, state, view, tree)
+            show_as_edits(
+                shown,
+                table_place(repo, state.root, path),
+                state.tables[path],
+                commit=stash.commit,
+                tree=tree,
+                clustered=clustered,
+                copy=state.copy,
+            )
+    if drop:
+        delete_ref(repo.git, stash.ref, stash.commit)
+    return stash
+
+
+def _shows(place: TablePlace, stash: Stash) -> bool:
+    """Whether the newest snapshot of a table is the one that brought a stash back."""
+    if place.newest() is None:
+        return False
+    snapshot = place.read().metadata.snapshot
+    return snapshot is not None and snapshot.summary.get(COMMIT) == stash.commit
+
+
+def _laid_out(
+    repo: OpenRepo, state: WorkspaceState, view: HavasuDataset, tree: str
+) -> tuple[HavasuDataset, str | None]:
+    """Return what a table is to show of a dataset: in clustered files if it has such."""
+    known, layout = state.tables[view.path], state.layout_of(view.path)
+    if known.clustered is None or not layout.clustered:
+        return view, None
+    from havasu_vc.checkouts.clustered_versions import clustered_version
+
+    return clustered_version(repo, view, tree, layout, near=known)
+
+
+def _differ(old: object, new: object) -> bool:
+    return old is not None and getattr(old, "internals", None) != getattr(new, "internals", None)
+
+
+def _edit(repo: OpenRepo, storage: Storage, old: object, new: object) -> TreeEdit:
+    """Return the edit that makes one version of a dataset the other."""
+    if isinstance(old, KartDataset) and isinstance(new, KartDataset):
+        with repo.settings.open_engine(old.size) as engine:
+            return kart_edit_between(replace(old, storage=storage), new, engine)
+    if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
+        raise TypeError("a stash is of datasets that stayed of their kind")
+    blobs: dict[str, bytes | None] = {}
+    for part in _PARTS:
+        for name, _, blob in old.folder.difference(new.folder, part):
+            blobs[f"{part}/{name}"] = None if blob is None else new.folder.read_blob(blob)
+    return TreeEdit(old.path, {**blobs, **_epochs(old, new)})
+
+
+def _epochs(old: HavasuDataset, new: HavasuDataset) -> dict[str, Change]:
+    """Return what becomes of the markers: of an epoch that one version closed, all at once."""
+    before, after = old.folder.items(EDITS), new.folder.items(EDITS)
+    found: dict[str, Change] = {}
+    for name in sorted(before.keys() | after.keys()):
+        first, second = before.get(name), after.get(name)
+        path = f"{EDITS}/{name}"
+        if first is not None and second is not None and first[1] and second[1]:
+            for below, _, blob in old.folder.difference(new.folder, path):
+                found[f"{path}/{below}"] = None if blob is None else new.folder.read_blob(blob)
+        elif first != second:
+            found[path] = None
+            if second is not None and not second[1]:
+                found[path] = new.folder.read_blob(second[0])
+            elif second is not None:
+                blobs = new.folder.blobs(path)
+                found |= {f"{path}/{n}": new.folder.read_blob(blob) for n, blob in blobs}
+    return found
+
+
+def _view(
+    repo: OpenRepo, transaction: Transaction, path: str, edit: TreeEdit
+) -> tuple[HavasuDataset, str]:
+    """Return HEAD's dataset after an edit, and the tree that it would have."""
+    folder = transaction.folders[path]
+    if folder.marker in KART_MARKERS and transaction.storage.sink is not None:
+        sink = transaction.storage.sink
+        tree = edit_tree(sink, folder.internals, edit.blobs)
+        kart = KartDataset(
+            path, TreeFolder(sink, tree), transaction.storage, "the stash", folder.marker
+        )
+        return counterpart(repo, kart, near=[folder.internals]), tree
+    draft = Draft(repo.git.objects)
+    tree = edit_tree(draft, folder.internals, dict(edit.blobs))
+    view = HavasuDataset(path, TreeFolder(draft, tree), transaction.storage, "the stash")
+    return view, tree

@@ -1,0 +1,298 @@
+"""`checkouts.workspace`: the tables that are checked out in the work tree.
+
+repo.workspace.check_out()                 # make them, or bring them to HEAD
+repo.workspace.check_out_to("/data/parcels", "v1.2", dataset="parcels")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.checkouts.catching_up import following, has_workspace
+from havasu_vc.errors import StateError, StorageError, UncommittedChangesError
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.setting_up import set_up
+from havasu_vc.store.object_urls import in_bucket
+
+if TYPE_CHECKING:
+    from havasu_vc.checkouts.checking_out import Wish
+    from havasu_vc.checkouts.glance import WorkspaceChanges
+    from havasu_vc.checkouts.stashing import Stash
+    from havasu_vc.formats.iceberg.values import Flavour
+    from havasu_vc.model.diffs import DatasetDiff
+    from havasu_vc.repo.results import CheckoutResult, CommitResult
+    from havasu_vc.workspace.state import TableState, WorkspaceState
+
+__all__ = ["Workspace"]
+
+
+class Workspace:
+    """The checked-out tables of a repository's work tree."""
+
+    def __init__(self, repo: OpenRepo) -> None:
+        self._repo = repo
+
+    @property
+    def exists(self) -> bool:
+        """Whether tables are checked out."""
+        return has_workspace(self._repo.git)
+
+    @property
+    def place(self) -> Path | str:
+        """The folder that tables are in, or would be, or the URL."""
+        from havasu_vc.checkouts.table_places import workspace_root
+
+        return workspace_root(self._repo)
+
+    @property
+    def root(self) -> Path:
+        """The folder that tables are in, or would be; raises where they are in a bucket."""
+        place = self.place
+        if isinstance(place, Path):
+            return place
+        raise StateError(f"the tables are in no folder, but at {place}")
+
+    def state(self) -> WorkspaceState | None:
+        """Return what is checked out; None when nothing is."""
+        from havasu_vc.checkouts.checking_out import open_state
+
+        return open_state(self._repo)
+
+    def check_out(self, wish: Wish | None = None, *, discard: bool = False) -> CheckoutResult:
+        """Make the tables of HEAD, or bring those that are there to HEAD.
+
+        Tables with edits stay as they are, unless `discard` drops the edits.
+        """
+        from havasu_vc.checkouts.checking_out import Wish, check_out
+
+        set_up(self._repo)
+        return check_out(self._repo, wish or Wish(), discard=discard)
+
+    def relocate(self) -> CheckoutResult:
+        """Make tables that were moved along with their repository at home, edits and all."""
+        from havasu_vc.checkouts.checking_out import relocate
+
+        return relocate(self._repo)
+
+    def check_out_to(
+        self,
+        folder: str | Path,
+        revision: str = "HEAD",
+        *,
+        dataset: str | None = None,
+        flavour: Flavour | None = None,
+        copy: bool = False,
+        discard: bool = False,
+        clustered: bool = False,
+        partition_by: str | None = None,
+    ) -> CheckoutResult:
+        """Make datasets of a revision tables elsewhere; HEAD and the workspace stay.
+
+        `folder` may be a URL, as `s3://bucket/maps`; with `dataset` it is that one's table.
+        Files are linked unless `copy` says otherwise, edits in the way stop it unless they are
+        to be discarded. With `clustered` rows are sorted anew, and lie by `partition_by`.
+        """
+        from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
+
+        place = folder if isinstance(folder, str) and in_bucket(folder) else Path(folder)
+        wish = Elsewhere(
+            place,
+            revision,
+            dataset=dataset,
+            flavour=flavour,
+            copy=copy,
+            discard=discard,
+            clustered=clustered,
+            partition_by=partition_by,
+        )
+        return check_out_to(self._repo, wish)
+
+    def edited(self) -> Mapping[str, TableState]:
+        """Return the tables with edits: those that others wrote to, if a row or column changed."""
+        if not self.exists:
+            return {}
+        from havasu_vc.checkouts.checking_out import edited_tables
+
+        found = edited_tables(self._repo)
+        if found:
+            from havasu_vc.checkouts.edits import without_changes
+
+            # A compaction is nothing to lose.
+            same = without_changes(self._repo, found)
+            self._repo.taken.update(same)
+            found = {path: table for path, table in found.items() if path not in same}
+        return found
+
+    def require_no_loss(
+        self,
+        revision: str,
+        *,
+        discard: bool = False,
+        any_edit: bool = False,
+        merging: bool = False,
+    ) -> None:
+        """Raise `UncommittedChangesError` when going to a commit would pass over edits.
+
+        Edits of a dataset that is the same there stay and are no reason to refuse, but
+        with `any_edit` they are. `merging` asks what a merge of the commit would change.
+        """
+        if discard or not self.exists:
+            return
+        from havasu_vc.checkouts.checking_out import is_at_home
+
+        # Tables that were moved stay as they are until they are told where they are.
+        try:
+            edited = self.edited() if is_at_home(self._repo) else {}
+        except StorageError as error:
+            more = "or go on with `--discard-changes`, without a look at what is edited there"
+            raise StorageError(error.message, hints=(*error.hints, more)) from error
+        if not edited:
+            return
+        from havasu_vc.checkouts.checking_out import changed_by
+
+        lost = list(edited) if any_edit else changed_by(self._repo, edited, revision, merging)
+        if lost:
+            names = " and ".join(lost) if len(lost) < 4 else f"{len(lost)} tables"
+            have = "have" if len(lost) > 1 else "has"
+            raise UncommittedChangesError(
+                f"{names} {have} edits that are not committed",
+                hints=(
+                    "`havasu-vc commit` commits them",
+                    "`havasu-vc checkout --discard-changes` drops them",
+                ),
+            )
+
+    # Edits
+
+    def changes(self) -> WorkspaceChanges | None:
+        """Return how much is edited in each table; None where there is no workspace."""
+        if not self.exists:
+            return None
+        from havasu_vc.checkouts.glance import glance
+
+        seen = glance(self._repo)
+        if seen is not None:
+            return seen
+        from havasu_vc.checkouts.edits import workspace_changes
+
+        return workspace_changes(self._repo)
+
+    def diff(
+        self, revision: str | None = None, filters: Sequence[str] = ()
+    ) -> Iterator[DatasetDiff]:
+        """Yield how the tables differ from what was checked out, or from a revision."""
+        from havasu_vc.checkouts.edits import diff_workspace
+
+        return diff_workspace(self._repo, revision, filters)
+
+    def commit(
+        self,
+        datasets: Sequence[str] = (),
+        *,
+        message: str | None = None,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+        refs: bool = False,
+        allow_broken: bool = False,
+    ) -> CommitResult:
+        """Commit the edits of all tables, or of some; the tables are at HEAD then.
+
+        With `refs`, branches of tables that were written to are committed to git's. It is
+        refused where HEAD has a broken dataset, unless that is allowed.
+        """
+        from havasu_vc.checkouts.edits import commit_edits_of
+
+        self._require_sound(allowed=allow_broken)
+        try:
+            return commit_edits_of(
+                self._repo,
+                datasets,
+                message=message,
+                dry_run=dry_run,
+                allow_empty=allow_empty,
+                refs=refs,
+            )
+        finally:
+            self._repo.taken.clear()
+
+    def commit_from(
+        self,
+        location: str,
+        *,
+        message: str | None = None,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+        allow_broken: bool = False,
+    ) -> CommitResult:
+        """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
+
+        It is refused where HEAD has a broken dataset, unless that is allowed.
+        """
+        from havasu_vc.checkouts.edits_elsewhere import commit_from_table
+
+        self._require_sound(allowed=allow_broken)
+        return commit_from_table(
+            self._repo, location, message=message, dry_run=dry_run, allow_empty=allow_empty
+        )
+
+    def _require_sound(self, *, allowed: bool) -> None:
+        from havasu_vc.repo.soundness import require_sound
+
+        head = replace(self._repo.head(), name="HEAD")
+        require_sound(self._repo, head, what="this commit", allowed=allowed)
+
+    def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
+        """Drop the edits of all tables, or of some, and return which had any."""
+        from havasu_vc.checkouts.edits import discard_edits, still_edited
+
+        try:
+            if dry_run:
+                return discard_edits(self._repo, datasets)
+            with following(self._repo):
+                dropped = discard_edits(self._repo, datasets)
+            if left := still_edited(self._repo, dropped):
+                raise StateError(
+                    f"the edits of {', '.join(left)} are still there, as no table could be made",
+                    hints=("try again when that is put right",),
+                )
+            return dropped
+        finally:
+            self._repo.taken.clear()
+
+    # Edits set aside
+
+    def stash(self, datasets: Sequence[str] = (), *, message: str | None = None) -> Stash:
+        """Set the edits of all tables aside, or of some; the tables are at HEAD then."""
+        from havasu_vc.checkouts.stashing import save_stash
+
+        try:
+            return save_stash(self._repo, datasets, message=message)
+        finally:
+            self._repo.taken.clear()
+
+    def stashes(self) -> tuple[Stash, ...]:
+        """Return what is set aside, newest first."""
+        from havasu_vc.checkouts.stashing import list_stashes
+
+        return list_stashes(self._repo)
+
+    def diff_stash(self, name: str | None = None) -> tuple[Stash, Iterator[DatasetDiff]]:
+        """Return a stash, the newest if none is named, and what it changes."""
+        from havasu_vc.checkouts.stashing import diff_stash
+
+        return diff_stash(self._repo, name)
+
+    def apply_stash(self, name: str | None = None, *, drop: bool = False) -> Stash:
+        """Bring a stash back into the tables; with `drop`, forget it then."""
+        from havasu_vc.checkouts.stashing import apply_stash
+
+        return apply_stash(self._repo, name, drop=drop)
+
+    def drop_stash(self, name: str | None = None) -> Stash:
+        """Forget a stash."""
+        from havasu_vc.checkouts.stashing import drop_stash
+
+        return drop_stash(self._repo, name)

@@ -1,0 +1,30 @@
+"""Editing: commits that change what datasets hold, made by a program.
+
+Rows that are written, patches, meta items, declared geometries, and what is brought back.
+"""
+
+from typing import TYPE_CHECKING
+
+from havasu_vc.public import loads
+
+if TYPE_CHECKING:
+    from havasu_vc.editing.geometry_encodings import declare_geometries as declare_geometries
+    from havasu_vc.editing.metadata import get_meta as get_meta
+    from havasu_vc.editing.metadata import set_meta as set_meta
+    from havasu_vc.editing.patches import apply_patch as apply_patch
+    from havasu_vc.editing.restoring import restore as restore
+    from havasu_vc.editing.writing import MODES as MODES
+    from havasu_vc.editing.writing import changes_of as changes_of
+    from havasu_vc.editing.writing import whole_rows as whole_rows
+    from havasu_vc.editing.writing import write_rows as write_rows
+
+__getattr__ = loads(
+    __name__,
+    {
+        "geometry_encodings": ["declare_geometries"],
+        "metadata": ["get_meta", "set_meta"],
+        "patches": ["apply_patch"],
+        "restoring": ["restore"],
+        "writing": ["MODES", "changes_of", "whole_rows", "write_rows"],
+    },
+)

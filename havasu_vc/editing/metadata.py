@@ -1,0 +1,205 @@
+"""Meta items of a dataset: title, description, schema and coordinate reference systems."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import evolved, last_column_id
+from havasu_vc.datasets.kart.view import HIDDEN, HIDDEN_FOLDERS, KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.editing.evolving import rekeyed
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
+from havasu_vc.formats.kart.columns import schema_of_columns
+from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.model.columns import schema_of
+from havasu_vc.model.evolution import BLOCK, check_evolution, field_ids, with_stored_names
+from havasu_vc.model.names import unsafe_reason
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult
+
+__all__ = ["check_shapes", "edit_meta", "get_meta", "set_meta"]
+
+TEXTS = ("title", "description")
+LONGEST_TEXT = 1 << 20
+_SHAPE = re.compile(
+    r"(GEOMETRY|(MULTI)?(POINT|LINESTRING|POLYGON|CURVE|SURFACE)|GEOMETRYCOLLECTION"
+    r"|CIRCULARSTRING|COMPOUNDCURVE|CURVEPOLYGON|POLYHEDRALSURFACE|TIN|TRIANGLE)( (Z|M|ZM))?"
+)
+_ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
+_CRS_ITEM = re.compile(r"crs/[^/]{1,200}\.wkt")
+
+
+def get_meta(repo: OpenRepo, path: str, names: Sequence[str], revision: str) -> dict[str, Any]:
+    """Return meta items of a dataset, all of them when none is named."""
+    meta = dict(repo.dataset(path, revision).header.meta)
+    if not names:
+        return meta
+    missing = [name for name in names if name not in meta]
+    if missing:
+        raise NotFoundError(
+            f"{path} has no meta item {missing[0]!r}",
+            hints=(f"it has {', '.join(sorted(meta))}",),
+        )
+    return {name: meta[name] for name in names}
+
+
+def set_meta(
+    repo: OpenRepo, path: str, items: Mapping[str, Any], message: str | None
+) -> CommitResult:
+    """Commit meta items of a dataset."""
+
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        return edit_meta(view, items, engine)
+
+    return commit_edits(repo, [(path, make)], message or f"Update metadata for {path}")
+
+
+def edit_meta(view: AnyDataset, items: Mapping[str, Any], engine: Engine) -> TreeEdit:
+    """Return the edit that sets meta items."""
+    schema, documents = meta_documents(view, items)
+    if set(schema.identifier_ids) != set(view.schema.identifier_ids):
+        return rekeyed(view, schema, documents, engine)
+    more, edit = evolved(view, schema)
+    with edit:
+        changed = {name: data for name, data in documents.items() if view.folder.read(name) != data}
+        if not changed and not more:
+            return TreeEdit(view.path, {})
+        edit.add_documents(changed)
+        return edit.finish(fold=False)
+
+
+def meta_documents(
+    view: AnyDataset, items: Mapping[str, Any], *, keep_ids: bool = False
+) -> tuple[Schema, dict[str, bytes | None]]:
+    """Return the schema and the other documents that meta items make.
+
+    With `keep_ids`, new columns have the ids that the schema gives them, where these are
+    such as this dataset could have drawn. So a patch makes the same columns everywhere.
+    """
+    documents: dict[str, bytes | None] = {}
+    schema = view.schema
+    for name, value in items.items():
+        if name == "schema.json":
+            schema = _schema(view, value, keep_ids=keep_ids)
+        elif name in TEXTS:
+            documents[f"meta/{name}"] = None if value is None else _text(name, value)
+        elif _CRS_ITEM.fullmatch(name) and unsafe_reason(name) is None:
+            documents[f"meta/{name}"] = None if value is None else _crs(value, view)
+        elif isinstance(view, KartDataset) and _is_other_item(name):
+            documents[f"meta/{name}"] = None if value is None else _other_item(name, value)
+        else:
+            raise InvalidArgumentError(
+                f"there is no meta item {name!r}",
+                hints=("items are title, description, schema.json and crs/NAME.wkt",),
+            )
+    for field in schema.geometries:
+        crs = field.geometry.crs if field.geometry is not None else None
+        item = f"meta/crs/{crs}.wkt"
+        if item in documents and documents[item] is None:
+            raise InvalidArgumentError(
+                f"the CRS {crs} cannot go: the column {field.name!r} is in it",
+                hints=("give the column another geometryCRS in the same change",),
+            )
+        if crs is not None and item not in documents and view.folder.read(item) is None:
+            documents[item] = _crs(crs, view)
+    return schema, documents
+
+
+def _schema(view: AnyDataset, value: Any, *, keep_ids: bool) -> Schema:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except RecursionError as error:
+            raise SchemaViolationError("the schema nests too deeply") from error
+        except ValueError as error:
+            raise SchemaViolationError(f"the schema is not JSON: {error}") from error
+    if not isinstance(value, list):
+        raise SchemaViolationError(
+            "a schema is a list of columns",
+            hints=("`havasu-vc meta get DATASET schema.json` shows the form",),
+        )
+    if isinstance(view, KartDataset):
+        return _kart_schema(view, value)
+    last = last_column_id(view)
+    kept = range(last + 1, last + 2 * BLOCK) if keep_ids else range(0)
+    columns = schema_of(value, view.schema, new_id=field_ids(last), kept_ids=kept)
+    schema = with_stored_names(columns)
+    check_evolution(view.schema, schema)
+    check_shapes(schema, view.schema)
+    return schema
+
+
+def check_shapes(schema: Schema, old: Schema | None = None) -> None:
+    """Raise unless the geometry types that columns newly announce exist."""
+    for field in schema.geometries:
+        shape = None if field.geometry is None else field.geometry.shape
+        before = None if old is None else old.by_id.get(field.id)
+        if (
+            shape is None
+            or _SHAPE.fullmatch(shape)
+            or (before and before.geometry == field.geometry)
+        ):
+            continue
+        raise SchemaViolationError(
+            f"column {field.name!r} cannot be of the geometry type {shape!r}",
+            hints=("types are GEOMETRY, POINT, MULTIPOLYGON Z and the like",),
+        )
+
+
+def _text(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} is text")
+    try:
+        data = value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name} holds a character that is none") from error
+    if len(data) > LONGEST_TEXT:
+        raise InvalidArgumentError(f"{name} has {len(data):,} bytes, more than it may")
+    return data
+
+
+def _crs(value: Any, view: AnyDataset) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidArgumentError("a CRS is its definition as WKT")
+    if isinstance(view, KartDataset):
+        if value.lstrip()[:1].isalpha() and "[" in value:
+            parse_crs(value)
+            return format_wkt(value)
+        return format_wkt(parse_crs(value).wkt)
+    return parse_crs(value).wkt.encode()
+
+
+def _is_other_item(name: str) -> bool:
+    """Whether a name may be that of an item that only other programs know."""
+    known = name in HIDDEN or name.startswith(HIDDEN_FOLDERS)
+    return not known and _ITEM.fullmatch(name) is not None and unsafe_reason(name) is None
+
+
+def _other_item(name: str, value: Any) -> bytes:
+    if isinstance(value, str):
+        return _text(name, value)
+    try:
+        return json.dumps(value).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"{name} is neither text nor JSON") from error
+
+
+def _kart_schema(view: KartDataset, value: list[Any]) -> Schema:
+    """Return the schema that Kart's list of columns means for a dataset."""
+    columns = [dict(column) if isinstance(column, dict) else column for column in value]
+    for column in columns:
+        if isinstance(column, dict) and not column.get("id"):
+            column["id"] = str(uuid.uuid4())
+    schema = schema_of_columns(columns)
+    check_evolution(view.schema, schema)
+    check_shapes(schema, view.schema)
+    return schema

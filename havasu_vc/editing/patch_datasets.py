@@ -1,0 +1,74 @@
+"""Datasets that a patch brings whole: apart, because few patches do and it takes much to load."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from havasu_vc.datasets.conforming import conform
+from havasu_vc.datasets.folder import MemoryFolder
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.build import NewKartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.editing.metadata import check_shapes, meta_documents
+from havasu_vc.editing.writing import given
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import PatchError
+from havasu_vc.exchange.importing import write_table
+from havasu_vc.formats.kart.columns import schema_of_columns
+from havasu_vc.formats.patch import DatasetPatch
+from havasu_vc.formats.patch_values import patch_batches
+from havasu_vc.model.columns import schema_of
+from havasu_vc.model.names import unsafe_reason
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import task_of
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.transfer import holds_kart, sink_of
+
+__all__ = ["created"]
+
+
+def created(part: DatasetPatch, repo: OpenRepo, storage: Storage, engine: Engine) -> TreeEdit:
+    """Return the edit that makes a dataset which a patch brings whole."""
+    meta = {change.name: change.new for change in part.meta}
+    columns = meta.pop("schema.json", None)
+    if columns is None:
+        raise PatchError(
+            f"there is no dataset {part.path!r}",
+            hints=("`havasu-vc data ls` lists the datasets",),
+        )
+    if holds_kart(repo):
+        return _created_kart(part, meta, schema_of_columns(columns), storage)
+    schema = schema_of(columns)
+    check_shapes(schema)
+    folder = MemoryFolder()
+    nowhere = HavasuDataset(part.path, folder, storage)
+    nowhere.__dict__["_columns"] = (schema, {})
+    _, documents = meta_documents(nowhere, meta)
+    texts = {name: data for name, data in documents.items() if data is not None}
+    new = NewDataset(part.path, schema, table_uuid=str(uuid.uuid4()), meta=texts)
+    batches = [
+        conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
+    ]
+    size = sum(batch.nbytes for batch in batches)
+    tasks = [task_of(given, batch) for batch in batches]
+    return new.edit(write_table(tasks, new, storage, engine, input_bytes=size))
+
+
+def _created_kart(
+    part: DatasetPatch, meta: dict[str, Any], schema: Schema, storage: Storage
+) -> TreeEdit:
+    """Return the edit that makes a Kart dataset which a patch brings whole."""
+    documents = {
+        f"meta/{name}": value.encode() if isinstance(value, str) else json.dumps(value).encode()
+        for name, value in meta.items()
+        if value is not None and (unsafe_reason(name) is None)
+    }
+    new = NewKartDataset(part.path, schema, sink_of(storage), meta=documents)
+    new.write(
+        conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
+    )
+    return new.finish()

@@ -1,0 +1,282 @@
+"""Applying patches: JSON in Kart's form becomes changes, checked and committed.
+
+What a patch says was there must be there. A patch may list only some columns of a
+row; the others keep their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.editing import collect_changes, edit_of, evolved, rows_with_keys
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.editing.metadata import meta_documents
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    NoBranchError,
+    NoChangesError,
+    NotYetSupportedError,
+    PatchError,
+    StateError,
+)
+from havasu_vc.formats.kart.repository import KART_VERSION, OLD_VERSION
+from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
+from havasu_vc.formats.patch_values import PatchBatch, patch_batches
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import DATASET_MARKERS, check_dataset_path, unsafe_reason
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.drafts import MergedTree
+from havasu_vc.repo.edits import aligned, sorted_changes
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.commits import Signature
+from havasu_vc.store.edits import Change
+from havasu_vc.store.refs import list_branches
+from havasu_vc.store.trees import read_blob
+
+__all__ = ["apply_patch"]
+
+_OF_KART = (KART_VERSION, OLD_VERSION)
+
+
+def apply_patch(
+    repo: OpenRepo,
+    source: bytes | BinaryIO,
+    *,
+    ref: str | None,
+    allow_empty: bool,
+    message: str | None,
+    commit: bool,
+    limit: int | None,
+) -> CommitResult:
+    """Commit a patch; without `commit`, only check that it applies."""
+    branch = None if ref is None else _other_branch(repo, ref.removeprefix("refs/heads/"))
+    patch = parse_patch(source, limit or MOST_PATCH_BYTES)
+    if patch.crs is not None:
+        raise NotYetSupportedError(
+            "the patch's geometries are in another CRS than the dataset's",
+            hints=("make it without --crs",),
+        )
+    text = patch.message if message is None else message
+    with Transaction(repo, branch=branch) as transaction:
+        known = transaction.folders
+        edits: list[TreeEdit] = []
+        removed: dict[str, ChangeCounts] = {}
+        for part in patch.datasets:
+            with repo.settings.open_engine(0) as engine:
+                if part.path not in known:
+                    check_dataset_path(part.path, known)
+                    from havasu_vc.editing.patch_datasets import created
+
+                    edits.append(created(part, repo, transaction.storage, engine))
+                elif _removes(part):
+                    removed[part.path] = _removed(part, transaction.dataset(part.path))
+                else:
+                    edits.append(_edited(part, transaction.dataset(part.path)))
+        files = _files(patch, repo, transaction.head.commit)
+        changed = [edit for edit in edits if edit.blobs]
+        counts = {edit.path: edit.counts for edit in edits} | removed
+        if not changed and not removed and not files and not allow_empty:
+            raise NoChangesError("the patch changes nothing")
+        identity = None
+        if commit:
+            identity = transaction.commit(
+                changed,
+                text,
+                author=_author(patch, repo),
+                removed=tuple(removed),
+                merge=MergedTree(files, {}, ()) if files else None,
+            )
+    meta = {edit.path: edit.meta for edit in changed}
+    return CommitResult(identity, branch or repo.head_branch, counts, meta=meta)
+
+
+def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:
+    """Return what becomes of files beside datasets, which are what the patch says they were."""
+    changes: dict[str, Change] = {}
+    for file in patch.files:
+        reason = unsafe_reason(file.path)
+        parts = file.path.split("/")
+        if reason is None and (set(parts) & set(DATASET_MARKERS) or file.path in _OF_KART):
+            reason = "it is none of the user's files"
+        if reason is not None:
+            raise PatchError(f"the patch cannot change the file {file.path!r}: {reason}")
+        tree = None if head is None else repo.resolve(head).tree
+        there = None if tree is None else read_blob(repo.git.objects, tree, file.path)
+        if there != file.old:
+            raise PatchError(
+                f"the file {file.path!r} is not what the patch says it was",
+                hints=("make the patch from the version that it is applied to",),
+            )
+        changes[file.path] = file.new
+    return changes
+
+
+def _other_branch(repo: OpenRepo, name: str) -> str | None:
+    """Return the branch to commit to; None for that which HEAD is on."""
+    if name == repo.head_branch:
+        return None
+    found = next((each for each in list_branches(repo.git) if each.name == name), None)
+    if found is None:
+        raise NoBranchError(
+            f"there is no branch {name!r}", hints=(f"`havasu-vc branch {name}` makes it",)
+        )
+    if found.checked_out is not None:
+        raise StateError(
+            f"the branch {name} is checked out at {found.checked_out}",
+            hints=("apply the patch there",),
+        )
+    return name
+
+
+def _author(patch: Patch, repo: OpenRepo) -> Signature | None:
+    if patch.author_name is None or patch.author_email is None:
+        return None
+    now = repo.git.author if patch.author_time is None else None
+    if now is not None:
+        return Signature(patch.author_name, patch.author_email, now.time, now.offset)
+    return Signature(
+        patch.author_name, patch.author_email, patch.author_time or 0, patch.author_offset or 0
+    )
+
+
+def _removes(part: DatasetPatch) -> bool:
+    schema = next((change for change in part.meta if change.name == "schema.json"), None)
+    return schema is not None and schema.new is None
+
+
+def _removed(part: DatasetPatch, view: AnyDataset) -> ChangeCounts:
+    """Check that a patch which removes a dataset knows all of it; return the rows that go."""
+    _check_meta(part, view)
+    if any(change.new is not None for change in part.features):
+        raise PatchError(f"the patch removes {part.path} and brings rows to it")
+    with edit_of(view) as edit:
+        if part.features:
+            collect_changes(edit, _changes(part, view, view.schema))
+        if edit.counts.deletes != view.rows:
+            raise PatchError(
+                f"the patch removes {part.path}, which has {view.rows:,} rows, "
+                f"and knows {edit.counts.deletes:,} of them",
+                hints=("make the patch from the version that it is applied to",),
+            )
+        return edit.counts
+
+
+def _check_meta(part: DatasetPatch, view: AnyDataset) -> None:
+    """Raise unless the meta items are what a patch says that they were."""
+    current = view.header.meta
+    for change in part.meta:
+        there = current.get(change.name)
+        if change.old is not None and there != change.old:
+            raise PatchError(
+                f"meta item {change.name!r} of {part.path} is not what the patch says it was"
+            )
+
+
+def _edited(part: DatasetPatch, view: AnyDataset) -> TreeEdit:
+    """Return the edit that a patch makes of a dataset."""
+    _check_meta(part, view)
+    items = {change.name: change.new for change in part.meta}
+    schema, documents = meta_documents(view, items, keep_ids=True)
+    if schema.identifier_ids != view.schema.identifier_ids:
+        raise InvalidArgumentError("a patch cannot change a dataset's key")
+    more, edit = evolved(view, schema)
+    with edit:
+        edit.add_documents(documents)
+        if part.features:
+            if not view.key and any(change.old and change.new for change in part.features):
+                raise PatchError(f"{part.path} has no key: rows are deleted and inserted")
+            collect_changes(edit, _changes(part, view, schema))
+        if not edit.counts.total and not documents and not more:
+            return TreeEdit(part.path, {})
+        return edit.finish()
+
+
+def _changes(part: DatasetPatch, view: AnyDataset, schema: Schema) -> Iterator[ChangeBatch]:
+    """Yield a patch's changes, whole and in key order."""
+    olds, news, has_old, has_new = [], [], [], []
+    for batch in patch_batches(part, view.schema, schema):
+        old, new, first, second = _whole(batch, view, schema, part.path)
+        olds.append(old)
+        news.append(new)
+        has_old.append(first)
+        has_new.append(second)
+    old, new = pa.concat_batches(olds), pa.concat_batches(news)
+    sides = (pa.concat_arrays(has_old), pa.concat_arrays(has_new))
+    yield from sorted_changes(old, new, *sides, (view.schema, schema))
+
+
+def _whole(
+    batch: PatchBatch, view: AnyDataset, schema: Schema, path: str
+) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.BooleanArray, pa.BooleanArray]:
+    """Return both halves of some changes with every column, and which of them count."""
+    old = _rows(batch.changes.old, view.schema)
+    new = _rows(batch.changes.new, schema)
+    has_old, has_new = pc.is_valid(batch.changes.old), pc.is_valid(batch.changes.new)
+    partial = set(batch.given_old) != set(view.schema.names) and pc.any(has_old).as_py()
+    partial |= set(batch.given_new) != set(schema.names) and pc.any(has_new).as_py()
+    if not schema.key or not (partial or batch.upsert):
+        return old, new, has_old, has_new
+    keys = pa.RecordBatch.from_arrays(
+        [
+            pc.if_else(has_new, new.column(f.name), old.column(view.schema.by_id[f.id].name))
+            for f in schema.key.fields
+        ],
+        schema=arrow_schema(view.schema.select(view.key.names)),
+    )
+    current = rows_with_keys(view, keys)
+    found = aligned(current, keys, view.schema)
+    there = pc.is_valid(found)
+    if batch.upsert:
+        has_old = there
+    elif not pc.all(pc.or_(there, pc.invert(has_old))).as_py():
+        where = int(np.flatnonzero(pc.and_not(has_old, there).to_numpy(zero_copy_only=False))[0])
+        key = ",".join(str(column[where].as_py()) for column in keys.columns)
+        raise PatchError(f"{path} has no row {key}")
+    was = pc.take(current, found)
+    old = _filled(old, batch.given_old if not batch.upsert else (), was, view.schema, view.schema)
+    new = _filled(new, batch.given_new, was, schema, view.schema)
+    if not batch.upsert:
+        return old, new, has_old, has_new
+    # A row that is as it was is no change.
+    different = pa.array(~equal_rows(old, new, view.schema, schema))
+    keep = pc.or_(different, pc.invert(there))
+    return (
+        pc.filter(old, keep),
+        pc.filter(new, keep),
+        pc.filter(has_old, keep),
+        pc.filter(has_new, keep),
+    )
+
+
+def _rows(side: pa.StructArray, schema: Schema) -> pa.RecordBatch:
+    target = arrow_schema(schema)
+    return pa.RecordBatch.from_arrays(side.flatten(), schema=target)
+
+
+def _filled(
+    rows: pa.RecordBatch,
+    given: tuple[str, ...],
+    was: pa.RecordBatch,
+    schema: Schema,
+    before: Schema,
+) -> pa.RecordBatch:
+    """Return rows whose columns that are not given have the values that were there."""
+    target = arrow_schema(schema)
+    columns = []
+    for field, column in zip(schema.fields, rows.columns, strict=True):
+        known = before.by_id.get(field.id)
+        if field.name not in given and known is not None:
+            column = pc.cast(was.column(known.name), target.field(field.name).type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=target)

@@ -1,0 +1,231 @@
+"""Bringing back what was: datasets, rows or meta items as they are at another revision.
+
+A whole dataset comes back by its tree, so nothing is read and a dataset that was
+deleted is no special case. Rows are compared with those of the other revision, and
+only what differs is written; columns that it does not have keep their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.editing import collect_changes, evolved
+from havasu_vc.datasets.pairing import pair_rows, same_key
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.editing.metadata import edit_meta, meta_documents
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
+from havasu_vc.history.diff import row_changes
+from havasu_vc.history.merging import in_columns
+from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.looking import keys_batch
+from havasu_vc.merging import require_calm
+from havasu_vc.model.changes import ChangeBatch, count_changes, struct_of
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
+from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.retrying import on_newest_head
+from havasu_vc.repo.soundness import defect
+from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder
+
+__all__ = ["restore"]
+
+
+@dataclass(slots=True)
+class _Restored:
+    """What a commit brings back."""
+
+    edits: list[TreeEdit] = field(default_factory=list)
+    internals: dict[str, str | None] = field(default_factory=dict)
+    markers: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, ChangeCounts] = field(default_factory=dict)
+
+    def take(self, path: str, other: DatasetFolder | None, mine: DatasetFolder | None) -> None:
+        """Take a dataset as it was; None where it goes."""
+        self.internals[path] = None if other is None else other.internals
+        there = other or mine
+        self.markers[path] = HAVASU_MARKER if there is None else there.marker
+
+
+def restore(
+    repo: OpenRepo,
+    filters: Sequence[str] = (),
+    *,
+    source: str,
+    message: str | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Commit datasets, rows or meta items as they are at `source`; all datasets by default.
+
+    A dataset that is asked for as a whole and is not at `source` goes.
+    """
+    require_calm(repo)
+    wanted = parse_filters(filters)
+    then = repo.resolve(source)
+    text = message or _message(filters, source)
+    asked = bool(filters)
+    return on_newest_head(
+        repo, lambda: _restore(repo, wanted, then, text, asked=asked, dry_run=dry_run)
+    )
+
+
+def _restore(
+    repo: OpenRepo,
+    wanted: RepoFilter,
+    then: Revision,
+    message: str,
+    *,
+    asked: bool,
+    dry_run: bool,
+) -> CommitResult:
+    """Commit what is wanted as it was `then`; `asked` says whether datasets were named."""
+    with Transaction(repo) as transaction:
+        now, before = transaction.folders, repo.folders(then)
+        paths = sorted(now.keys() | before.keys())
+        wanted.check(paths)
+        restored = _Restored()
+        for path in paths:
+            filter_ = wanted.of(path)
+            mine, other = now.get(path), before.get(path)
+            if filter_ is None or (mine and other and mine.internals == other.internals):
+                continue
+            if other is not None and (broken := defect(repo, other, then.name)) is not None:
+                if asked:
+                    raise broken
+                repo.tell(path, f"{broken.message}; it is left as it is")
+                continue
+            new = None if other is None else repo.view(other, then.name)
+            if _is_whole(filter_) and mine is not None:
+                broken = defect(repo, mine, "HEAD")
+                if broken is not None:
+                    # Nobody can tell which rows of it change, so all of them come anew.
+                    repo.tell(path, f"{broken.message}; it is replaced as a whole")
+                    restored.take(path, other, mine)
+                    continue
+            old = None if mine is None else transaction.dataset(path)
+            with repo.settings.open_engine(sum(v.size for v in (old, new) if v)) as engine:
+                if _is_whole(filter_):
+                    restored.take(path, other, mine)
+                    restored.counts[path] = count_changes(row_changes(old, new, engine))
+                else:
+                    edit = _edit(path, old, new, filter_, engine)
+                    restored.counts[path] = edit.counts
+                    restored.edits += [edit] if edit.blobs else []
+        commit = None
+        if not dry_run and (restored.edits or restored.internals):
+            commit = transaction.commit(
+                restored.edits,
+                message,
+                merge=MergedTree({}, restored.internals, (), restored.markers),
+            )
+    meta = {edit.path: edit.meta for edit in restored.edits}
+    return CommitResult(commit, repo.head_branch, restored.counts, meta=meta)
+
+
+def _message(filters: Sequence[str], source: str) -> str:
+    return f"Restore {', '.join(filters) or 'all datasets'} from {source}"
+
+
+def _is_whole(filter_: DatasetFilter) -> bool:
+    return filter_.rows and filter_.keys is None and filter_.meta and filter_.items is None
+
+
+def _edit(
+    path: str,
+    old: AnyDataset | None,
+    new: AnyDataset | None,
+    filter_: DatasetFilter,
+    engine: Engine,
+) -> TreeEdit:
+    """Return the edit that brings parts of a dataset back."""
+    if old is None or new is None:
+        raise InvalidArgumentError(
+            f"{path} is not on both sides, so it can only be restored as a whole",
+            hints=(f"`havasu-vc restore {path}`",),
+        )
+    items = _items(old, new, filter_)
+    if not filter_.rows:
+        return edit_meta(old, items, engine)
+    if not same_key(old.schema, new.schema):
+        raise InvalidArgumentError(
+            f"{path} has no key, or another one then, so its rows cannot be told apart",
+            hints=(f"`havasu-vc restore {path}` brings all of it back",),
+        )
+    schema, documents = meta_documents(old, items)
+    if set(schema.identifier_ids) != set(old.schema.identifier_ids):
+        raise InvalidArgumentError(f"the key of {path} cannot be restored together with rows")
+    more, edit = evolved(old, schema)
+    with edit:
+        changed = {name: data for name, data in documents.items() if old.folder.read(name) != data}
+        edit.add_documents(changed)
+        collect_changes(edit, _changes(old, new, filter_, schema, engine))
+        if not (edit.counts.total or more or changed):
+            return TreeEdit(path, {})
+        return edit.finish()
+
+
+def _items(old: AnyDataset, new: AnyDataset, filter_: DatasetFilter) -> dict[str, Any]:
+    """Return the meta items to set; None for those that go."""
+    if not filter_.meta:
+        return {}
+    before, after = old.header.meta, new.header.meta
+    names = before.keys() | after.keys()
+    if filter_.items is not None:
+        unknown = sorted(filter_.items - names)
+        if unknown:
+            raise InvalidArgumentError(f"{old.path} has no meta item {unknown[0]!r} on either side")
+        names = names & filter_.items
+    return {name: after.get(name) for name in sorted(names) if before.get(name) != after.get(name)}
+
+
+def _changes(
+    old: AnyDataset,
+    new: AnyDataset,
+    filter_: DatasetFilter,
+    schema: Schema,
+    engine: Engine,
+) -> Iterator[ChangeBatch]:
+    """Yield the changes of rows: old ones as they are, new ones in the columns to come."""
+    if filter_.keys is None:
+        batches: Iterator[ChangeBatch] = row_changes(old, new, engine)
+    else:
+        keys = keys_batch(sorted(filter_.keys), old.schema)
+        chosen = ChosenRows(keys, old.schema, engine)
+        mine, other = chosen.rows(old), chosen.rows(new)
+        if not mine.num_rows and not other.num_rows:
+            raise RowNotFoundError(
+                f"{old.path} has no row {min(filter_.keys)}, neither now nor then"
+            )
+        batches = pair_rows(mine, other, old.schema, new.schema)
+    for batch in batches:
+        yield _in_columns(batch, old.schema, new.schema, schema)
+
+
+def _in_columns(batch: ChangeBatch, old: Schema, new: Schema, schema: Schema) -> ChangeBatch:
+    """Return changes whose new rows are in some columns; what changes nothing is left out."""
+    mine = in_columns(batch.old, old, schema)
+    other = in_columns(batch.new, new, schema)
+    columns = [
+        column if target.id in new.by_id else kept
+        for target, column, kept in zip(schema.fields, other.columns, mine.columns, strict=True)
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, schema=other.schema)
+    both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
+    same = equal_rows(mine, rows, schema, schema) & both.to_numpy(zero_copy_only=False)
+    come = struct_of(rows, mask=pc.is_null(batch.new))
+    keep = pa.array(np.flatnonzero(~same))
+    return ChangeBatch.from_structs(batch.old.take(keep), come.take(keep))

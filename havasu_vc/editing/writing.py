@@ -1,0 +1,165 @@
+"""Committing rows that a program has: upsert, append, delete and overwrite, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.conforming import conform, describe_key
+from havasu_vc.datasets.editing import collect_changes, edit_of, rows_with_keys
+from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import kernel, task_of
+from havasu_vc.repo.edits import aligned, commit_edits
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult
+
+__all__ = ["MODES", "changes_of", "whole_rows", "write_rows"]
+
+MODES = ("upsert", "append", "delete", "overwrite")
+BATCH_ROWS = 1 << 16
+
+
+def write_rows(
+    repo: OpenRepo,
+    path: str,
+    rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch],
+    mode: str,
+    message: str | None,
+) -> CommitResult:
+    """Commit rows to a dataset, in one of the modes."""
+    if mode not in MODES:
+        raise InvalidArgumentError(
+            f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)
+        )
+    table = _table(rows)
+
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        if mode == "overwrite":
+            from havasu_vc.transfer import replacement
+
+            whole = whole_rows(table, view.schema)
+            tasks = [task_of(given, batch) for batch in whole.to_batches(BATCH_ROWS)]
+            return replacement(view, tasks, view.schema, {}, engine, whole.nbytes)
+        if mode != "append" and not view.key:
+            raise InvalidArgumentError(
+                f"{path} has no key, so rows cannot be told apart", hints=("use mode 'append'",)
+            )
+        with edit_of(view) as edit:
+            collect_changes(edit, changes_of(view, table, mode))
+            return edit.finish() if edit.counts.total else TreeEdit(path, {})
+
+    return commit_edits(repo, [(path, make)], message or f"Write to {path}")
+
+
+@kernel
+def given(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield rows that are part of the task itself."""
+    yield batch
+
+
+def _table(rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch]) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.Table):
+        return rows
+    batches = list(rows)
+    return pa.Table.from_batches(batches) if batches else pa.table({})
+
+
+def whole_rows(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return rows with all columns of the schema, nulls where they have none."""
+    batches = [_filled(batch, schema) for batch in table.to_batches()]
+    return pa.Table.from_batches(batches, arrow_schema(schema))
+
+
+def _filled(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    unknown = sorted(set(batch.schema.names) - set(schema.names))
+    if unknown:
+        raise SchemaViolationError(
+            f"the dataset has no column {unknown[0]!r}", hints=("add it with `havasu-vc meta set`",)
+        )
+    for field in arrow_schema(schema):
+        if field.name not in batch.schema.names:
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return conform(batch.select(list(schema.names)), schema)
+
+
+def changes_of(view: AnyDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
+    """Yield the changes that rows mean in one of the modes but `overwrite`, in key order."""
+    if not table.num_rows:
+        return
+    schema = view.schema
+    empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+    if not view.key:
+        for batch in whole_rows(table, schema).to_batches(BATCH_ROWS):
+            yield from pair_rows(empty, batch, schema, schema)
+        return
+    keys = schema.select(schema.key.names)
+    missing = [name for name in keys.names if name not in table.schema.names]
+    if missing:
+        raise KeyViolationError(f"the rows have no key column {missing[0]!r}")
+    for piece in _in_order(table, keys):
+        wanted = conform(piece.select(list(keys.names)), keys)
+        if mode == "append":
+            yield from pair_rows(empty, _filled(piece, schema), schema, schema)
+            continue
+        current = rows_with_keys(view, wanted)
+        found = aligned(current, wanted, schema)
+        if mode == "delete":
+            chosen = pc.take(current, pc.drop_null(found))
+            yield from pair_rows(chosen, empty, schema, schema)
+        else:
+            new = _updated(piece, current, found, schema)
+            yield from pair_rows(
+                pc.take(current, pc.unique(pc.drop_null(found))), new, schema, schema
+            )
+
+
+def _in_order(table: pa.Table, keys: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows in key order, in pieces; raises when a key is null or comes twice."""
+    given = table.select(list(keys.names))
+    wanted = [conform(batch, keys) for batch in given.to_batches()]
+    for index, name in enumerate(table.schema.names):
+        if name in keys.names:
+            column = pa.chunked_array([batch.column(name) for batch in wanted])
+            table = table.set_column(index, name, column)
+    by = [(name, "ascending") for name in keys.names]
+    order = pc.sort_indices(table.select(list(keys.names)), sort_keys=by)
+    last: tuple[object, ...] | None = None
+    for start in range(0, table.num_rows, BATCH_ROWS):
+        chosen = pc.take(table, order.slice(start, BATCH_ROWS)).combine_chunks()
+        (piece,) = chosen.to_batches()
+        found = [piece.column(name) for name in keys.names]
+        first = tuple(column[0].as_py() for column in found)
+        same = np.ones(piece.num_rows - 1, bool)
+        for column in found:
+            equal = pc.equal(column.slice(1), column.slice(0, len(column) - 1))
+            same &= equal.to_numpy(zero_copy_only=False)
+        if same.any() or first == last:
+            where = int(np.flatnonzero(same)[0]) if same.any() else 0
+            key = describe_key(tuple(column[where].as_py() for column in found))
+            raise KeyViolationError(
+                f"the key {key} comes twice among the rows", hints=("give each row once",)
+            )
+        last = tuple(column[-1].as_py() for column in found)
+        yield piece
+
+
+def _updated(
+    piece: pa.RecordBatch, current: pa.RecordBatch, found: pa.Array, schema: Schema
+) -> pa.RecordBatch:
+    """Return rows with all columns; those not given keep the values of rows that are there."""
+    for field in arrow_schema(schema):
+        if field.name not in piece.schema.names:
+            piece = piece.append_column(field, pc.take(current.column(field.name), found))
+    return _filled(piece, schema)

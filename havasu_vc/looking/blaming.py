@@ -1,0 +1,179 @@
+"""Who last changed each row or cell of a dataset, and when."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.history.blame import Blamed, Walked, blame
+from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.looking.commit_values import info_of
+from havasu_vc.looking.rows import keys_batch, require_rows
+from havasu_vc.looking.tables import Table
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.blames import Blame
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.log import commits
+from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.any import AnyDataset
+
+__all__ = ["DatasetVersions", "blame_dataset", "column_id"]
+
+REMEMBERED = 64
+MOST_SORTED = 1 << 20
+"""Rows up to which blame of a whole table comes in key order rather than file order."""
+
+
+def blame_dataset(
+    repo: OpenRepo,
+    path: str,
+    *,
+    keys: Sequence[Any] | None = None,
+    columns: Sequence[str] | None = None,
+    revision: str = "HEAD",
+) -> Blame:
+    """Return who last changed the rows of a dataset at a revision, or their cells.
+
+    `keys` gives only some rows: values of the key, tuples of values, or text as in filters.
+    """
+    start = repo.resolve(revision).commit
+    if start is None:
+        raise InvalidArgumentError(f"{revision} is no commit")
+    view = repo.dataset(path, revision)
+    if not view.key:
+        raise InvalidArgumentError(
+            f"{view.path} has no key, so its rows cannot be followed through history",
+            hints=(f"`havasu-vc log -- {view.path}` lists the commits that changed it",),
+        )
+    names = tuple(columns or ())
+    wanted = None if keys is None else keys_batch(keys, view.schema)
+    ids = [column_id(view, name) for name in names]
+    with repo.settings.open_engine(0) as engine:
+        chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
+        if chosen is not None and wanted is not None:
+            require_rows(view, chosen, wanted)
+        versions = DatasetVersions(repo, view.path, uuid_of(view))
+        found = blame(versions.walk(start), versions.at, start, engine, chosen=chosen, columns=ids)
+    every = list(dict.fromkeys(commit for blamed in found for commit in blamed.commits))
+    infos = tuple(info_of(read_commit(repo.git.objects, commit), {}) for commit in every)
+    place = {commit: at for at, commit in enumerate(every)}
+    batches = _batches(repo, view, wanted, names, [(b, _renumbered(b, place)) for b in found])
+    return Blame(view.path, start, view.key.names, names, infos, batches)
+
+
+def column_id(view: AnyDataset, name: str) -> int:
+    """Return the field id of a column."""
+    for field in view.schema.fields:
+        if field.name == name:
+            return field.id
+    raise InvalidArgumentError(
+        f"{view.path} has no column {name!r}",
+        hints=(f"its columns are {', '.join(view.schema.names)}",),
+    )
+
+
+def _renumbered(blamed: Blamed, place: Mapping[str, int]) -> pa.Array:
+    return pa.array([place[commit] for commit in blamed.commits], pa.int32())
+
+
+def _batches(
+    repo: OpenRepo,
+    view: AnyDataset,
+    wanted: pa.RecordBatch | None,
+    names: tuple[str, ...],
+    found: list[tuple[Blamed, pa.Array]],
+) -> Iterator[pa.RecordBatch]:
+    for keys in _keys(repo, view) if wanted is None else [wanted]:
+        hashes = hash_keys(keys, view.schema)
+        places = [pc.take(numbers, pa.array(blamed.places(hashes))) for blamed, numbers in found]
+        second = pa.StructArray.from_arrays(places, list(names)) if names else places[0]
+        key = pa.StructArray.from_arrays(keys.columns, list(view.key.names))
+        yield pa.RecordBatch.from_arrays([key, second], ["key", "cells" if names else "commit"])
+
+
+def _keys(repo: OpenRepo, view: AnyDataset) -> Iterator[pa.RecordBatch]:
+    """Yield all keys, in order unless there are too many to sort."""
+    names = list(view.key.names)
+    batches = Table(view, repo.settings).to_batches(names)
+    if view.rows > MOST_SORTED:
+        yield from batches
+        return
+    table = pa.Table.from_batches(batches, arrow_schema(view.schema.select(view.key.names)))
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])
+    yield from pc.take(table, order).to_batches()
+
+
+class DatasetVersions:
+    """One dataset at each commit; the same version is the same view.
+
+    Where nothing is at its path it is looked for elsewhere, by the table-uuid that it keeps
+    when it is moved.
+    """
+
+    def __init__(self, repo: OpenRepo, path: str, uuid: str | None = None) -> None:
+        self._repo = repo
+        self._paths = [path]
+        self._uuid = uuid
+        self._views: OrderedDict[str, AnyDataset] = OrderedDict()
+        self._known: OrderedDict[str, AnyDataset | None] = OrderedDict()
+
+    def walk(self, start: str) -> Iterator[Walked]:
+        """Yield commits that `start` reaches with their parents, children first."""
+        for commit in commits(self._repo.git, start):
+            yield commit.id, commit.parents
+
+    def at(self, commit: str) -> AnyDataset | None:
+        """Return the dataset at a commit; None where it is not there."""
+        if commit not in self._known:
+            objects = self._repo.git.objects
+            # Beyond the end of a shallow clone there is nothing.
+            there = objects.has(commit)
+            tree = read_commit(objects, commit).tree if there else EMPTY_TREE
+            self._known[commit] = self.of_tree(tree, commit)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return self._known[commit]
+
+    def of_tree(self, tree: str, name: str) -> AnyDataset | None:
+        """Return the dataset in a commit's tree."""
+        for path in self._paths:
+            for marker in TABLES:
+                found = find_entry(self._repo.git.objects, tree, f"{path}/{marker}")
+                if found is not None and found.is_tree:
+                    return self._view(DatasetFolder(path, marker, tree, found.id), name)
+        return self._moved(tree, name)
+
+    def _moved(self, tree: str, name: str) -> AnyDataset | None:
+        """Return the dataset under another path than those where it was found before."""
+        for folder in find_datasets(self._repo.git.objects, tree) if self._uuid else ():
+            if folder.marker == HAVASU_MARKER:
+                view = self._view(folder, name)
+                if uuid_of(view) == self._uuid:
+                    self._paths.append(folder.path)
+                    return view
+        return None
+
+    def _view(self, folder: DatasetFolder, name: str) -> AnyDataset:
+        view = self._views.get(folder.internals)
+        if view is None:
+            view = self._views[folder.internals] = self._repo.view(folder, name)
+            if len(self._views) > REMEMBERED:
+                self._views.popitem(last=False)
+        return view
+
+
+def uuid_of(view: AnyDataset) -> str | None:
+    """Return the table-uuid of a dataset, of kinds that have one."""
+    return view.properties.table_uuid if isinstance(view, HavasuDataset) else None

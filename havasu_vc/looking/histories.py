@@ -1,0 +1,128 @@
+"""Looking back: commits as writers print them, and what they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from havasu_vc.errors import InvalidArgumentError, NotFoundError
+from havasu_vc.looking.commit_values import info_of
+from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.log import Alike, LogFilter, commits, parse_date
+from havasu_vc.store.refs import BRANCHES, list_refs, list_tags
+from havasu_vc.store.revisions import Revision, resolve_range
+
+__all__ = ["commit_info", "log"]
+
+
+def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
+    """Return a commit as writers print it."""
+    identity = repo.resolve(revision).commit
+    if identity is None:
+        raise NotFoundError(f"{revision} is no commit")
+    return info_of(read_commit(repo.git.objects, identity), _names(repo))
+
+
+def _names(repo: OpenRepo) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for ref, commit in list_refs(repo.git, BRANCHES, symbolic=False).items():
+        names.setdefault(commit, []).append(ref.removeprefix(BRANCHES))
+    for tag in list_tags(repo.git):
+        names.setdefault(tag.commit, []).append(f"tag: {tag.name}")
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which commits are wanted."""
+
+    revision: str = "HEAD"
+    """Where to start, or a range."""
+    filters: tuple[str, ...] = ()
+    """Datasets, rows or meta items of which a commit changed some."""
+    limit: int | None = None
+    """How many."""
+    skip: int | None = None
+    """How many of the first are left out."""
+    since: str | None = None
+    """A date as git reads it: those after."""
+    until: str | None = None
+    """A date as git reads it: those before."""
+    author: str | None = None
+    """What git finds in the author's name and address."""
+    grep: str | None = None
+    """What git finds in the message."""
+    columns: tuple[str, ...] = ()
+    """Of rows, columns of which a commit changed a cell."""
+
+
+def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
+    """Yield the commits that a revision or range reaches, newest first."""
+    revision, filters = request.revision, request.filters
+    hide: list[str] = []
+    if ".." in revision:
+        ends = resolve_range(repo.git, revision)
+        start = ends.new
+        hide = [ends.old.commit] if ends.old.commit else []
+    else:
+        start = repo.resolve(revision) if revision != "HEAD" else repo.head()
+    if start.commit is None:
+        raise NotFoundError("there is no commit yet", hints=("`havasu-vc import` makes the first",))
+    paths = tuple(_path_of(repo, start, text) for text in filters)
+    wanted = LogFilter(
+        paths,
+        since=_date(repo, request.since),
+        until=_date(repo, request.until),
+        author=request.author,
+        grep=request.grep,
+        skip=request.skip or 0,
+        limit=request.limit,
+    )
+    names = _names(repo)
+    with ExitStack() as stack:
+        alike = _row_history(repo, start, request, stack)
+        for commit in commits(repo.git, start.commit, wanted, hide=hide, alike=alike):
+            yield info_of(commit, names)
+
+
+def _row_history(
+    repo: OpenRepo,
+    start: Revision,
+    request: LogRequest,
+    stack: ExitStack,
+) -> Alike | None:
+    """Return what looks at rows, where rows or columns are asked for."""
+    columns, filters = request.columns, request.filters
+    if not columns and not any(":feature:" in text for text in filters):
+        return None
+    from havasu_vc.looking.row_histories import RowHistory
+
+    engine = stack.enter_context(repo.settings.open_engine(0))
+    return RowHistory(repo, start, filters, columns, engine).alike
+
+
+def _date(repo: OpenRepo, text: str | None) -> int | None:
+    return None if text is None else parse_date(repo.git, text)
+
+
+def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
+    """Return the folder whose changes a filter asks for."""
+    path, _, what = text.partition(":")
+    folder = repo.folders(start).get(path)
+    marker = HAVASU_MARKER if folder is None else folder.marker
+    kind, _, item = what.partition(":")
+    if kind == "meta":
+        return f"{path}/{marker}/meta/{item}".rstrip("/")
+    if kind == "feature":
+        # Files of rows; a key looks closer.
+        return f"{path}/{marker}/{'files' if marker == HAVASU_MARKER else 'feature'}"
+    if what:
+        raise InvalidArgumentError(
+            f"{text!r} is no filter",
+            hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",),
+        )
+    return path

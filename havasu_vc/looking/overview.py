@@ -1,0 +1,92 @@
+"""A repository at a glance: where HEAD is, what is going on, which datasets there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.formats.havasu.snapshot import FORMAT
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import DatasetInfo, RepoStatus
+from havasu_vc.repo.soundness import broken_datasets, defect_of
+from havasu_vc.repo.waiting import merge_waits
+from havasu_vc.store.refs import list_branches, read_head
+from havasu_vc.store.repository import Operation
+from havasu_vc.store.trees import DatasetFolder
+
+__all__ = ["list_datasets", "status"]
+
+
+def list_datasets(repo: OpenRepo, revision: str) -> tuple[DatasetInfo, ...]:
+    """Describe the datasets of a revision, also those of kinds that are left untouched."""
+    found = repo.revision(revision)
+    infos = []
+    for path, folder in repo.folders(found).items():
+        infos.append(_info(repo, path, folder, revision))
+    return tuple(infos)
+
+
+def _info(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
+    """Describe a dataset; one that cannot be read is named, and is there all the same."""
+    if folder.marker not in TABLES:
+        return DatasetInfo(path, folder.marker.strip("."), 0)
+    kind = "havasu" if folder.marker == HAVASU_MARKER else "kart"
+    version = FORMAT if kind == "havasu" else 3 if folder.marker == TABLE_MARKER else 2
+    view = repo.view(folder, revision)
+    error = defect_of(view)
+    if error is not None:
+        repo.tell(path, error.message)
+        return DatasetInfo(path, kind, version)
+    return DatasetInfo(path, kind, version, view.header.meta.get("title"), view.rows, view.size)
+
+
+def status(repo: OpenRepo) -> RepoStatus:
+    """Return where HEAD is and what is going on."""
+    head = read_head(repo.git)
+    branch = next((b for b in list_branches(repo.git) if b.is_head), None)
+    upstream = None if branch is None else branch.upstream
+    ahead = behind = 0
+    if upstream is not None and head.commit is not None:
+        counted = repo.git.git(
+            "rev-list", "--left-right", "--count", f"{head.commit}...{upstream}", check=False
+        )
+        if counted.code == 0:
+            ahead, behind = map(int, counted.text.split())
+    operation = repo.git.operation
+    state = "clean" if operation is Operation.NONE else operation.value
+    problems = list(_problems(repo))
+    stopped = repo.git.kart_merge
+    if stopped is not None:
+        state = "merge of Kart's"
+        problems.append(
+            f"a merge of Kart's, of {stopped}, is half done; `kart merge --continue` concludes "
+            "it, `kart merge --abort` drops it"
+        )
+    waiting = None
+    if merge_waits(repo.git):
+        # Only now is Arrow needed.
+        from havasu_vc.merging import waiting_merge
+
+        state = "merge"
+        try:
+            waiting = waiting_merge(repo)
+            state = "merge" if waiting.kind == "squash" else waiting.kind
+        except HavasuError as error:
+            problems.append("; ".join((error.message, *error.hints)))
+    return RepoStatus(
+        head.commit,
+        head.branch,
+        upstream,
+        ahead,
+        behind,
+        state,
+        tuple(problems),
+        waiting,
+    )
+
+
+def _problems(repo: OpenRepo) -> Iterator[str]:
+    for error in broken_datasets(repo, replace(repo.head(), name="HEAD")).values():
+        yield "; ".join((error.message, *error.hints[:1]))

@@ -1,0 +1,128 @@
+"""Which commits changed some rows, or the cells of some columns.
+
+`store.log` walks the commits and skips those that did not touch the dataset; what it
+asks here is whether a commit that did left the rows in question alone. Whole columns
+are told apart by their digests, which costs no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import same_key
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
+from havasu_vc.history.blame import changed_cells
+from havasu_vc.history.diff import row_changes
+from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.looking.blaming import DatasetVersions, column_id
+from havasu_vc.looking.rows import keys_batch
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.commits import Commit
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import find_entry
+
+__all__ = ["RowHistory"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """One filter of a log."""
+
+    versions: DatasetVersions
+    chosen: ChosenRows | None
+    columns: tuple[int, ...]
+    path: str
+    """What stands for it in a tree, where no row is looked at."""
+
+
+class RowHistory:
+    """Tells commits that changed certain rows or columns from others of the dataset."""
+
+    def __init__(
+        self,
+        repo: OpenRepo,
+        start: Revision,
+        filters: Sequence[str],
+        columns: Sequence[str],
+        engine: Engine,
+    ) -> None:
+        self._repo = repo
+        self._engine = engine
+        self._watched = [self._watch(start, text, columns) for text in filters]
+        if not filters:
+            raise InvalidArgumentError("columns are of a dataset: name it too")
+
+    def _watch(self, start: Revision, text: str, columns: Sequence[str]) -> _Watched:
+        path, _, what = text.partition(":")
+        kind, _, key = what.partition(":")
+        folder = self._repo.folders(start).get(path)
+        versions = DatasetVersions(self._repo, path)
+        marker = HAVASU_MARKER if folder is None else folder.marker
+        inside = f"{path}/{marker}"
+        if kind == "meta":
+            return _Watched(versions, None, (), f"{inside}/meta/{key}".rstrip("/"))
+        rows = "files" if marker == HAVASU_MARKER else "feature"
+        if not key and not columns:
+            return _Watched(versions, None, (), f"{inside}/{rows}" if kind else path)
+        if folder is None:
+            raise DatasetNotFoundError(path, start.name)
+        view = self._repo.view(folder, start.name)
+        ids = tuple(column_id(view, name) for name in columns)
+        if not key:
+            return _Watched(versions, None, ids, path)
+        if not view.key:
+            raise InvalidArgumentError(f"{path} has no key to choose a row by")
+        chosen = ChosenRows(keys_batch([key], view.schema), view.schema, self._engine)
+        return _Watched(versions, chosen, ids, path)
+
+    def alike(self, parent: Commit | None, commit: Commit) -> bool:
+        """Whether a commit left everything that is watched as it is in a parent."""
+        return all(self._alike(each, parent, commit) for each in self._watched)
+
+    def _alike(self, watched: _Watched, parent: Commit | None, commit: Commit) -> bool:
+        if watched.chosen is None and not watched.columns:
+            objects = self._repo.git.objects
+            old = None if parent is None else find_entry(objects, parent.tree, watched.path)
+            return old == find_entry(objects, commit.tree, watched.path)
+        before = None if parent is None else watched.versions.of_tree(parent.tree, parent.id)
+        after = watched.versions.of_tree(commit.tree, commit.id)
+        if before is None or after is None:
+            there = before or after
+            return there is None or not _has_some(watched, there)
+        if watched.chosen is None:
+            if isinstance(before, HavasuDataset) and isinstance(after, HavasuDataset):
+                return _digests(watched, before) == _digests(watched, after)
+            return self._cells_alike(watched, before, after)
+        if not same_key(before.schema, after.schema):
+            return False
+        for batch, _ in watched.chosen.changes(before, after):
+            if not watched.columns:
+                return False
+            if any(changed_cells(batch, before, after, c).any() for c in watched.columns):
+                return False
+        return True
+
+    def _cells_alike(self, watched: _Watched, before: AnyDataset, after: AnyDataset) -> bool:
+        """Whether the cells of columns are alike, where no digests tell."""
+        if not same_key(before.schema, after.schema):
+            return False
+        for batch in row_changes(before, after, self._engine):
+            if any(changed_cells(batch, before, after, c).any() for c in watched.columns):
+                return False
+        return True
+
+
+def _has_some(watched: _Watched, view: AnyDataset) -> bool:
+    """Whether a version has something that is watched."""
+    if watched.chosen is not None:
+        return bool(watched.chosen.rows(view).num_rows)
+    return bool(view.rows) and any(column in view.schema.by_id for column in watched.columns)
+
+
+def _digests(watched: _Watched, view: HavasuDataset) -> list[object]:
+    return [view.snapshot.digests.get(column) for column in watched.columns]

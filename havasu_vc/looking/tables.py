@@ -1,0 +1,183 @@
+"""The rows of a dataset at a revision, in whatever form a program wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from havasu_vc.datasets.protocol import Dataset, Predicate
+from havasu_vc.errors import InvalidArgumentError, MissingProgramError, UnsupportedTypeError
+from havasu_vc.geo.beyond_geos import beyond_geos
+from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.model.arrow import arrow_schema, arrow_type
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.source_types import to_source, to_source_table
+
+if TYPE_CHECKING:
+    import geopandas
+    import pandas
+
+    from havasu_vc.engine.settings import Settings
+
+__all__ = ["Table"]
+
+
+class Table:
+    """The rows of one dataset at one revision. Nothing is read until asked for."""
+
+    def __init__(self, dataset: Dataset, settings: Settings) -> None:
+        self._dataset = dataset
+        self._settings = settings
+
+    @property
+    def path(self) -> str:
+        """Where the dataset is."""
+        return self._dataset.path
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns."""
+        return self._dataset.schema
+
+    @property
+    def crs(self) -> dict[str, str]:
+        """Coordinate reference systems as WKT, by name."""
+        return dict(self._dataset.crs)
+
+    def __len__(self) -> int:
+        return self._dataset.rows
+
+    def _schema(self, columns: Sequence[str] | None) -> Schema:
+        if columns is None:
+            return self.schema
+        if isinstance(columns, str):
+            raise TypeError("columns are a sequence of names")
+        unknown = [name for name in columns if name not in self.schema.by_name]
+        if unknown:
+            raise InvalidArgumentError(
+                f"{self.path} has no column {unknown[0]!r}",
+                hints=(f"it has {', '.join(self.schema.names)}",),
+            )
+        return self.schema.select(tuple(columns))
+
+    def _key(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        fields = self.schema.key.fields
+        if not fields:
+            raise InvalidArgumentError(f"{self.path} has no key")
+        if len(values) != len(fields):
+            raise InvalidArgumentError(
+                f"a key has {len(fields)} values, {values!r} has {len(values)}"
+            )
+        for value, field in zip(values, fields, strict=True):
+            try:
+                pa.scalar(value, arrow_type(field.type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise InvalidArgumentError(
+                    f"{value!r} cannot be a key: {field.name!r} is {field.type}"
+                ) from error
+        return tuple(values)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches, in bounded memory.
+
+        `keys` gives only rows with those keys. `box` leaves out files that have nothing
+        there; rows outside may still come. `source_types` gives columns the types that
+        they were imported with.
+        """
+        schema = self._schema(columns)
+        where = Predicate(None if keys is None else tuple(map(self._key, keys)), box)
+        tasks = self._dataset.scan(columns, where)
+        with self._settings.open_engine(self._dataset.size) as engine:
+            for batch in engine.run(tasks, description=f"Reading {self.path}"):
+                yield to_source(batch, schema) if source_types else batch
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = False,
+    ) -> pa.Table:
+        """Return the rows as one Arrow table, chosen as by `to_batches`.
+
+        With `source_types` a column with values that do not fit any more stays as it is stored.
+        """
+        schema = self._schema(columns)
+        batches = list(self.to_batches(columns, keys=keys, box=box))
+        table = pa.Table.from_batches(batches, None if batches else arrow_schema(schema))
+        return to_source_table(table, schema) if source_types else table
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = True,
+    ) -> pandas.DataFrame:
+        """Return the rows as a pandas data frame, geometries as WKB."""
+        _require("pandas", "geopandas")
+        table = self.to_arrow(columns, keys=keys, box=box, source_types=source_types)
+        return table.to_pandas()
+
+    def to_geopandas(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+        source_types: bool = True,
+    ) -> geopandas.GeoDataFrame:
+        """Return the rows as a GeoDataFrame, its geometries in the dataset's CRS."""
+        geopandas = _require("geopandas", "geopandas")
+        names = self.schema.names if columns is None else tuple(columns)
+        found = [field for field in self.schema.geometries if field.name in names]
+        frame = self.to_pandas(columns, keys=keys, box=box, source_types=source_types)
+        table = self.to_arrow([f.name for f in found], keys=keys, box=box) if found else None
+        for field in found:
+            if table is None or field.geometry is None:
+                continue
+            column = table.column(field.name).combine_chunks()
+            wkb, _ = to_canonical(column, field.geometry.encoding)
+            if beyond_geos(wkb).any():
+                raise UnsupportedTypeError(
+                    field.name,
+                    "a value has arcs or is a surface, which GeoPandas does not hold",
+                    hints=("to_arrow() gives the values as they are stored",),
+                )
+            name = field.geometry.crs or ""
+            # By its code where it has one: its WKT1 form alone does not give that back.
+            known = name.startswith(("EPSG:", "OGC:", "ESRI:"))
+            crs = name if known else self.crs.get(name)
+            frame[field.name] = geopandas.GeoSeries.from_wkb(
+                wkb.to_pandas(), crs=crs, index=frame.index
+            )
+        geometry = found[0].name if found else None
+        return geopandas.GeoDataFrame(frame, geometry=geometry)
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Return the rows as a DuckDB relation, of a connection or of the default one."""
+        from havasu_vc.exchange.duckdb import relation
+
+        return relation(self.to_arrow(), connection)
+
+
+def _require(module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingProgramError(
+            f"{module} is not installed", hints=(f"pip install 'havasu-vc[{extra}]'",)
+        ) from error

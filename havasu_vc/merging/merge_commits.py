@@ -1,0 +1,301 @@
+"""Merging a commit into HEAD: fast-forward, or row by row with a commit of two parents.
+
+Datasets are merged from their rows in the three commits; the user's own files are
+merged by git. When something is in conflict nothing moves: what waits to be resolved
+is kept under the git directory, and `conclude` makes the merge again with the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from havasu_vc.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    StateError,
+    UncommittedChangesError,
+)
+from havasu_vc.history.conflicts import DatasetConflicts
+from havasu_vc.history.merge_datasets import MergedDataset, markers_of
+from havasu_vc.history.merging import MergePolicy
+from havasu_vc.merging.bases import base_tree, merge_bases
+from havasu_vc.merging.files import merge_files
+from havasu_vc.merging.state import MergeState, drop_state, read_state, require_state, write_state
+from havasu_vc.merging.trees import MergeRules, RootTree, merge_trees, root_tree
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import tell_broken
+from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.edits import Change
+from havasu_vc.store.index import moving_all
+from havasu_vc.store.preparation import ATTRIBUTES_FILE
+from havasu_vc.store.refs import move_head, read_head
+from havasu_vc.store.repository import Operation
+
+__all__ = [
+    "MergeRequest",
+    "MergeResult",
+    "abort_merge",
+    "base_of",
+    "continue_merge",
+    "merge",
+    "merge_commits",
+    "merge_datasets",
+    "require_calm",
+    "require_resolved",
+]
+
+FAST_FORWARD = ("auto", "only", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """What to merge, and how."""
+
+    revision: str
+    """The commit to merge."""
+    message: str | None = None
+    """The message of the merge commit."""
+    fast_forward: str = "auto"
+    """`only` refuses to merge, `never` always makes a commit."""
+    squash: bool = False
+    """Whether the commit has only our parent."""
+    dry_run: bool = False
+    """Whether to only say what would happen."""
+    policy: MergePolicy | None = None
+    """What is decided without asking; None to leave conflicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge did."""
+
+    kind: str
+    """`up-to-date`, `fast-forward`, `conflicts`, `empty` when nothing is left to commit, or
+    else what the commit is: `merge`, `squash`, `cherry-pick` or `revert`."""
+    commit: str | None
+    """HEAD's commit after it; None for a dry run that would make one, and for conflicts."""
+    changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
+    """Rows of ours that change, by dataset."""
+    conflicts: tuple[DatasetConflicts, ...] = ()
+    """What has to be resolved."""
+
+
+def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
+    """Merge a commit into HEAD."""
+    if request.fast_forward not in FAST_FORWARD:
+        raise InvalidArgumentError(f"there is no fast-forward mode {request.fast_forward!r}")
+    require_calm(repo)
+    ours, theirs = repo.resolve("HEAD"), repo.resolve(request.revision)
+    if ours.commit is None or theirs.commit is None:
+        raise InvalidArgumentError(f"{request.revision} is no commit")
+    bases = merge_bases(repo, ours.commit, theirs.commit, request.revision)
+    if bases == (theirs.commit,):
+        return MergeResult("up-to-date", ours.commit)
+    if bases == (ours.commit,) and request.fast_forward != "never" and not request.squash:
+        return _fast_forward(repo, theirs.commit, request)
+    if request.fast_forward == "only":
+        raise StateError(
+            f"HEAD cannot be fast-forwarded to {request.revision}: it has commits of its own",
+            hints=("merge without --ff-only",),
+        )
+    message = request.message or _message(repo, request.revision)
+    state = MergeState(
+        ours.commit,
+        theirs.commit,
+        request.revision,
+        message,
+        request.policy or MergePolicy(),
+        kind="squash" if request.squash else "merge",
+        parents=() if request.squash else (theirs.commit,),
+    )
+    return merge_commits(repo, state, dry_run=request.dry_run)
+
+
+def _message(repo: OpenRepo, name: str) -> str:
+    branch = repo.head_branch
+    return f'Merge branch "{name}" into {branch}' if branch else f'Merge "{name}"'
+
+
+def require_calm(repo: OpenRepo) -> None:
+    """Raise when something else is half done."""
+    if merge_waits(repo.git):
+        read_state(repo.git)  # a damaged one is told as such
+        raise StateError(
+            "a merge waits for its conflicts to be resolved",
+            hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
+        )
+    require_no_merge_of_kart(repo.git)
+    operation = repo.git.operation
+    if operation is not Operation.NONE:
+        taken = operation not in (Operation.BISECT, Operation.APPLY)
+        hint = (
+            "`havasu-vc merge --continue` concludes it, `havasu-vc merge --abort` drops it"
+            if taken
+            else f"finish or drop it with `git {operation.value}` first"
+        )
+        raise StateError(f"a {operation.value} of git is half done", hints=(hint,))
+
+
+def _fast_forward(repo: OpenRepo, commit: str, request: MergeRequest) -> MergeResult:
+    if request.dry_run:
+        return MergeResult("fast-forward", None)
+    if repo.git.is_bare or repo.git.is_kart:
+        move_head(repo.git, read_head(repo.git), commit, f"merge {request.revision}: Fast-forward")
+    else:
+        # git brings the user's own files along, or refuses when that would lose edits.
+        with moving_all(repo.git, commit):
+            repo.git.git("merge", "--quiet", "--ff-only", commit)
+    tell_broken(repo, repo.head())
+    return MergeResult("fast-forward", commit)
+
+
+def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -> MergeResult:
+    """Merge from the three commits; with resolutions, when `state` has some."""
+    ours, theirs = repo.resolve(state.ours), repo.resolve(state.theirs)
+    with Transaction(repo) as transaction:
+        transaction.require_head(state.ours)
+        base = base_of(repo, transaction, state)
+        files = _files(repo, state, (base, ours.tree, theirs.tree))
+        if not dry_run:
+            _require_committed(repo, tuple(files))
+        merged = merge_datasets(repo, transaction, base, state)
+        for tree in (ours, theirs):
+            taken = {
+                path
+                for path, folder in repo.folders(tree).items()
+                if path in merged
+                and folder.internals == merged[path].internals
+                and merged[path].edit is None
+            }
+            tell_broken(repo, tree, taken)
+        waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
+        edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
+        changes = {edit.path: edit.counts for edit in edits}
+        if waiting:
+            if not dry_run:
+                write_state(repo.git, state.with_conflicts(waiting))
+            return MergeResult("conflicts", None, changes, waiting)
+        internals = {path: each.internals for path, each in merged.items()}
+        empty = not (state.parents or files or edits) and internals == {
+            path: None if folder is None else folder.internals
+            for path, folder in ((path, transaction.folders.get(path)) for path in internals)
+        }
+        kind, commit = ("empty", state.ours) if empty else (state.kind, None)
+        if not (empty or dry_run):
+            commit = transaction.commit(
+                edits,
+                state.message,
+                author=state.author,
+                merge=MergedTree(files, internals, state.parents, markers_of(merged)),
+            )
+    if not dry_run:
+        drop_state(repo.git)
+    return MergeResult(kind, commit, changes)
+
+
+def _require_committed(repo: OpenRepo, files: tuple[str, ...]) -> None:
+    """Raise when the user's edits of some files are not committed."""
+    if not files or repo.git.is_bare or repo.git.is_kart:
+        return
+    # A command line holds only so many names.
+    paths = files if len(files) <= 200 else ()
+    options = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    found = repo.git.git("status", *options, "--", *paths).text.split("\0")
+    edited = {line[3:] for line in found if line}.intersection(files)
+    if edited:
+        name = min(edited)
+        raise UncommittedChangesError(
+            f"the merge changes {name}, which has edits that are not committed",
+            hints=("commit or stash them with git first",),
+        )
+
+
+def base_of(repo: OpenRepo, transaction: Transaction, state: MergeState) -> RootTree:
+    """Return the tree that both sides are compared with."""
+    if state.base is not None:
+        return root_tree(repo, repo.resolve(state.base))
+    bases = merge_bases(repo, state.ours, state.theirs, state.name)
+    return base_tree(repo, transaction.storage, bases)
+
+
+def merge_datasets(
+    repo: OpenRepo, transaction: Transaction, base: RootTree, state: MergeState
+) -> dict[str, MergedDataset]:
+    """Merge every dataset that is on any side, with the resolutions that the state has."""
+    ours, theirs = (root_tree(repo, repo.resolve(name)) for name in (state.ours, state.theirs))
+    resolved = {each.path: each for each in state.conflicts}
+    rules = MergeRules(state.policy, resolved, joins=state.kind == "merge")
+    return merge_trees(repo, transaction.storage, (base, ours, theirs), rules)
+
+
+def _files(
+    repo: OpenRepo, state: MergeState, trees: tuple[RootTree, str, str]
+) -> dict[str, Change]:
+    """Return what becomes of the user's own files."""
+    if state.takes_over:
+        # What git began, it merges the user's files of.
+        return {}
+    base, ours, theirs = trees
+    files = dict(merge_files(repo, base.tree, ours, theirs, source=base.source))
+    if files.get(ATTRIBUTES_FILE, b"") is None:
+        # What stands in it is as true of the other datasets.
+        del files[ATTRIBUTES_FILE]
+    return files
+
+
+def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
+    """Conclude the merge that waits."""
+    state = require_state(repo.git)
+    if state.takes_over:
+        drop_state(repo.git)
+        raise StateError(
+            f"git's {state.kind} was ended otherwise, so nothing waits any more",
+            hints=("`havasu-vc status`",),
+        )
+    require_resolved(state)
+    head = read_head(repo.git).commit
+    if head != state.ours:
+        if head is not None and _concludes(repo, head, state, message):
+            # It was cut off when the commit was made and this was not forgotten yet.
+            drop_state(repo.git)
+            return MergeResult(state.kind, head)
+        raise StateError(
+            "HEAD has moved since the merge began",
+            hints=("`havasu-vc merge --abort`, then merge again",),
+        )
+    if message is not None:
+        state = replace(state, message=message)
+    return merge_commits(repo, state)
+
+
+def _concludes(repo: OpenRepo, commit: str, state: MergeState, message: str | None) -> bool:
+    """Whether a commit is the one that a merge that waits was to end with."""
+    made = read_commit(repo.git.objects, commit)
+    if made.parents != (state.ours, *state.parents):
+        return False
+    return bool(state.parents) or made.message.strip() in (
+        state.message.strip(),
+        None if message is None else message.strip(),
+    )
+
+
+def require_resolved(state: MergeState) -> None:
+    """Raise while conflicts wait."""
+    if state.unresolved:
+        raise ConflictError(
+            f"{state.unresolved:,} conflicts are not resolved yet",
+            hints=("`havasu-vc conflicts` shows them, `havasu-vc resolve` settles them",),
+        )
+
+
+def abort_merge(repo: OpenRepo) -> None:
+    """Drop the merge that waits; HEAD never moved."""
+    if not merge_waits(repo.git):
+        require_state(repo.git)
+    # A damaged state is dropped as well; nothing in it is needed for that.
+    drop_state(repo.git)

@@ -1,0 +1,253 @@
+"""Taking over what git stopped half-way: a merge, cherry-pick, revert, rebase step or squash.
+
+git cannot merge two edited snapshots of a dataset, so it stops there. Whatever it did
+to the entries until then, or somebody by hand, is thrown away: every dataset is merged
+from its rows in the commits, and put into the index. Then git itself concludes, so the
+commit has the parents, the author and the message that git gives it, hooks run, and the
+rest of a rebase follows. The user's own files are taken as they are in the index.
+
+Conflicts of rows wait and are resolved as in a merge of ours; meanwhile git waits too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from havasu_vc.errors import (
+    ConflictError,
+    CorruptionError,
+    HavasuError,
+    StateError,
+)
+from havasu_vc.history.merge_datasets import markers_of
+from havasu_vc.merging import merge_commits as merging
+from havasu_vc.merging.merge_commits import MergeResult, base_of, merge_datasets, require_resolved
+from havasu_vc.merging.state import MergeState, drop_state, read_state, write_state
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.store.durability import replace_file
+from havasu_vc.store.refs import read_head
+from havasu_vc.store.stopped import Stopped, read_stopped, unmerged_files
+from havasu_vc.store.stray import sweep
+
+if TYPE_CHECKING:
+    from havasu_vc.store.command import GitResult
+
+__all__ = ["abort_merge", "continue_merge"]
+
+INSIDE = tuple(f"/{marker}/" for marker in TABLES)
+
+
+def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
+    """Conclude the merge that waits, whoever began it."""
+    require_no_merge_of_kart(repo.git)
+    stopped = read_stopped(repo.git)
+    if stopped is None:
+        return merging.continue_merge(repo, message=message)
+    state = read_state(repo.git) if merge_waits(repo.git) else None
+    if state is not None and not state.takes_over:
+        raise StateError(
+            f"two merges wait: one of havasu-vc, and a {stopped.kind} of git",
+            hints=("`havasu-vc merge --abort` drops the first",),
+        )
+    changes: dict[str, ChangeCounts] = {}
+    while True:
+        result = _step(repo, stopped, message)
+        for path, counts in result.changes.items():
+            changes[path] = changes.get(path, ChangeCounts()) + counts
+        if result.kind == "conflicts":
+            return replace(result, changes=changes)
+        if stopped.kind == "squash" and _is_empty(repo):
+            _forget_squash(repo)
+            drop_state(repo.git)
+            return MergeResult("empty", read_head(repo.git).commit, changes)
+        answer = _conclude(repo, stopped)
+        drop_state(repo.git)
+        if not answer.code:
+            # What git applied since as patches, it wrote into the work tree too.
+            sweep(repo.git, tuple(repo.folders(repo.head())))
+            return MergeResult(stopped.kind, read_head(repo.git).commit, changes)
+        following = read_stopped(repo.git)
+        if following is None or not _is_next(repo, stopped, following):
+            raise StateError(f"git says: {answer.message}")
+        stopped = following
+
+
+def _is_next(repo: OpenRepo, stopped: Stopped, following: Stopped) -> bool:
+    """Whether git went on and stopped at another commit, where we can go on again."""
+    if following == stopped:
+        return False
+    # Patches that do not apply leave nothing in the index, nor does a commit that brings
+    # nothing. In a rebase it may also be a command of the user's that failed.
+    patches = (repo.git.git_directory / "rebase-apply").is_dir()
+    return patches or following.kind != "rebase" or bool(unmerged_files(repo.git))
+
+
+def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
+    """Put the merged datasets into the index, or tell what is in conflict."""
+    if stopped.theirs is None:
+        return MergeResult(stopped.kind, None)
+    _require_files(repo)
+    state = _state(repo, stopped)
+    require_resolved(state)
+    if message is not None:
+        _set_message(repo, message)
+    with Transaction(repo) as transaction:
+        merged = merge_datasets(repo, transaction, base_of(repo, transaction, state), state)
+        waiting = tuple(each.conflicts for each in merged.values() if each.conflicts is not None)
+        edits = [each.edit for each in merged.values() if each.edit is not None and each.edit.blobs]
+        changes = {edit.path: edit.counts for edit in edits}
+        if waiting:
+            write_state(repo.git, state.with_conflicts(waiting))
+            return MergeResult("conflicts", None, changes, waiting)
+        internals = {path: each.internals for path, each in merged.items()}
+        wanted = transaction.stage(edits, MergedTree({}, internals, (), markers_of(merged)))
+    _fill_index(repo, wanted)
+    sweep(repo.git, wanted)
+    return MergeResult(stopped.kind, None, changes)
+
+
+def _require_files(repo: OpenRepo) -> None:
+    """Raise unless all files in conflict are of datasets."""
+    files = [
+        path for path in unmerged_files(repo.git) if not any(part in f"/{path}" for part in INSIDE)
+    ]
+    if files:
+        listed = ", ".join(files[:3]) + (" …" if len(files) > 3 else "")
+        raise ConflictError(
+            f"files beside the datasets are in conflict: {listed}",
+            hints=("edit them, `git add` them, then `havasu-vc merge --continue`",),
+        )
+
+
+def _state(repo: OpenRepo, stopped: Stopped) -> MergeState:
+    """Return the merge that waits with its resolutions, or a new one."""
+    ours = repo.resolve("HEAD").commit
+    theirs = stopped.theirs
+    if ours is None or theirs is None:
+        raise ValueError("there is nothing to merge")
+    known = read_state(repo.git)
+    if known is not None and (known.ours, known.theirs, known.base) == (ours, theirs, stopped.base):
+        return known
+    return MergeState(
+        ours,
+        theirs,
+        theirs[:10],
+        _message(repo),
+        kind=stopped.kind,
+        base=stopped.base,
+        takes_over=True,
+    )
+
+
+def _message(repo: OpenRepo) -> str:
+    with suppress(FileNotFoundError):
+        text = (repo.git.git_directory / "MERGE_MSG").read_text("utf-8", "replace")
+        return "\n".join(line for line in text.split("\n") if not line.startswith("#")).strip()
+    return ""
+
+
+def _set_message(repo: OpenRepo, message: str) -> None:
+    for name in ("MERGE_MSG", "SQUASH_MSG", "rebase-merge/message"):
+        path = repo.git.git_directory / name
+        if path.exists():
+            # git puts the two of a squash together.
+            replace_file(
+                path,
+                b"" if name == "SQUASH_MSG" else message.encode("utf-8", "surrogateescape") + b"\n",
+            )
+
+
+def _fill_index(repo: OpenRepo, wanted: dict[str, dict[str, str]]) -> None:
+    """Make the index hold just these blobs of each dataset, none of them in conflict."""
+    lines, hidden = [], []
+    for path, blobs in wanted.items():
+        first = next(iter(blobs), f"{path}/{HAVASU_MARKER}/")
+        folder = f"{path}/{first.removeprefix(path + '/').partition('/')[0]}"
+        present = _listed(repo, folder)
+        gone = present.keys() - blobs.keys()
+        lines += [b"0 %s\t%s" % (b"0" * 40, os.fsencode(name)) for name in gone]
+        for name, blob in blobs.items():
+            if present.get(name) == [(b"0", blob.encode())]:
+                continue
+            raw = os.fsencode(name)
+            if name in present:
+                lines.append(b"0 %s\t%s" % (b"0" * 40, raw))
+            lines.append(b"100644 %s 0\t%s" % (blob.encode(), raw))
+            hidden.append(raw)
+    if lines:
+        repo.git.git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0")
+    if hidden:
+        # As a sparse checkout has them: git does not miss them in the work tree.
+        command = ("update-index", "-z", "--skip-worktree", "--stdin")
+        repo.git.git(*command, stdin=b"\0".join(hidden) + b"\0")
+
+
+def _listed(repo: OpenRepo, folder: str) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Return stage and blob of what the index has below a folder, by path."""
+    found: dict[str, list[tuple[bytes, bytes]]] = {}
+    for line in repo.git.git("ls-files", "--stage", "-z", "--", folder).output.split(b"\0"):
+        if line:
+            facts, _, name = line.partition(b"\t")
+            _, blob, stage = facts.split()
+            found.setdefault(os.fsdecode(name), []).append((stage, blob))
+    return found
+
+
+def _conclude(repo: OpenRepo, stopped: Stopped) -> GitResult:
+    """Let git make the commit, and go on with what comes after."""
+    command = stopped.resume
+    if stopped.kind in ("cherry-pick", "revert") and stopped.theirs and _is_empty(repo):
+        command = (stopped.kind, "--skip")
+    # Nobody is asked about the message: that is for `--message`.
+    return repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+
+
+def _is_empty(repo: OpenRepo) -> bool:
+    """Whether a commit of the index would change nothing."""
+    return not repo.git.git("diff-index", "--cached", "--quiet", "HEAD", "--", check=False).code
+
+
+def _forget_squash(repo: OpenRepo) -> None:
+    for name in ("SQUASH_MSG", "MERGE_MSG"):
+        (repo.git.git_directory / name).unlink(missing_ok=True)
+
+
+def abort_merge(repo: OpenRepo) -> None:
+    """Give up the merge that waits, whoever began it; HEAD is where it was before."""
+    require_no_merge_of_kart(repo.git)
+    own = merge_waits(repo.git)
+    stopped = read_stopped(repo.git)
+    if stopped is None or (own and not _takes_over(repo)):
+        merging.abort_merge(repo)
+        return
+    datasets = _datasets_around(repo, stopped)
+    repo.git.git(*stopped.abort)
+    drop_state(repo.git)
+    if stopped.kind == "squash":
+        _forget_squash(repo)
+    sweep(repo.git, datasets)
+
+
+def _takes_over(repo: OpenRepo) -> bool:
+    try:
+        state = read_state(repo.git)
+    except CorruptionError:
+        return False
+    return state is None or state.takes_over
+
+
+def _datasets_around(repo: OpenRepo, stopped: Stopped) -> Sequence[str]:
+    names = [name for name in (stopped.theirs, stopped.base) if name is not None]
+    paths: set[str] = set()
+    for name in ("HEAD", "ORIG_HEAD", *names):
+        with suppress(HavasuError):
+            paths |= repo.folders(repo.resolve(name)).keys()
+    return sorted(paths)

@@ -1,0 +1,206 @@
+"""Merging all datasets of two trees that came from one.
+
+A dataset is the same on all sides where its path is. One that left its path on a side
+and stands elsewhere there, under the same table-uuid, was moved: it is merged where it
+stands now. What is nowhere in conflict and changed on one side only is taken unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from havasu_vc.datasets.any import as_havasu
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.errors import ConflictError, CorruptDatasetError, UnsupportedError
+from havasu_vc.history.conflicts import DatasetConflicts
+from havasu_vc.history.merge_datasets import MergedDataset, Versions, merge_dataset
+from havasu_vc.history.merging import MergePolicy
+from havasu_vc.model.names import HAVASU_MARKER
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import defect_of
+from havasu_vc.store.objects import ObjectSource
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder, find_datasets
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.storage import Storage
+
+__all__ = ["MergeRules", "RootTree", "merge_trees", "root_tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class RootTree:
+    """The tree of a commit, or one that a commit might have."""
+
+    name: str
+    """What it is called in errors."""
+    source: ObjectSource
+    """Where its objects are."""
+    tree: str
+    """Its id."""
+
+    def folders(self) -> dict[str, DatasetFolder]:
+        """Return the datasets by path, also those whose path keeps others from looking."""
+        odd: list[DatasetFolder] = []
+        found = find_datasets(self.source, self.tree, lambda folder, _: odd.append(folder))
+        return {folder.path: folder for folder in (*found, *odd)}
+
+
+def root_tree(repo: OpenRepo, revision: Revision) -> RootTree:
+    """Return the tree of a revision."""
+    return RootTree(revision.name, repo.git.objects, revision.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """How the datasets are merged."""
+
+    policy: MergePolicy = field(default_factory=MergePolicy)
+    """What is decided without asking."""
+    resolved: Mapping[str, DatasetConflicts] = field(default_factory=dict)
+    """How conflicts were resolved, by dataset."""
+    joins: bool = True
+    """Whether the other side becomes a parent, so that what it alone has is replaced."""
+    only: Collection[str] | None = None
+    """The datasets that matter, by any of their paths; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One dataset, and where it stands in base, ours and theirs."""
+
+    path: str
+    """Where it will be."""
+    places: tuple[str | None, str | None, str | None]
+    """Where it is; None where it is not."""
+
+
+def merge_trees(
+    repo: OpenRepo,
+    storage: Storage,
+    trees: tuple[RootTree, RootTree, RootTree],
+    rules: MergeRules,
+) -> dict[str, MergedDataset]:
+    """Merge every dataset of base, ours and theirs; return what becomes of each path."""
+    folders = tuple(tree.folders() for tree in trees)
+    merged: dict[str, MergedDataset] = {}
+    left: set[str] = set()
+    for group in _groups(repo, trees, (folders[0], folders[1], folders[2])):
+        named = {group.path, *filter(None, group.places)}
+        if rules.only is not None and not named.intersection(rules.only):
+            continue
+        found = [
+            None if place is None else side[place]
+            for place, side in zip(group.places, folders, strict=True)
+        ]
+        left |= named - {group.path}
+        internals = [None if each is None else each.internals for each in found]
+        if len(set(internals)) == 1 and len(named) == 1:
+            # Alike on all sides, also if nobody can read it.
+            marker = HAVASU_MARKER if found[1] is None else found[1].marker
+            merged[group.path] = MergedDataset(internals[1], marker=marker)
+            continue
+        one_sided = internals[1] == internals[0] or internals[2] in internals[:2]
+        views = [
+            None
+            if each is None or (one_sided and len(named) == 1)
+            else _view(repo, storage, tree, each, group.path)
+            for each, tree in zip(found, trees, strict=True)
+        ]
+        merged[group.path] = merge_dataset(
+            group.path,
+            (found[0], found[1], found[2]),
+            Versions(*views),
+            storage,
+            repo.settings,
+            policy=rules.policy,
+            resolved=rules.resolved.get(group.path),
+            joins=rules.joins,
+        )
+    gone = {path: MergedDataset(None) for path in sorted(left - merged.keys())}
+    return {**gone, **merged}
+
+
+def _view(
+    repo: OpenRepo, storage: Storage, tree: RootTree, folder: DatasetFolder, path: str
+) -> AnyDataset | None:
+    """Return a dataset of a tree as if it stood where it will be; None for a broken one.
+
+    That one is taken as a whole or not at all, like one that is not there.
+    """
+    inside = TreeFolder(tree.source, folder.internals)
+    view = replace(repo.view(folder, tree.name), folder=inside, storage=storage)
+    broken = defect_of(view)
+    if isinstance(broken, UnsupportedError):
+        raise broken
+    if broken is not None:
+        repo.tell(folder.path, f"{broken.message}; it can only be taken or left as a whole")
+        return None
+    return replace(view, path=path)
+
+
+_Folders = tuple[
+    Mapping[str, DatasetFolder], Mapping[str, DatasetFolder], Mapping[str, DatasetFolder]
+]
+
+
+def _groups(
+    repo: OpenRepo, trees: tuple[RootTree, RootTree, RootTree], folders: _Folders
+) -> Iterator[_Group]:
+    """Yield the datasets, each with its places on all sides."""
+    base, ours, theirs = folders
+    mine = _moves(repo, (trees[0], trees[1]), base, ours)
+    other = _moves(repo, (trees[0], trees[2]), base, theirs)
+    placed: set[str] = set()
+    for path in base:
+        first, second = mine.get(path, path), other.get(path, path)
+        if first != path and second not in (path, first):
+            raise ConflictError(
+                f"{path} was moved to {first} on one side and to {second} on the other",
+                hints=(f"move it to one place on both sides: `git mv {second} {first}`",),
+            )
+        target = first if first != path else second
+        places = (path, first if first in ours else None, second if second in theirs else None)
+        placed |= {first, second, path}
+        yield _Group(target, places)
+    for path in sorted((ours.keys() | theirs.keys()) - placed):
+        yield _Group(path, (None, path if path in ours else None, path if path in theirs else None))
+
+
+def _moves(
+    repo: OpenRepo,
+    trees: tuple[RootTree, RootTree],
+    before: Mapping[str, DatasetFolder],
+    after: Mapping[str, DatasetFolder],
+) -> dict[str, str]:
+    """Return where datasets went that are no more where they were."""
+    gone, come = before.keys() - after.keys(), after.keys() - before.keys()
+    if not gone or not come:
+        return {}
+    old = _by_identity(repo, trees[0], before, gone)
+    new = _by_identity(repo, trees[1], after, come)
+    return {old[identity]: new[identity] for identity in old.keys() & new.keys()}
+
+
+def _by_identity(
+    repo: OpenRepo, tree: RootTree, folders: Mapping[str, DatasetFolder], paths: Collection[str]
+) -> dict[str, str]:
+    """Return paths by table-uuid, as far as that names one."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        folder = folders[path]
+        if folder.marker != HAVASU_MARKER:
+            continue
+        view = replace(
+            repo.view(folder, tree.name), folder=TreeFolder(tree.source, folder.internals)
+        )
+        try:
+            found.setdefault(as_havasu(view).properties.table_uuid, []).append(path)
+        except CorruptDatasetError:
+            # Half of a dataset, which git left there; reading it says so.
+            continue
+    return {identity: names[0] for identity, names in found.items() if len(names) == 1}

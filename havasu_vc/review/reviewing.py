@@ -1,0 +1,240 @@
+"""What changed between two revisions, summed up for people who decide on it.
+
+One pass over the changes of each dataset serves the summary, the page and the policy.
+Where a data file is not here, a dataset is reviewed by what is: its meta items, what its
+entries tell, and the rows that could be read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import replace
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.errors import CrsError
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.distances import Measure, measure_of
+from havasu_vc.geo.geographic import geographic_bounds
+from havasu_vc.geo.reproject import transform_bounds
+from havasu_vc.looking import reprojection
+from havasu_vc.model.crs import Crs
+from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
+from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.filters import DatasetFilter, parse_filters
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.review.changed_back import RowsThatChangeBack
+from havasu_vc.review.entry_facts import dataset_facts
+from havasu_vc.review.page import Page
+from havasu_vc.review.policy import Policy
+from havasu_vc.review.policy_checking import PolicyWatch, broken_findings, policy_between
+from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
+from havasu_vc.review.summarising import Means, summarise
+from havasu_vc.review.unread import ReadableRows, Unverified, broken_datasets, unread_review
+from havasu_vc.store.revisions import Range, merge_base, parse_range, resolve_range
+from havasu_vc.writers.protocol import Reproject
+
+__all__ = ["review", "review_diffs"]
+
+MAP_CRS = "OGC:CRS84"
+AHEAD = 32 << 20
+"""Bytes of changes that may wait to be looked at: a review is slower than what reads them."""
+
+
+def review(
+    repo: OpenRepo,
+    revisions: str,
+    filters: Sequence[str] = (),
+    *,
+    samples: int = 40,
+    page: Page | None = None,
+    policy: Policy | None = None,
+    crs: str | None = None,
+) -> Review:
+    """Return what happened between two revisions, dataset by dataset, and what is against policy.
+
+    `page` takes in rows. Without a `policy` the repository's own counts. Coordinates are told
+    in `crs` where it is given and they can be.
+    """
+    unverified = Unverified(repo.settings.note)
+    repo = _frugal(repo, unverified)
+    target, show = (None, None) if crs is None else reprojection(crs)
+    ends = resolve_range(repo.git, revisions)
+    notes: tuple[str, ...] = ()
+    if policy is None:
+        policy, notes = policy_between(repo, ends.old, ends.new)
+    watch = PolicyWatch(repo, policy or Policy())
+    broken = broken_datasets(repo, ends)
+    wanted = parse_filters(filters)
+    found = [each for path, each in broken.items() if wanted.of(path) is not None]
+    watch.unread += [each.path for each in found]
+    one = _Reviewer(
+        _Versions(repo, ends), RowsThatChangeBack(repo, ends), watch, page, samples, target, show
+    )
+    for diff in diff_revisions(repo, ends.old, ends.new, filters, skipped=broken):
+        each = one.review(diff, whole=wanted.of(diff.path) == DatasetFilter(diff.path))
+        found.append(replace(each, flags=(*unverified.flags(diff.path), *each.flags)))
+    found.sort(key=lambda each: each.path)
+    review = _named(repo, revisions, ends, tuple(found))
+    changed = {each.path for each in found}
+    findings = broken_findings(repo, ends.new, since=ends.old, changed=changed)
+    findings = tuple(each for each in findings if wanted.of(each.dataset) is not None)
+    return replace(review, notes=(*review.notes, *notes), findings=(*findings, *watch.findings()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reviewer:
+    """Reviews one dataset after the other."""
+
+    versions: _Versions
+    back: RowsThatChangeBack
+    watch: PolicyWatch
+    page: Page | None
+    samples: int
+    target: Crs | None
+    show: Reproject | None
+
+    def review(self, diff: DatasetDiff, *, whole: bool) -> DatasetReview:
+        """Return what happened to a dataset, of which rows may be filtered out."""
+        old, new = self.versions.of(diff.path)
+        facts = [dataset_facts(view) for view in (old, new)]
+        means = Means(facts[0], facts[1], _measure, _to_map(diff), self.samples, self.show)
+        rows = ReadableRows(diff.changes)
+        diff = replace(diff, changes=iter(rows))
+        # Rows that a filter leaves out would seem to have changed back.
+        suspects = self.back.watch(diff.path) if whole else None
+        seers = [
+            None if self.page is None else self.page.dataset(diff, means.reproject),
+            self.watch(diff, old, new),
+            suspects,
+        ]
+        each = summarise(diff, means, [seer for seer in seers if seer is not None])
+        each = _placed(each, diff, self.target)
+        if rows.missing is not None:
+            self.watch.unread.append(diff.path)
+            return unread_review(each, rows.missing, old, new)
+        if suspects is not None and suspects.labels:
+            return replace(each, flags=(*each.flags, _back_flag(suspects.labels)))
+        return each
+
+
+def _frugal(repo: OpenRepo, note: Callable[[str], None]) -> OpenRepo:
+    """Return the repository, read not far ahead of what looks at it, with another ear for notes."""
+    from havasu_vc.engine.choose import EngineSettings
+
+    chosen = repo.settings.engine_settings or EngineSettings()
+    chosen = replace(chosen, budget=min(chosen.budget, AHEAD))
+    found = copy(repo)
+    found.settings = replace(repo.settings, engine_settings=chosen, note=note)
+    return found
+
+
+def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page) -> Review:
+    """Return what some diffs tell by themselves; `page` takes in rows."""
+    found = []
+    for diff in diffs:
+        means = Means(measure=_measure, reproject=_to_map(diff), samples=0)
+        found.append(summarise(diff, means, [page.dataset(diff, means.reproject)]))
+    return Review(base, head, tuple(found))
+
+
+def _named(
+    repo: OpenRepo, revisions: str, ends: Range, datasets: tuple[DatasetReview, ...]
+) -> Review:
+    """Return the review under the names by which it was asked for."""
+    text = parse_range(revisions)
+    review = Review(text.old, text.new or "HEAD", datasets, three_dots=text.from_merge_base)
+    old, new = ends.old.commit, ends.new.commit
+    if old is None or new is None:
+        return review
+    if text.from_merge_base:
+        tip = repo.resolve(text.old).commit
+        return review if tip == old else replace(review, merge_base=old)
+    if merge_base(repo.git, old, new) == old:
+        return review
+    note = (
+        f"`{text.new or 'HEAD'}` does not come after `{text.old}`: what changed there alone "
+        f"shows here as undone, and `{text.old}...{text.new or 'HEAD'}` leaves it out"
+    )
+    return replace(review, notes=(note,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """The datasets of both ends of a range."""
+
+    repo: OpenRepo
+    ends: Range
+
+    def of(self, path: str) -> tuple[AnyDataset | None, AnyDataset | None]:
+        old, new = (self._at(end.name, path) for end in (self.ends.old, self.ends.new))
+        return old, new
+
+    def _at(self, name: str, path: str) -> AnyDataset | None:
+        folder = self.repo.folders(self.repo.resolve(name)).get(path)
+        return None if folder is None else self.repo.view(folder, name)
+
+
+def _back_flag(labels: set[str]) -> Flag:
+    count = len(labels)
+    rows = f"{count:,} row" + ("" if count == 1 else "s")
+    return Flag(
+        FlagKind.CHANGED_BACK,
+        f"{rows} changed on the way and stand as they stood, which no comparison of the ends shows",
+        count,
+        tuple(sorted(labels))[:5],
+    )
+
+
+def _placed(each: DatasetReview, diff: DatasetDiff, target: Crs | None) -> DatasetReview:
+    """Return a review whose area is also in longitude and latitude, where that is known.
+
+    The area itself is told in `target`, if there is one.
+    """
+    area = each.area
+    crs = None if area is None else _crs(diff.header, area)
+    if area is None or area.touched is None or crs is None:
+        return each
+    with suppress(CrsError):
+        found = geographic_bounds(area.touched, crs)
+        if found is not None:
+            degrees = (found.west, found.south, found.east, found.north)
+            area = replace(area, geographic=degrees)
+    if target is not None:
+        with suppress(CrsError):
+            touched, before, after = (
+                None if bounds is None else transform_bounds(bounds, crs, target)
+                for bounds in (area.touched, area.before, area.after)
+            )
+            area = replace(area, touched=touched, before=before, after=after, crs=target.identifier)
+    return replace(each, area=area)
+
+
+def _crs(header: DatasetHeader, area: Area) -> Crs | None:
+    if area.crs is None:
+        return None
+    try:
+        parsed = parse_crs(header.crs.get(area.crs, area.crs))
+    except CrsError:
+        return None
+    return Crs(area.crs, parsed.wkt, parsed.srid)
+
+
+def _to_map(diff: DatasetDiff) -> Reproject | None:
+    sides = (header for header in (diff.old, diff.new) if header is not None)
+    with_geometries = any(header.schema.geometries for header in sides)
+    return reprojection(MAP_CRS)[1] if with_geometries else None
+
+
+def _measure(field: Field, header: DatasetHeader) -> Measure:
+    name = None if field.geometry is None else field.geometry.crs
+    if name is None:
+        return Measure()
+    try:
+        parsed = parse_crs(header.crs.get(name, name))
+    except CrsError:
+        return Measure()
+    return measure_of(Crs(name, parsed.wkt, parsed.srid))

@@ -1,0 +1,239 @@
+"""A clone: git's own, set up for datasets, with the data files beside it.
+
+git makes the repository; what hides the datasets' internals from the work tree is there
+before git lays out files. A clone whose data was cut off is whole in git, and `fetch` goes
+on where it stopped. A password in the URL is used and not kept: git is given the URL
+without it, and learns the rest from its environment while the clone lasts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from havasu_vc.engine.settings import Settings
+from havasu_vc.errors import (
+    DatasetNotFoundError,
+    HavasuError,
+    InvalidArgumentError,
+    StateError,
+)
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.records import dataclass
+from havasu_vc.remotes.protocol import WantedFile, total_size
+from havasu_vc.remotes.urls import has_secrets, hidden_secrets, is_token, without_passwords
+from havasu_vc.repo.hooks import install_hooks
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.sharing.data_places import take_data_url
+from havasu_vc.sharing.data_remotes import bring_data, download, local_folder, remote_data
+from havasu_vc.sharing.fetching import FetchResult
+from havasu_vc.sharing.parts import Part, files_of_part, keep_part
+from havasu_vc.sharing.unfinished_clones import UnfinishedClone, being_cloned
+from havasu_vc.store.command import run_git
+from havasu_vc.store.preparation import prepare
+from havasu_vc.store.refs import read_head
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["CloneRequest", "clone", "finish_clone", "folder_of"]
+
+ORIGIN = "origin"
+
+
+@dataclass(frozen=True, slots=True)
+class CloneRequest:
+    """What to clone, and how."""
+
+    url: str
+    """Whatever git takes."""
+    folder: Path
+    """Where to; must not be there, or be empty."""
+    branch: str | None = None
+    """The branch to be on; None for the remote's own."""
+    bare: bool = False
+    """Whether to do without a work tree."""
+    depth: int | None = None
+    """How many commits of history to bring; None for all."""
+    data_url: str | None = None
+    """Where the data is, if not with the remote."""
+    on_demand: bool = False
+    """Whether data files come only when something reads them."""
+    part: Part | None = None
+    """What comes at once then; None for nothing."""
+    base: Path | None = None
+    """The folder that a relative URL is relative to; None for the current one."""
+    tables: bool = False
+    """Whether whoever asks makes tables yet, and calls `finish_clone` then."""
+
+
+_TELLING = ("branch", "bare", "depth", "data_url", "on_demand", "part", "tables")
+"""What tells a clone from another of the same URL."""
+
+
+def folder_of(url: str) -> str:
+    """Return the folder that git would clone a URL to.
+
+    >>> folder_of("git@example.org:maps/parcels.git"), folder_of("/srv/roads/.git")
+    ('parcels', 'roads')
+    """
+    path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
+    name = path.rstrip("/").removesuffix("/.git").rpartition("/")[2].removesuffix(".git")
+    if not name or name in (".", ".."):
+        raise InvalidArgumentError(
+            "the URL does not say what to call the folder", hints=("name one after the URL",)
+        )
+    return name
+
+
+def clone(request: CloneRequest, settings: Settings) -> tuple[OpenRepo, FetchResult]:
+    """Clone a repository and its data, or go on where the same clone was cut off."""
+    if request.data_url is not None:
+        from havasu_vc.remotes.data_urls import check_data_url
+
+        check_data_url(request.data_url)
+    url, environment = _without_secret(request.url)
+    with being_cloned(request.folder, _asked(request, url), bare=request.bare) as unfinished:
+        if not unfinished.has_git:
+            unfinished.begin()
+            try:
+                _clone_git(request, url, environment, unfinished.clone)
+            except HavasuError:
+                unfinished.drop()
+                raise
+        unfinished.settle()
+        repo = OpenRepo(GitRepository.open(request.folder), settings)
+        fetched = _finished(repo, request, url, environment)
+        if not request.tables:
+            unfinished.finish()
+        return repo, fetched
+
+
+def finish_clone(repo: OpenRepo) -> None:
+    """Note that the tables of a clone are made, with which it is all there."""
+    UnfinishedClone(repo.git.path, "", bare=repo.git.is_bare).finish()
+
+
+def _asked(request: CloneRequest, url: str) -> str:
+    """Return a text that tells one clone from another; it goes into the clone."""
+    asked = (url, *(getattr(request, name) for name in _TELLING))
+    return hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
+
+
+def _finished(
+    repo: OpenRepo, request: CloneRequest, url: str, environment: Mapping[str, str]
+) -> FetchResult:
+    """Do what is to be done when git has cloned."""
+    folder, settings = request.folder, repo.settings
+    _lay_out_files(repo.git)
+    if environment:
+        settings.note("the password in the URL was not kept; git's credential helpers can keep it")
+    config = repo.git.config
+    if request.data_url is not None:
+        take_data_url(repo, ORIGIN, request.data_url)
+    if request.on_demand:
+        config.set("havasu.data.fetch", "on-demand")
+    prepare(repo.git)
+    install_hooks(repo.git)
+    try:
+        files = _first_data(repo, request, environment)
+    except DatasetNotFoundError:
+        # As git does for a branch that is not there.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except HavasuError as error:
+        error.hints = (
+            *error.hints,
+            f"the commits are in {folder}; `havasu-vc fetch` goes on there",
+        )
+        raise
+    return FetchResult(hidden_secrets(url), (), len(files), total_size(files))
+
+
+def _lay_out_files(git: GitRepository) -> None:
+    """Put the user's files into the work tree, which git was told to leave."""
+    index = git.git_directory / "index"
+    if git.is_bare or index.exists() or read_head(git).commit is None:
+        return
+    git.git("reset", "--quiet", "--hard")
+    (git.git_directory / "ORIG_HEAD").unlink(missing_ok=True)
+
+
+def _first_data(
+    repo: OpenRepo, request: CloneRequest, environment: Mapping[str, str]
+) -> Sequence[WantedFile]:
+    """Bring the data that is to be here at once."""
+    if request.part is not None:
+        started = repo.head().commit is not None
+        wanted = files_of_part(repo, request.part, "HEAD") if started else ()
+        keep_part(repo, request.part)
+        if not started:
+            return ()
+        return download(repo, remote_data(repo, ORIGIN, environment=environment), wanted)
+    tips = sorted(set(repo.git.git("for-each-ref", "--format=%(objectname)").lines))
+    if repo.on_demand or not tips:
+        return ()
+    return bring_data(repo, remote_data(repo, ORIGIN, environment=environment), tips)
+
+
+def _without_secret(url: str) -> tuple[str, Mapping[str, str]]:
+    """Return a URL without its password, and what tells git the password all the same."""
+    parts = urlsplit(url) if "://" in url else None
+    if parts is None or not has_secrets(url) or "@" not in parts.netloc:
+        return url, {}
+    name, _, host = parts.netloc.rpartition("@")
+    shown = parts.username and not is_token(parts.username, parts.password)
+    user = f"{name.partition(':')[0]}@" if shown else ""
+    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    return parts._replace(netloc=f"{user}{host}").geturl(), {
+        "GIT_CONFIG_COUNT": str(count + 1),
+        f"GIT_CONFIG_KEY_{count}": f"url.{parts.scheme}://{parts.netloc}/.insteadOf",
+        f"GIT_CONFIG_VALUE_{count}": f"{parts.scheme}://{user}{host}/",
+    }
+
+
+def _clone_git(
+    request: CloneRequest, url: str, environment: Mapping[str, str], folder: Path
+) -> None:
+    """Let git clone; what it says on failure is put in one line, without a password."""
+    base = request.base or Path.cwd()
+    local = local_folder(url, base)
+    if local is not None:
+        # git passes over `--depth` for a path, and takes it for a URL.
+        place = local.resolve()
+        url = str(place) if request.depth is None else place.as_uri()
+    template = Path(tempfile.mkdtemp(prefix="havasu-vc-template-"))
+    try:
+        (template / "info").mkdir()
+        hidden = "".join(f"!**/{marker}/\n" for marker in (HAVASU_MARKER, TABLE_MARKER))
+        (template / "info" / "sparse-checkout").write_text("/*\n" + hidden)
+        arguments = [
+            "clone",
+            "--quiet",
+            "--no-checkout",
+            f"--template={template}",
+            "--origin",
+            ORIGIN,
+        ]
+        if request.bare:
+            arguments.append("--bare")
+        else:
+            # What `prepare` would set; each setting by itself is another process.
+            arguments += ["-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=false"]
+        if request.branch is not None:
+            arguments += ["--branch", request.branch]
+        if request.depth is not None:
+            arguments += ["--depth", str(request.depth), "--no-single-branch"]
+        answer = run_git(
+            [*arguments, "--", url, str(folder.absolute())],
+            folder=base,
+            environment=environment,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(template, ignore_errors=True)
+    if answer.code:
+        raise StateError(f"git says: {without_passwords(answer.message)}")

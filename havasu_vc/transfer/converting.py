@@ -1,0 +1,147 @@
+"""One kind of dataset as another: Kart's as Havasu, Havasu's as Kart.
+
+Columns keep their ids both ways, so history goes on across the commit: a diff over it
+shows what changed in rows, not a table that went and one that came. A Havasu dataset
+remembers the tree that it was converted from. Going back, only what changed since is
+edited in that tree, so what Kart keeps and Havasu has no place for (older legends,
+spellings of numbers, other meta items) is there again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from havasu_vc.checkouts import TREE, as_kart, havasu_edit
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import collect_changes, evolved
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.build import NewKartDataset
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import CorruptionError, InvalidArgumentError, StateError
+from havasu_vc.formats.havasu.properties import Properties
+from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.history.diff import row_changes
+from havasu_vc.merging import require_calm
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.names import TABLE_MARKER
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.transfer.imports import sink_of
+
+__all__ = ["convert", "converting", "made_properties", "to_kart"]
+
+KINDS = ("havasu", "kart")
+
+
+@contextmanager
+def converting(repo: OpenRepo, path: str, kind: str) -> Iterator[tuple[Transaction, AnyDataset]]:
+    """Yield a dataset that becomes another kind, and the transaction that it is of.
+
+    Raises `InvalidArgumentError` for a word that is no kind, and `StateError` when the
+    dataset is of that kind already.
+    """
+    if kind not in KINDS:
+        raise InvalidArgumentError(
+            f"there is no kind of dataset {kind!r}", hints=(f"kinds are {' and '.join(KINDS)}",)
+        )
+    require_calm(repo)
+    with Transaction(repo) as transaction:
+        view = transaction.dataset(path)
+        if view.kind == kind:
+            raise StateError(f"{view.path} is a {kind} dataset already")
+        yield transaction, view
+
+
+def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
+    """Commit a dataset as another kind, with the same rows."""
+    with converting(repo, path, kind) as (transaction, view):
+        text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"
+        with repo.settings.open_engine(view.size) as engine:
+            if isinstance(view, KartDataset):
+                edit = havasu_edit(view, engine, made_properties(view, str(uuid.uuid4())))
+                commit = transaction.commit([edit], text, removed=[view.path])
+            else:
+                base = _origin(view)
+                edit = to_kart(view, base, engine)
+                internals = {view.path: None if base is None else base.folder.tree}
+                merge = MergedTree({}, internals, (), {view.path: TABLE_MARKER})
+                commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
+    return CommitResult(commit, repo.head_branch, {view.path: ChangeCounts()})
+
+
+def made_properties(view: KartDataset, identity: str) -> Properties:
+    """Return the properties of a Havasu dataset that a Kart one becomes."""
+    # A dataset of V2 has no tree that one could go back to.
+    others = {TREE: view.folder.tree} if view.marker == TABLE_MARKER else {}
+    return Properties(identity, view.schema.last_id, others)
+
+
+def _origin(view: HavasuDataset) -> KartDataset | None:
+    """Return the Kart dataset that a Havasu one was made of, if it is still here and fits."""
+    tree = view.properties.others.get(TREE)
+    if tree is None or not isinstance(view.folder, TreeFolder):
+        return None
+    folder = TreeFolder(view.folder.source, tree)
+    base = KartDataset(view.path, folder, view.storage, "the dataset it was converted from")
+    try:
+        same = set(base.schema.identifier_ids) == set(view.schema.identifier_ids)
+        _ = base.legends, base.structure
+    except CorruptionError:
+        return None  # a shallow clone has no such tree
+    return base if same and base.key else None
+
+
+def to_kart(
+    view: HavasuDataset,
+    base: KartDataset | None,
+    engine: Engine,
+    *,
+    before: HavasuDataset | None = None,
+) -> TreeEdit:
+    """Return the edit that makes a Kart dataset of a Havasu one: a new one, or an edit of `base`.
+
+    `before` is a Havasu dataset with the rows of `base`, if there is one.
+    """
+    meta = _meta(view)
+    if base is None:
+        new = NewKartDataset(view.path, view.schema, sink_of(view.storage), meta=meta)
+        new.write(engine.run(view.scan(), description=f"Converting {view.path}"))
+        return replace(new.finish(), counts=ChangeCounts())
+    _, edit = evolved(base, as_kart(view.schema, base.schema))
+    with edit:
+        gone: dict[str, bytes | None] = {
+            f"meta/{name}": None
+            for name in base.items
+            if (name in ("title", "description") or name.startswith("crs/"))
+            and f"meta/{name}" not in meta
+        }
+        known = {
+            f"meta/{name}": data.decode()
+            for name, data in base.items.items()
+            if name.startswith("crs/")
+        }
+        same = {
+            name for name, data in meta.items() if name in known and format_wkt(known[name]) == data
+        }
+        edit.add_documents({n: d for n, d in meta.items() if n not in same})
+        edit.add_documents(gone)
+        collect_changes(edit, row_changes(before or base, view, engine))
+        return replace(edit.finish(), counts=ChangeCounts())
+
+
+def _meta(view: AnyDataset) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    for name in ("title", "description"):
+        data = view.folder.read(f"meta/{name}")
+        if data is not None:
+            meta[f"meta/{name}"] = data
+    for name, wkt in view.crs.items():
+        meta[f"meta/crs/{name}.wkt"] = format_wkt(wkt)
+    return meta

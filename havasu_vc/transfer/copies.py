@@ -1,0 +1,299 @@
+"""Copies to edit elsewhere: a GeoPackage for QGIS that remembers its commit, and its return.
+
+A copy is compared by key with the commit that it is of. Rows that are missing were
+deleted, columns that differ were changed. When HEAD's dataset is no longer that of the
+copy's commit, what was edited is merged with it row by row; cells that both changed are
+for the person to decide, so then nothing is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import last_column_id
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import (
+    ConflictError,
+    HavasuError,
+    InvalidArgumentError,
+    InvalidFileError,
+    NoChangesError,
+    NotFoundError,
+    RevisionNotFoundError,
+    SourceNotFoundError,
+    StorageError,
+    UncommittedChangesError,
+)
+from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
+from havasu_vc.exchange.edit_others import STYLES, other_tables
+from havasu_vc.exchange.edit_reading import edited_cells
+from havasu_vc.exchange.edit_state import Move, move_state, read_states
+from havasu_vc.exchange.held_files import require_unheld
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.exchange.sources import open_sources
+from havasu_vc.looking import Table
+from havasu_vc.model.evolution import (
+    check_evolution,
+    field_ids,
+    match_by_name,
+    with_ids,
+    with_stored_names,
+)
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import task_of
+from havasu_vc.repo.edits import EditMaker, commit_edits
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import rebase_edit
+from havasu_vc.repo.results import CommitResult, ExportResult
+from havasu_vc.repo.soundness import sound_datasets
+from havasu_vc.store.commits import read_commit
+from havasu_vc.transfer.imports import renamed, replacement
+
+__all__ = ["checkout_as", "commit_from"]
+
+
+def checkout_as(
+    repo: OpenRepo,
+    file: Path,
+    datasets: tuple[str, ...],
+    revision: str,
+    *,
+    overwrite: bool,
+    discard_changes: bool,
+) -> ExportResult:
+    """Write datasets to a GeoPackage that remembers the commit it is of.
+
+    A file that is there is replaced only where nothing in it would be lost, unless that is
+    wanted: edits that are not committed, and layers that are no copy of a dataset.
+    """
+    commit = repo.resolve(revision).commit
+    if commit is None:
+        raise RevisionNotFoundError(revision)
+    views = [repo.dataset(path, commit) for path in datasets or sound_datasets(repo, commit)]
+    if not views:
+        raise NotFoundError("there is no dataset to check out")
+    if overwrite and not discard_changes and file.is_file():
+        _require_nothing_lost(repo, file)
+    layers = [LayerToEdit(v.header, Table(v, repo.settings).to_batches()) for v in views]
+    written = write_edit_copy(file, layers, commit, overwrite=overwrite)
+    return ExportResult(str(file), written.rows, written.notes)
+
+
+def _require_nothing_lost(repo: OpenRepo, file: Path) -> None:
+    """Raise `UncommittedChangesError` when a file holds what no commit has."""
+    require_unheld(file)
+    try:
+        states = read_states(file)
+        others = other_tables(file, [state.table for state in states])
+    except InvalidFileError as error:
+        raise UncommittedChangesError(
+            f"{file} is no copy of this repository's datasets, so what it holds would be lost",
+            hints=("write to another file, or add --discard-changes",),
+        ) from error
+    lost = [_counted_table(name, rows) for name, rows in others.items()]
+    lost += _edits_in(repo, file)
+    if lost:
+        raise UncommittedChangesError(
+            f"{file} holds what would be lost: {'; '.join(lost)}",
+            hints=(
+                f"`havasu-vc commit --from {file}` takes edits in, and `havasu-vc import {file} "
+                "--layer NAME` another layer; --discard-changes drops them",
+            ),
+        )
+
+
+def _counted_table(name: str, rows: int) -> str:
+    return f"the table {name!r} ({rows:,} row{'' if rows == 1 else 's'})"
+
+
+def _edits_in(repo: OpenRepo, file: Path) -> Iterator[str]:
+    """Yield what was edited in a copy and is not committed, in words."""
+    try:
+        found = commit_from(repo, file, None, None, dry_run=True, allow_empty=False)
+    except HavasuError as error:
+        yield f"edits that cannot be told apart: {error.message}"
+        return
+    for path, counts in found.changes.items():
+        if counts.total:
+            yield f"{counts.total:,} edited row{'' if counts.total == 1 else 's'} of {path}"
+    for path, items in found.meta.items():
+        if items:
+            yield f"edited columns of {path}"
+
+
+def commit_from(
+    repo: OpenRepo,
+    file: Path,
+    dataset: str | None,
+    message: str | None,
+    *,
+    dry_run: bool,
+    allow_empty: bool,
+) -> CommitResult:
+    """Commit the edits made in a copy."""
+    if not file.exists():
+        raise SourceNotFoundError(f"there is no file {file}")
+    notes: list[str] = []
+    layers: list[EditedLayer] = []
+    others: dict[str, int] = {}
+    if file.suffix.lower() == ".gpkg":
+        layers = _layers(file, dataset, notes)
+        others = other_tables(file, [state.table for state in read_states(file)])
+        others.pop(STYLES, None)
+        makers = [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
+    else:
+        makers = [_file_maker(repo, file, dataset)]
+    notes.extend(
+        f"{_counted_table(*each)} is not committed: no dataset has it" for each in others.items()
+    )
+    if others:
+        name = next(iter(others))
+        notes.append(f"`havasu-vc import {file} --layer {name}` makes it a dataset")
+    result = commit_edits(
+        repo,
+        makers,
+        message or f"Commit edits from {file.name}",
+        dry_run=dry_run,
+        allow_empty=allow_empty,
+        notes=notes,
+    )
+    if result.commit is None and not dry_run:
+        raise NoChangesError(f"{file} has no edits to commit", hints=tuple(notes))
+    if result.commit is not None:
+        note = _move_copy(repo, file, layers, result.commit)
+        return replace(result, notes=(*result.notes, *note))
+    return result
+
+
+def _move_copy(
+    repo: OpenRepo, file: Path, layers: Sequence[EditedLayer], commit: str
+) -> tuple[str, ...]:
+    """Let a copy remember the commit that it is of now, so that it can be edited on.
+
+    Only layers that the commit took as they are: where others committed meanwhile, the
+    dataset holds more than the layer.
+    """
+    (parent, *_) = read_commit(repo.git.objects, commit).parents
+    before = repo.folders(repo.resolve(parent))
+    kept = []
+    merged = []
+    for layer in layers:
+        then = repo.folders(repo.resolve(layer.commit)).get(layer.dataset)
+        now = before.get(layer.dataset)
+        if then is not None and now is not None and then.internals == now.internals:
+            kept.append(layer)
+        else:
+            merged.append(layer.dataset)
+    notes = [f"{path} has changes of others too; make a new copy to see them" for path in merged]
+    try:
+        moves = {
+            layer.dataset: Move(repo.dataset(layer.dataset, commit).schema, edited_cells(layer))
+            for layer in kept
+        }
+        move_state(file, commit, moves)
+    except (InvalidFileError, StorageError) as error:
+        notes.append(f"make a new copy before you edit on: {error.message}")
+    return tuple(notes)
+
+
+def _layers(file: Path, dataset: str | None, notes: list[str]) -> list[EditedLayer]:
+    """Return the layers of a copy that can be committed."""
+    copy = read_edit_copy(file)
+    notes.extend(
+        f"{file.name} has no layer for {path} any more; the dataset is left as it is"
+        for path in copy.missing
+    )
+    layers = [layer for layer in copy.layers if dataset in (None, layer.dataset)]
+    if not layers:
+        if dataset is None:
+            raise InvalidFileError(
+                str(file),
+                "none of the layers that it was made with is there any more",
+                hints=("make a new copy with `havasu-vc checkout --as`",),
+            )
+        held = ", ".join(layer.dataset for layer in copy.layers)
+        raise InvalidArgumentError(
+            f"{file} holds no copy of {dataset}", hints=(f"it holds {held}",) if held else ()
+        )
+    return layers
+
+
+def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
+    path = layer.dataset
+    try:
+        then = repo.folders(repo.resolve(layer.commit)).get(path)
+    except RevisionNotFoundError as error:
+        raise InvalidFileError(
+            str(file), f"it was made from commit {layer.commit}, which is not in this repository"
+        ) from error
+
+    if then is None:
+        raise InvalidFileError(
+            str(file), f"the commit {layer.commit[:10]}, which it was made from, has no {path}"
+        )
+
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        base = replace(repo.view(then, layer.commit[:10]), storage=view.storage)
+        schema = _with_fresh_ids(layer, base)
+        check_evolution(base.schema, schema)
+        tasks = [task_of(renamed, task, schema) for task in layer.tasks()]
+        edit = replacement(base, tasks, schema, {}, engine, layer.input_bytes)
+        now = view.folder
+        if not edit.blobs or (isinstance(now, TreeFolder) and then.internals == now.tree):
+            return edit
+        try:
+            return rebase_edit(repo, view.storage, edit, base, view)
+        except ConflictError as error:
+            short = layer.commit[:10]
+            raise ConflictError(
+                f"{path}: {file.name} was made from {short}, and HEAD has changed the same cells "
+                "since; nothing is committed",
+                hints=(
+                    f"`havasu-vc switch -c edits {short}`, commit there, then switch back and "
+                    "`havasu-vc merge edits`, which lets you decide",
+                ),
+            ) from error
+
+    return make
+
+
+def _with_fresh_ids(layer: EditedLayer, view: AnyDataset) -> Schema:
+    """Return a layer's schema whose new columns have ids that no branch is likely to use."""
+    new_id = field_ids(last_column_id(view))
+    fields = [
+        replace(field, id=new_id(), type=with_ids(field.type, new_id, None))
+        if field.name in layer.added
+        else field
+        for field in layer.schema.fields
+    ]
+    return with_stored_names(Schema(tuple(fields), layer.schema.identifier_ids))
+
+
+def _file_maker(repo: OpenRepo, file: Path, dataset: str | None) -> tuple[str, EditMaker]:
+    path = dataset or _dataset_named(repo.datasets(), file)
+    key = repo.dataset(path).key.names
+    (source,) = open_sources(str(file), options=SourceOptions(primary_key=key or None))
+
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        new_id = field_ids(last_column_id(view))
+        schema = match_by_name(view.schema, source.schema, new_id)
+        tasks = [task_of(renamed, task, schema) for task in source.tasks()]
+        return replacement(view, tasks, schema, {}, engine, source.input_bytes)
+
+    return path, make
+
+
+def _dataset_named(paths: Sequence[str], file: Path) -> str:
+    found = [path for path in paths if path.rpartition("/")[2] == file.stem]
+    if len(found) == 1:
+        return found[0]
+    if len(paths) == 1:
+        return paths[0]
+    raise InvalidArgumentError(
+        f"it is not clear which dataset {file.name} is a copy of", hints=("name it with --dataset",)
+    )

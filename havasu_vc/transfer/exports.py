@@ -1,0 +1,184 @@
+"""Exporting: the rows of a dataset, or the rows that changed, as a file elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
+from havasu_vc.exchange.export import Written, write_file
+from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.exchange.parquet_writer import ParquetForm
+from havasu_vc.looking import Table, diff
+from havasu_vc.model.arrow import source_type
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.source_types import as_stored, has_source_type
+from havasu_vc.model.types import Field
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import ExportResult
+
+__all__ = ["TABLE_FORMATS", "export", "export_changes"]
+
+TABLE_FORMATS = ("delta", "iceberg", "iceberg-v3", "geotiff")
+"""Formats that are folders."""
+
+
+def _format(name: str | None) -> ExportFormat | None:
+    if name is None:
+        return None
+    try:
+        return ExportFormat(name.lower())
+    except ValueError:
+        raise InvalidArgumentError(
+            f"there is no format {name!r}",
+            hints=(f"formats are {', '.join((*ExportFormat, *TABLE_FORMATS))}",),
+        ) from None
+
+
+def export(
+    repo: OpenRepo,
+    path: str,
+    file: Path,
+    revision: str,
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+    crs: str | None = None,
+    columns: Sequence[str] | None = None,
+    plain: bool = False,
+    parquet: ParquetForm | None = None,
+) -> ExportResult:
+    """Write the rows of a dataset to a file, or to a folder as a table.
+
+    `parquet` says how GeoParquet is written.
+    """
+    _check(format, crs=crs, plain=plain, parquet=parquet)
+    if format == "geotiff":
+        return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
+    if format == "iceberg":
+        if columns is not None:
+            raise InvalidArgumentError("an Iceberg table has all columns of a dataset")
+        return _export_iceberg(repo, path, file, revision, overwrite=overwrite)
+    dataset = repo.dataset(path, revision)
+    header = dataset.header
+    if columns is not None:
+        unknown = [name for name in columns if name not in dataset.schema.by_name]
+        if unknown:
+            raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
+        header = replace(header, schema=dataset.schema.select(tuple(columns)))
+    table = Table(dataset, repo.settings)
+    batches = partial(table.to_batches, columns)
+    if format == "delta":
+        from havasu_vc.exchange.delta_writer import write_delta
+
+        written = write_delta(file, header, batches(), plain=plain, overwrite=overwrite)
+    elif format == "iceberg-v3":
+        from havasu_vc.exchange.iceberg_writer import write_iceberg_3
+
+        written = write_iceberg_3(file, header, batches(), overwrite=overwrite)
+    else:
+        write = partial(
+            write_file, file, format=_format(format), overwrite=overwrite, crs=crs, parquet=parquet
+        )
+        written = _write_outgrown(write, header, batches)
+    return ExportResult(str(file), written.rows, written.notes)
+
+
+def _check(
+    format: str | None, *, crs: str | None, plain: bool, parquet: ParquetForm | None
+) -> None:
+    """Refuse what a format has no place for."""
+    if parquet is not None and format in TABLE_FORMATS:
+        raise InvalidArgumentError("only GeoParquet has a version and columns of bounding boxes")
+    if format in TABLE_FORMATS and crs is not None:
+        raise InvalidArgumentError("tables are written in the system that a dataset has")
+    if plain and format != "delta":
+        raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))
+
+
+def _export_images(
+    repo: OpenRepo,
+    path: str,
+    file: Path,
+    revision: str,
+    columns: Sequence[str] | None,
+    *,
+    overwrite: bool,
+) -> ExportResult:
+    from havasu_vc.transfer.rasters import Rasters
+
+    if columns is not None and len(columns) != 1:
+        raise InvalidArgumentError("a raster column is written as it is, one at a time")
+    column = None if columns is None else columns[0]
+    return Rasters(repo).export(path, file, revision, column=column, overwrite=overwrite)
+
+
+def _write_outgrown(
+    write: Callable[[DatasetHeader, Iterator[pa.RecordBatch]], Written],
+    header: DatasetHeader,
+    batches: Callable[[], Iterator[pa.RecordBatch]],
+) -> Written:
+    """Write rows, some columns as they are stored: those that hold more than they came as."""
+    said: list[str] = []
+    while True:
+        try:
+            written = write(header, batches())
+        except UnsupportedTypeError as error:
+            # Later rows may be none of the type that a column first came as.
+            field = header.schema.by_name.get(error.column)
+            if field is None or not has_source_type(field):
+                raise
+            said.append(f"column {field.name!r} came as {source_type(field)} and has outgrown it")
+            header = replace(header, schema=_outgrown(header.schema, field))
+        else:
+            return Written(written.rows, (*written.notes, *said))
+
+
+def _outgrown(schema: Schema, column: Field) -> Schema:
+    """Return a schema of which one column is given out as it is stored."""
+    fields = (as_stored(each) if each == column else each for each in schema.fields)
+    return replace(schema, fields=tuple(fields))
+
+
+def _export_iceberg(
+    repo: OpenRepo, path: str, folder: Path, revision: str, *, overwrite: bool
+) -> ExportResult:
+    """Make a table of its own of a dataset, which any reader of Iceberg opens."""
+    from havasu_vc.checkouts import Elsewhere, check_out_to
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.formats.iceberg.values import Flavour
+
+    dataset = repo.dataset(path, revision)
+    if not isinstance(dataset, HavasuDataset):
+        raise InvalidArgumentError(
+            f"{path} is a Kart dataset, which is no set of files that a table could have",
+            hints=("export it to Parquet, or `havasu-vc convert` it first",),
+        )
+    wish = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
+    check_out_to(repo, wish)
+    return ExportResult(str(folder), dataset.snapshot.rows)
+
+
+def export_changes(
+    repo: OpenRepo,
+    path: str,
+    file: Path,
+    revisions: str,
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+) -> ExportResult:
+    """Write the rows that changed between two revisions, with a column that says how."""
+    from havasu_vc.exchange.export_changes import write_changes
+
+    found = [each for each in diff(repo, revisions, [path]) if each.path == path]
+    if not found:
+        repo.dataset(path)
+        raise InvalidArgumentError(f"{path} does not differ between {revisions}")
+    written = write_changes(file, found[0], format=_format(format), overwrite=overwrite)
+    return ExportResult(str(file), written.rows, written.notes)

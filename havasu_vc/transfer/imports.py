@@ -1,0 +1,450 @@
+"""Importing: layers of a file become datasets, in one commit.
+
+A dataset that is there already is an error, unless it is to be replaced. Then the
+source is compared with it by key, and only what differs is committed, which is how
+agencies publish one release after another.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import PurePath
+
+import pyarrow as pa
+
+from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.editing import collect_changes, last_column_id
+from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
+from havasu_vc.datasets.havasu.edit import Edit
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.build import NewKartDataset
+from havasu_vc.datasets.kart.key_giving import EarlierImport
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import (
+    CrsError,
+    InvalidArgumentError,
+    KeyViolationError,
+    SchemaViolationError,
+    UnsupportedTypeError,
+)
+from havasu_vc.exchange.geotiff_source import GeoTiffSource
+from havasu_vc.exchange.importing import Curve, write_table
+from havasu_vc.exchange.source import Source, SourceOptions
+from havasu_vc.exchange.sources import open_sources
+from havasu_vc.formats.kart.repository import KART_VERSION
+from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.geo.crs import same_crs
+from havasu_vc.history.diff import row_changes
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.evolution import (
+    check_evolution,
+    field_ids,
+    match_by_name,
+    with_stored_names,
+)
+from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path, repeated
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, run_task, task_of
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import ImportResult
+from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.edits import ObjectSink
+from havasu_vc.store.trees import find_entry
+from havasu_vc.transfer.kart_imports import (
+    SIMILARITY_DETECTION_LIMIT,
+    columns_to_match,
+    earlier_import,
+    kart_replacement,
+)
+from havasu_vc.transfer.replaced import Replaced
+
+__all__ = ["ImportRequest", "import_layers", "replacement"]
+
+ORDERS = ("key", "hilbert", "none")
+KINDS = (None, "havasu", "kart")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import, and how."""
+
+    location: str
+    """A file, folder or pattern."""
+    destination: str | None = None
+    """The dataset's path, for a single layer."""
+    layers: tuple[str, ...] = ()
+    """Layers, each perhaps with its dataset as `LAYER:DATASET`."""
+    all_layers: bool = False
+    """Whether all layers are meant."""
+    options: SourceOptions | None = None
+    """How the source is read."""
+    order: str = "key"
+    """How rows are ordered in files."""
+    replace: bool = False
+    """Whether datasets that are there are replaced."""
+    kind: str | None = None
+    """The kind of new datasets, `havasu` or `kart`; None for that of the repository."""
+    history: bool = False
+    """Whether each snapshot of a table becomes a commit."""
+    link: bool = False
+    """Whether files of a table stay where they are, and are named rather than copied."""
+    refs: bool = False
+    """With `history`, whether branches and tags of a table become git's."""
+    branch: str | None = None
+    """The branch to commit to, which no work tree is on; None for HEAD."""
+    similarity_detection_limit: int = SIMILARITY_DETECTION_LIMIT
+    """How many rows of a source without a key may have come and gone for pairs to be looked for."""
+    same_columns: bool = False
+    """Whether the dataset came from the same table, so that ids tell columns apart."""
+
+
+def import_layers(
+    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
+) -> ImportResult:
+    """Import layers as datasets, in one commit."""
+    if request.order not in ORDERS:
+        raise InvalidArgumentError(
+            f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
+        )
+    if request.kind not in KINDS:
+        raise InvalidArgumentError(
+            f"there is no kind of dataset {request.kind!r}", hints=("kinds are havasu and kart",)
+        )
+    options = request.options or SourceOptions()
+    request = replace(
+        request, options=replace(options, allowed=(*options.allowed, *repo.storage.allowed))
+    )
+    if request.link:
+        return _link(repo, request, dry_run=dry_run, message=message)
+    if request.kind is None:
+        request = replace(request, kind="kart" if holds_kart(repo) else "havasu")
+    chosen = _sources(request)
+    if not dry_run:
+        _ = repo.git.committer  # that nobody is configured must not come out after hours
+    notes: list[str] = []
+    counts: dict[str, ChangeCounts] = {}
+    edits: list[TreeEdit] = []
+    with Transaction(repo, branch=request.branch) as transaction:
+        known, replaced = transaction.folders, Replaced(repo, transaction)
+        _check_paths([path for _, path in chosen], known, replace=request.replace)
+        size = sum(source.input_bytes for source, _ in chosen)
+        with repo.settings.open_engine(size) as engine:
+            for source, path in chosen:
+                old = replaced.dataset(path) if path in known else None
+                if old is not None and isinstance(source, GeoTiffSource):
+                    source = source.cut_as(old.schema)
+                notes += source.notes
+                if old is not None:
+                    limit = request.similarity_detection_limit
+                    earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
+                    edit = _replacing(old, source, engine, request, earlier)
+                    notes += _described(path, old.schema, source.schema, edit.meta)
+                else:
+                    edit = _fresh(path, source, transaction.storage, engine, request)
+                counts[path] = edit.counts
+                if edit.blobs:
+                    edits.append(edit)
+        if dry_run or not (edits or replaced.merge):
+            return ImportResult(None, repo.head_branch, counts, tuple(notes))
+        text = message or _message(request.location, chosen)
+        commit = transaction.commit(edits, text, merge=replaced.merge)
+    return ImportResult(commit, repo.head_branch, counts, tuple(notes))
+
+
+def _described(path: str, old: Schema, incoming: Schema, meta: Sequence[str]) -> Iterator[str]:
+    """Yield what a release changes besides rows."""
+    for item in meta:
+        if item != "schema.json":
+            yield f"{path}: {item} changes"
+            continue
+        dropped = [name for name in old.names if name not in incoming.by_name]
+        added = [name for name in incoming.names if name not in old.by_name]
+        for names, what in ((dropped, "dropped"), (added, "added")):
+            yield from (f"{path}: column {name!r} is {what}" for name in names)
+        if not dropped and not added:
+            yield f"{path}: the types or properties of columns change"
+
+
+def _link(
+    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
+) -> ImportResult:
+    from havasu_vc.transfer.link_imports import import_links, require_linkable
+
+    place = require_linkable(request.location, request.kind, request.order)
+    if request.layers or request.all_layers:
+        raise InvalidArgumentError("a table has no layers", hints=("leave out --layer",))
+    if request.options is not None and request.options.bbox is not None:
+        raise InvalidArgumentError(
+            "linked files have all of their rows", hints=("leave out --link, or --bbox",)
+        )
+    if request.kind is None and holds_kart(repo):
+        raise InvalidArgumentError(
+            "this is a repository of Kart datasets, which have no files to link",
+            hints=("--as havasu makes a dataset of the other kind in it",),
+        )
+    return import_links(
+        repo,
+        place,
+        request.destination,
+        request.options or SourceOptions(),
+        replace_existing=request.replace,
+        dry_run=dry_run,
+        message=message or f"Link to {request.location}",
+        branch=request.branch,
+    )
+
+
+def holds_kart(repo: OpenRepo) -> bool:
+    """Whether a repository is one of Kart's, so that new datasets are too."""
+    head = repo.head()
+    version = find_entry(repo.git.objects, head.tree, KART_VERSION) if head.tree else None
+    if version is None:
+        return repo.git.is_kart
+    kinds = {folder.marker for folder in repo.folders(head).values()}
+    return HAVASU_MARKER not in kinds
+
+
+def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -> None:
+    """Raise unless datasets can be made at these paths, or replaced where that is wanted."""
+    existing = set(known)
+    for path in paths:
+        check_dataset_path(path, existing - {path})
+        if path in existing and not replace:
+            raise InvalidArgumentError(
+                f"there is a dataset {path!r} already",
+                hints=("--replace commits what differs from it; or give another name",),
+            )
+        existing.add(path)
+
+
+def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
+    """Return the sources to read, each with the path of its dataset."""
+    names, paths = [], []
+    for layer in request.layers:
+        name, _, path = layer.partition(":")
+        names.append(name)
+        paths.append(path or None)
+    sources = open_sources(request.location, names, options=request.options)
+    if len(sources) > 1 and not names and not request.all_layers:
+        wanted = next((each for each in sources if each.name == request.destination), None)
+        if wanted is not None:  # as in Kart, where layers stand behind the source
+            return [(wanted, wanted.name)]
+        listed = ", ".join(source.name for source in sources)
+        raise InvalidArgumentError(
+            f"{request.location} has {len(sources)} layers: {listed}",
+            hints=("name one with --layer, or take all with --all-layers",),
+        )
+    if request.destination is not None:
+        if len(sources) > 1:
+            raise InvalidArgumentError(
+                "one name cannot stand for several layers", hints=("write LAYER:DATASET",)
+            )
+        paths = [request.destination.rstrip("/")]
+    paths = paths or [None] * len(sources)
+    named = [(s, p if p is not None else s.name) for s, p in zip(sources, paths, strict=True)]
+    twice = repeated(path for _, path in named)
+    if twice:
+        raise InvalidArgumentError(f"two layers would become the dataset {twice[0]!r}")
+    return named
+
+
+def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
+    file = PurePath(location).name
+    if len(chosen) == 1:
+        source, path = chosen[0]
+        return f"Import from {file}:{source.name} to {path}/"
+    lines = [f"{source.name} to {path}/" for source, path in chosen]
+    return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
+
+
+def _meta(source: Source, kind: str) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    if source.title:
+        meta["meta/title"] = source.title.encode()
+    if source.description:
+        meta["meta/description"] = source.description.encode()
+    for name, wkt in source.crs.items():
+        meta[f"meta/crs/{name}.wkt"] = format_wkt(wkt) if kind == "kart" else wkt.encode()
+    return meta
+
+
+def _hilbert(schema: Schema, order: str) -> str | None:
+    if order != "hilbert":
+        return None
+    if not schema.geometries:
+        raise InvalidArgumentError("there is no geometry column to order by")
+    return schema.geometries[0].name
+
+
+def _fresh(
+    path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
+) -> TreeEdit:
+    if request.kind == "kart":
+        return _fresh_kart(path, source, storage, engine, request)
+    hilbert = _hilbert(source.schema, request.order)
+    new = NewDataset(
+        path,
+        source.schema,
+        table_uuid=str(uuid.uuid4()),
+        meta=_meta(source, "havasu"),
+        hilbert=None if hilbert is None else source.schema.by_name[hilbert].id,
+    )
+    curve = None if hilbert is None else Curve(hilbert, tuple(source.tasks([hilbert])))
+    return _written(new, source.tasks(), storage, engine, source.input_bytes, curve)
+
+
+def _fresh_kart(
+    path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
+) -> TreeEdit:
+    if request.order != "key":
+        raise InvalidArgumentError(
+            "the rows of a Kart dataset stand where their keys say", hints=("leave out --order",)
+        )
+    meta = _meta(source, "kart")
+    new = NewKartDataset(path, source.schema, sink_of(storage), meta=meta)
+    new.write(_one_by_one(engine, source.tasks()))
+    return new.finish()
+
+
+def _one_by_one(engine: Engine, tasks: Sequence[Task]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of tasks, none read ahead: writing objects takes longer than reading."""
+    for task in tasks:
+        yield from engine.run([task])
+
+
+def sink_of(storage: Storage) -> ObjectSink:
+    """Return where the objects of a commit in the making go."""
+    if storage.sink is None:
+        raise ValueError("there is no commit in the making")
+    return storage.sink
+
+
+def _written(
+    new: NewDataset,
+    tasks: Sequence[Task],
+    storage: Storage,
+    engine: Engine,
+    size: int,
+    curve: Curve | None,
+) -> TreeEdit:
+    try:
+        files = write_table(tasks, new, storage, engine, input_bytes=size, curve=curve)
+    except KeyViolationError as error:
+        raise KeyViolationError(f"{new.path}: {error.message}", hints=error.hints) from error
+    return new.edit(files)
+
+
+def _replacing(
+    old: AnyDataset,
+    source: Source,
+    engine: Engine,
+    request: ImportRequest,
+    earlier: EarlierImport | None,
+) -> TreeEdit:
+    """Return the edit that makes a dataset hold what a source does."""
+    key = None if request.options is None else request.options.primary_key
+    if key is not None and tuple(sorted(key)) != tuple(sorted(old.key.names)):
+        raise InvalidArgumentError(
+            f"{old.path} has {_named(old.key.names)}, not {_named(key)}",
+            hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
+        )
+    schema = _evolved(old, source.schema, request)
+    kind = "kart" if isinstance(old, KartDataset) else "havasu"
+    meta = {
+        name: data
+        for name, data in _meta(source, kind).items()
+        if (known := old.folder.read(name)) is None
+        or (name.startswith("meta/crs/") and not _same_definition(known, data))
+    }
+    tasks = [task_of(renamed, task, schema) for task in source.tasks()]
+    return replacement(old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier)
+
+
+def _named(key: Sequence[str]) -> str:
+    return f"the key ({', '.join(key)})" if key else "no key"
+
+
+def _same_definition(old: bytes, new: bytes) -> bool:
+    """Whether two definitions of a CRS say the same, so that the one that is there can stay."""
+    with suppress(CrsError):
+        return same_crs(old.decode(errors="replace"), new.decode())
+    return False
+
+
+def _evolved(old: AnyDataset, incoming: Schema, request: ImportRequest) -> Schema:
+    """Return the columns that a dataset gets: told by id within one table, else by name."""
+    if request.same_columns and isinstance(old, HavasuDataset):
+        schema = with_stored_names(Schema(incoming.fields, old.schema.identifier_ids))
+        with suppress(SchemaViolationError):
+            check_evolution(old.schema, schema)
+            return schema
+    return match_by_name(columns_to_match(old, incoming), incoming, field_ids(last_column_id(old)))
+
+
+@kernel
+def renamed(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task in the columns of a schema, matched by name."""
+    target = arrow_schema(schema)
+    for batch in run_task(task):
+        columns = []
+        for field in target:
+            column = batch.column(field.name)
+            try:
+                columns.append(column if column.type == field.type else column.cast(field.type))
+            except pa.ArrowException as error:
+                raise UnsupportedTypeError(field.name, str(error).splitlines()[0]) from error
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def replacement(
+    old: AnyDataset,
+    tasks: Sequence[Task],
+    schema: Schema,
+    meta: dict[str, bytes],
+    engine: Engine,
+    size: int,
+    *,
+    earlier: EarlierImport | None = None,
+) -> TreeEdit:
+    """Return the edit that makes a dataset hold the rows of some tasks, and no others.
+
+    The rows are staged as a dataset of their own first, and compared with the old one.
+    """
+    if isinstance(old, KartDataset):
+        rows = _one_by_one(engine, tasks)
+        sink = sink_of(old.storage)
+        return kart_replacement(old, rows, schema, meta, sink, engine, earlier=earlier)
+    hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
+    staged = NewDataset(
+        old.path,
+        schema,
+        table_uuid=old.properties.table_uuid,
+        meta={},
+        hilbert=None if hilbert is None else schema.by_name[hilbert].id,
+    )
+    curve = None if hilbert is None else Curve(hilbert)
+    fresh = _written(staged, tasks, old.storage, engine, size, curve)
+    new = HavasuDataset(old.path, edited(None, fresh), old.storage, "the source")
+    documents = dict(meta)
+    for name, data in list(documents.items()):
+        if old.folder.read(name) == data:
+            del documents[name]
+    layout = old.layout
+    if schema != old.schema:
+        documents |= layout_documents(schema, old.partition, old.order)
+        layout = layout_of(schema, {**layout_documents(schema, old.partition, old.order)})
+    with Edit(old, layout=layout, documents=documents) as edit:
+        collect_changes(edit, row_changes(old, new, engine))
+        if not edit.counts.total and not documents:
+            return TreeEdit(old.path, {})
+        return edit.finish()

@@ -1,0 +1,147 @@
+"""Upkeep of a repository: optimise, check, collect garbage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from havasu_vc.checkouts import forget_clustered, forget_counterparts, forget_gone_work_trees
+from havasu_vc.datasets.any import AnyDataset, as_havasu
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import HavasuError, InvalidArgumentError
+from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees, clustered_trees
+from havasu_vc.repo.edits import commit_edits
+from havasu_vc.repo.opened import OpenRepo, unsafe_path
+from havasu_vc.repo.results import CommitResult, GcResult, Problem
+from havasu_vc.repo.soundness import sound_datasets
+from havasu_vc.store.refs import list_branches, list_tags
+from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import DatasetFolder, find_datasets
+from havasu_vc.upkeep.dataset_checks import check_dataset
+from havasu_vc.upkeep.finding import Finding
+from havasu_vc.upkeep.fsck_kart import check_kart_dataset
+from havasu_vc.upkeep.garbage import collect_garbage
+from havasu_vc.upkeep.rewriting import optimize_dataset
+
+__all__ = ["fsck", "gc", "optimize"]
+
+TRAILER = "Havasu-Optimize"
+"""Names, in a commit message, the datasets that the commit rewrote without changing a row."""
+
+
+def optimize(
+    repo: OpenRepo, datasets: Sequence[str], message: str | None, *, dry_run: bool
+) -> CommitResult:
+    """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
+    kinds = repo.folders(repo.head())
+    paths = tuple(datasets) or tuple(
+        path for path in sound_datasets(repo) if kinds[path].marker == HAVASU_MARKER
+    )
+
+    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+        return optimize_dataset(as_havasu(view, "optimize"), engine) or TreeEdit(view.path, {})
+
+    text = message or f"Optimize {', '.join(paths)}"
+    trailers = "\n".join(f"{TRAILER}: {path}" for path in paths)
+    return commit_edits(
+        repo, [(path, make) for path in paths], f"{text}\n\n{trailers}", dry_run=dry_run
+    )
+
+
+def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
+    """Yield what is wrong, in git's objects and in the datasets of every branch and tag."""
+    result = repo.git.git(
+        "fsck", "--strict", "--no-dangling", "--no-progress", check=False, environment=_index(repo)
+    )
+    for line in (*result.lines, *result.error_lines):
+        if line.strip() and not line.startswith(("notice:", "Checking")):
+            yield Problem("git", line.strip(), "`git fsck` tells more")
+    checked: set[str] = set()
+    seen: set[str] = set()
+    for revision in _tips(repo):
+        odd: dict[str, str] = {}
+        found = find_datasets(repo.git.objects, revision.tree, partial(_note_path, odd))
+        for path in odd.keys() - seen:
+            where, hint = f"{path!r} at {revision.name}", unsafe_path(path, odd[path]).hints[0]
+            yield Problem(where, f"as a dataset's path, {odd[path]}", hint)
+        seen.update(odd)
+        for folder in found:
+            path = folder.path
+            if folder.marker not in TABLES or folder.internals in seen:
+                continue
+            seen.add(folder.internals)
+            view = repo.view(folder, revision.name)
+            try:
+                with repo.settings.open_engine(0) as engine:
+                    for each in _findings(view, engine, full, checked):
+                        yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
+            except HavasuError as error:
+                yield Problem(f"{path} at {revision.name}", error.message, None)
+
+
+def _note_path(paths: dict[str, str], folder: DatasetFolder, reason: str) -> None:
+    paths[folder.path] = reason
+
+
+def _index(repo: OpenRepo) -> dict[str, str]:
+    """Return what keeps git from the index where Kart has locked it in a way of its own."""
+    return {"GIT_INDEX_FILE": str(repo.git.data_folder / "none")} if repo.git.is_kart else {}
+
+
+def _findings(view: AnyDataset, engine: Engine, full: bool, checked: set[str]) -> Iterator[Finding]:
+    if isinstance(view, KartDataset):
+        return check_kart_dataset(view, full=full)
+    return check_dataset(view, engine, full=full, checked=checked)
+
+
+def _tips(repo: OpenRepo) -> Iterator[Revision]:
+    head = repo.head()
+    if head.commit is not None:
+        yield replace(head, name="HEAD")
+    for ref in (*list_branches(repo.git), *list_branches(repo.git, remote=True)):
+        yield replace(repo.resolve(ref.commit), name=ref.name)
+    for tag in list_tags(repo.git):
+        yield replace(repo.resolve(tag.commit), name=tag.name)
+
+
+def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
+    """Remove data files that nothing reaches and that are older than a grace period."""
+    if grace_days < 0:
+        raise InvalidArgumentError("a grace period cannot be negative")
+    if not dry_run:
+        forget_gone_work_trees(repo)
+    found = collect_garbage(
+        repo.git,
+        keep=checked_out_files(repo.git),
+        grace_seconds=grace_days * 86400,
+        dry_run=dry_run,
+    )
+    grace = grace_days * 86400
+    trees, clustered = checked_out_trees(repo.git), clustered_trees(repo.git)
+    freed = forget_counterparts(repo, trees, grace_seconds=grace, dry_run=dry_run)
+    freed += forget_clustered(repo, clustered, grace_seconds=grace, dry_run=dry_run)
+    freed += _forget_settled(repo.storage.settled.root, grace_seconds=grace, dry_run=dry_run)
+    return GcResult(found.files, found.size + freed, found.kept_young)
+
+
+def _forget_settled(folder: Path, *, grace_seconds: float, dry_run: bool) -> int:
+    """Remove old delete files that were derived from others; return how many bytes.
+
+    Who needs one again derives it again.
+    """
+    size = 0
+    for place in sorted(folder.rglob("*")):
+        with suppress(OSError):
+            status = place.stat()
+            if place.is_file() and status.st_mtime <= time.time() - grace_seconds:
+                size += status.st_size
+                if not dry_run:
+                    place.unlink()
+    return size
