@@ -11,8 +11,6 @@ from __future__ import annotations
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.iceberg.native_geometry import CRS_WKT
 from havasu_vc.formats.iceberg.values import Flavour
-from havasu_vc.geo.crs import common_code
-from havasu_vc.model.crs import Crs
 from havasu_vc.tables.table import Table
 
 __all__ = [
@@ -54,14 +52,13 @@ _WRITING = {
 
 
 def _definitions(view: HavasuDataset) -> dict[str, str]:
-    """Return the systems that no code of an authority says to others, by their names here."""
+    """Return the definitions of the systems that columns name, by their names here.
+
+    All of them: whether a name alone says the same to others only PROJ can tell, which
+    takes longer to load than a checkout takes.
+    """
     named = {field.geometry.crs for field in view.schema.geometries if field.geometry}
-    found = {}
-    for name in named:
-        wkt = None if name is None else view.header.crs.get(name)
-        if name is not None and wkt is not None and common_code(Crs(name, wkt, 0)) is None:
-            found[f"{CRS_WKT}{name}"] = wkt
-    return found
+    return {f"{CRS_WKT}{name}": wkt for name, wkt in view.header.crs.items() if name in named}
 
 
 def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) -> dict[str, str]:
