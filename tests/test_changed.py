@@ -70,9 +70,9 @@ def test_what_a_change_affects(path: str, tests: set[str]) -> None:
 
 
 def test_doctests_are_those_of_the_part_and_of_what_stands_on_it() -> None:
-    paths = set(affected(["havasu_vc/repo/log.py"], SOURCES)) - TESTS
+    paths = set(affected(["havasu_vc/library/log.py"], SOURCES)) - TESTS
     assert paths == {
-        "havasu_vc/repo",
+        "havasu_vc/library",
         "havasu_vc/__init__.py",
         "havasu_vc/spark",
         "havasu_vc/cli",

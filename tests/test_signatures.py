@@ -17,6 +17,7 @@ import havasu_vc.spark
 from havasu_vc import Repo
 from havasu_vc.checkouts.tables_elsewhere import Elsewhere
 from havasu_vc.checkouts.workspace import Workspace
+from havasu_vc.library.methods import Method
 from havasu_vc.looking.histories import LogRequest
 from havasu_vc.looking.tables import Table
 from havasu_vc.merging.merge_commits import MergeRequest
@@ -35,6 +36,8 @@ def functions_of(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
         if name.startswith("_") and name != "__init__":
             continue
         found = inspect.getattr_static(kind, name)
+        if isinstance(found, Method):
+            found = getattr(kind, name)
         if isinstance(found, property):
             found = found.fget
         if isinstance(found, staticmethod | classmethod):

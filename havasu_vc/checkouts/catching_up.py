@@ -8,11 +8,9 @@ next command finishes what one that died left undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
@@ -22,25 +20,11 @@ from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "catch_up",
-    "commits",
+    "committing",
     "following",
     "has_workspace",
-    "moves_head",
     "require_no_merge",
 ]
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-class _Opened(Protocol):
-    """What a method of `Repo` has as `self` here."""
-
-    @property
-    def opened(self) -> OpenRepo: ...
-
-
-_Self = TypeVar("_Self", bound=_Opened)
 
 
 def _folder(git: GitRepository) -> Path:
@@ -57,30 +41,12 @@ def _mark(git: GitRepository) -> Path:
     return _folder(git) / "workspace-behind"
 
 
-def moves_head(
-    operation: Callable[Concatenate[_Self, _P], _R],
-) -> Callable[Concatenate[_Self, _P], _R]:
-    """Make a method of `Repo` bring the tables along once it has moved HEAD."""
-
-    @wraps(operation)
-    def moving(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        with following(self.opened):
-            return operation(self, *arguments, **options)
-
-    return moving
-
-
-def commits(
-    operation: Callable[Concatenate[_Self, _P], _R],
-) -> Callable[Concatenate[_Self, _P], _R]:
-    """Make a method of `Repo` refuse while a merge waits, and bring the tables along."""
-
-    @wraps(operation)
-    def committing(self: _Self, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        require_no_merge(self.opened)
-        return operation(self, *arguments, **options)
-
-    return moves_head(committing)
+@contextmanager
+def committing(repo: OpenRepo) -> Iterator[None]:
+    """Refuse while a merge waits, and bring the tables along with what a block commits."""
+    require_no_merge(repo)
+    with following(repo):
+        yield
 
 
 def require_no_merge(repo: OpenRepo) -> None:

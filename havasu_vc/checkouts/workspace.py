@@ -1,4 +1,4 @@
-"""`checkouts.workspace`: the tables that are checked out in the work tree.
+"""`repo.workspace`: the tables that are checked out in the work tree.
 
 repo.workspace.check_out()                 # make them, or bring them to HEAD
 repo.workspace.check_out_to("/data/parcels", "v1.2", dataset="parcels")

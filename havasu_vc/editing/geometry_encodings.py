@@ -35,12 +35,16 @@ NONE = "none"
 
 
 def declare_geometries(
-    repo: OpenRepo, path: str, wanted: Mapping[str, str], message: str | None
+    repo: OpenRepo, dataset: str, encodings: Mapping[str, str], *, message: str | None = None
 ) -> CommitResult:
-    """Commit a dataset whose columns are declared as geometries of an encoding, or as none."""
+    """Commit what columns hold, by name: `ewkb`, `wkb`, `wkt`, `geojson` or `none`.
+
+    Only the schema changes; values that are something else are an error.
+    """
+    path = dataset.strip("/")
 
     def make(view: AnyDataset, engine: Engine) -> TreeEdit:
-        return _declared(view, wanted, engine)
+        return _declared(view, encodings, engine)
 
     text = message or f"Declare geometries of {path}"
     return commit_edits(repo, [(path, make)], text)

@@ -38,29 +38,31 @@ _ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 _CRS_ITEM = re.compile(r"crs/[^/]{1,200}\.wkt")
 
 
-def get_meta(repo: OpenRepo, path: str, names: Sequence[str], revision: str) -> dict[str, Any]:
+def get_meta(
+    repo: OpenRepo, dataset: str, names: Sequence[str] = (), *, revision: str = "HEAD"
+) -> dict[str, Any]:
     """Return meta items of a dataset, all of them when none is named."""
-    meta = dict(repo.dataset(path, revision).header.meta)
+    meta = dict(repo.dataset(dataset, revision).header.meta)
     if not names:
         return meta
     missing = [name for name in names if name not in meta]
     if missing:
         raise NotFoundError(
-            f"{path} has no meta item {missing[0]!r}",
+            f"{dataset} has no meta item {missing[0]!r}",
             hints=(f"it has {', '.join(sorted(meta))}",),
         )
     return {name: meta[name] for name in names}
 
 
 def set_meta(
-    repo: OpenRepo, path: str, items: Mapping[str, Any], message: str | None
+    repo: OpenRepo, dataset: str, items: Mapping[str, Any], *, message: str | None = None
 ) -> CommitResult:
-    """Commit meta items of a dataset."""
+    """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
 
     def make(view: AnyDataset, engine: Engine) -> TreeEdit:
         return edit_meta(view, items, engine)
 
-    return commit_edits(repo, [(path, make)], message or f"Update metadata for {path}")
+    return commit_edits(repo, [(dataset, make)], message or f"Update metadata for {dataset}")
 
 
 def edit_meta(view: AnyDataset, items: Mapping[str, Any], engine: Engine) -> TreeEdit:

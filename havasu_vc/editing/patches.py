@@ -53,13 +53,13 @@ def apply_patch(
     repo: OpenRepo,
     source: bytes | BinaryIO,
     *,
-    ref: str | None,
-    allow_empty: bool,
-    message: str | None,
-    commit: bool,
-    limit: int | None,
+    ref: str | None = None,
+    allow_empty: bool = False,
+    message: str | None = None,
+    commit: bool = True,
+    limit: int | None = None,
 ) -> CommitResult:
-    """Commit a patch; without `commit`, only check that it applies."""
+    """Commit a patch, given as bytes or an open file; without `commit`, only try it."""
     branch = None if ref is None else _other_branch(repo, ref.removeprefix("refs/heads/"))
     patch = parse_patch(source, limit or MOST_PATCH_BYTES)
     if patch.crs is not None:

@@ -31,12 +31,14 @@ BATCH_ROWS = 1 << 16
 
 def write_rows(
     repo: OpenRepo,
-    path: str,
+    dataset: str,
     rows: pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch],
-    mode: str,
-    message: str | None,
+    *,
+    mode: str = "upsert",
+    message: str | None = None,
 ) -> CommitResult:
-    """Commit rows to a dataset, in one of the modes."""
+    """Commit rows by key: `upsert`, `append`, `delete`, or `overwrite` to hold just these."""
+    path = dataset
     if mode not in MODES:
         raise InvalidArgumentError(
             f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)

@@ -5,65 +5,54 @@
     for diff in repo.diff("HEAD^?...HEAD"):
         print(diff.path, sum(len(batch) for batch in diff.changes))
 
-It opens views, hands them to the algorithms, and is the only one who writes objects
-and moves refs. Reading never changes anything, but for mending what a command that
-died left behind.
+It is composed of use cases: each method is a function of the package that does the work
+(`library.methods`), spelt and documented there. Reading never changes anything, but for
+mending what a command that died left behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from havasu_vc.checkouts import catch_up, commits, following, require_no_merge
+from havasu_vc import checkouts, editing, looking, merging, review, sharing, transfer, upkeep
+from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
-from havasu_vc.errors import HavasuError, NotYetSupportedError
-from havasu_vc.library.changing import Changing
-from havasu_vc.library.reading import Reading
-from havasu_vc.library.sharing import Sharing
+from havasu_vc.errors import HavasuError
+from havasu_vc.library.methods import asks, uses
 from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store import refs
-from havasu_vc.store.index import mend, switch_worktree
+from havasu_vc.store.index import mend
 from havasu_vc.store.refs import Branch, Tag
 from havasu_vc.store.repository import GitRepository
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.any import AnyDataset
     from havasu_vc.datasets.storage import Fetcher, Storage
-    from havasu_vc.history.merging import MergePolicy
-    from havasu_vc.repo import results
     from havasu_vc.repo.transaction import Transaction
-    from havasu_vc.sharing import CloneRequest, FetchResult
     from havasu_vc.store.configuration import GitConfig
+    from havasu_vc.store.revisions import Revision
+    from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Repo"]
 
 
 def _fetcher(opened: OpenRepo) -> Fetcher:
-    from havasu_vc.sharing import RemoteFetcher
-
-    return RemoteFetcher(opened)
+    return sharing.RemoteFetcher(opened)
 
 
-class Repo(Reading, Changing, Sharing):
+class Repo:
     """A repository of datasets. `open` and `init` make one."""
 
     def __init__(self, git: GitRepository, settings: Settings | None = None) -> None:
         self.opened = OpenRepo(git, settings or Settings())
-        """The repository as operations see it."""
+        """The repository as use cases see it."""
         self.opened.make_fetcher = _fetcher
 
-    @property
-    def git(self) -> GitRepository:
-        """The git repository."""
-        return self.opened.git
-
-    @property
-    def settings(self) -> Settings:
-        """How to work."""
-        return self.opened.settings
+    # Having one
 
     @classmethod
     def init(
@@ -88,12 +77,10 @@ class Repo(Reading, Changing, Sharing):
 
     @classmethod
     def clone(
-        cls, request: CloneRequest, *, settings: Settings | None = None
-    ) -> tuple[Repo, FetchResult]:
+        cls, request: sharing.CloneRequest, *, settings: Settings | None = None
+    ) -> tuple[Repo, sharing.FetchResult]:
         """Clone a repository and its data; return it, and what came."""
-        from havasu_vc.sharing import clone
-
-        opened, fetched = clone(request, settings or Settings())
+        opened, fetched = sharing.clone(request, settings or Settings())
         return cls(opened.git, opened.settings), fetched
 
     @classmethod
@@ -121,6 +108,20 @@ class Repo(Reading, Changing, Sharing):
             with suppress(HavasuError, OSError):  # what is asked for may not need to write
                 set_up(self.opened)
 
+    def keep_policy(self) -> None:
+        """Have commits refused that are against the policy of the repository."""
+        self.opened.check_edits = review.check_edits
+
+    @property
+    def git(self) -> GitRepository:
+        """The git repository."""
+        return self.opened.git
+
+    @property
+    def settings(self) -> Settings:
+        """How to work."""
+        return self.opened.settings
+
     @property
     def path(self) -> Path:
         """The work tree, or the git directory where there is none."""
@@ -141,17 +142,49 @@ class Repo(Reading, Changing, Sharing):
         """Where data files are."""
         return self.opened.storage
 
-    def keep_policy(self) -> None:
-        """Have commits refused that are against the policy of the repository."""
-        from havasu_vc.review import check_edits
+    @property
+    def workspace(self) -> checkouts.Workspace:
+        """The tables that are checked out."""
+        return checkouts.Workspace(self.opened)
 
-        self.opened.check_edits = check_edits
+    # Looking
 
-    def transaction(self) -> Transaction:
-        """Return a commit in the making; use it as a context manager."""
-        from havasu_vc.repo.transaction import Transaction
+    def resolve(self, revision: str = "HEAD") -> Revision:
+        """Return the commit that a revision means."""
+        return self.opened.resolve(revision)
 
-        return Transaction(self.opened)
+    def head(self) -> Revision:
+        """Return HEAD's commit, or the empty revision before the first."""
+        return self.opened.head()
+
+    def folders(self, revision: Revision) -> dict[str, DatasetFolder]:
+        """Return the folders of a revision's datasets, of every kind, by path."""
+        return self.opened.folders(revision)
+
+    def datasets(self, revision: str = "HEAD") -> tuple[str, ...]:
+        """Return the paths of the datasets that can be read, in order."""
+        return self.opened.datasets(revision)
+
+    def dataset(self, path: str, revision: str = "HEAD") -> AnyDataset:
+        """Return a dataset at a revision, after checking its guard."""
+        return self.opened.dataset(path, revision)
+
+    def table(self, path: str, revision: str = "HEAD") -> looking.Table:
+        """Return the rows of a dataset at a revision."""
+        return looking.Table(self.dataset(path, revision), self.opened.settings)
+
+    list_datasets = uses(lambda: looking.list_datasets)
+    status = uses(lambda: looking.status)
+    commit_info = uses(lambda: looking.commit_info)
+    log = asks(lambda: looking.LogRequest, lambda: looking.log)
+    diff = uses(lambda: looking.diff)
+    show = uses(lambda: looking.show)
+    create_patch = uses(lambda: looking.create_patch)
+    file_changes = uses(lambda: looking.file_changes)
+    blame = uses(lambda: looking.blame_dataset)
+    row = uses(lambda: looking.read_row)
+    get_meta = uses(lambda: editing.get_meta)
+    review = uses(lambda: review.review)
 
     # Branches and tags
 
@@ -161,45 +194,11 @@ class Repo(Reading, Changing, Sharing):
 
     def create_branch(self, name: str, start: str = "HEAD") -> None:
         """Make a branch."""
-        refs.create_branch(self.git, name, self._commit(start))
+        refs.create_branch(self.git, name, checkouts.commit_of(self.opened, start))
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
         """Remove a branch; with `force` also one that is merged nowhere."""
         refs.delete_branch(self.git, name, force=force)
-
-    def switch(
-        self,
-        target: str,
-        *,
-        create: bool = False,
-        start: str | None = None,
-        discard: bool = False,
-    ) -> None:
-        """Put HEAD on a branch, or on a commit; refused while a merge waits.
-
-        `HEAD` itself is where HEAD is, on its branch. Commits that nothing names any more
-        are noted.
-        """
-        require_no_merge(self.opened)
-        before = refs.read_head(self.git)
-        if target in ("HEAD", "@") and not create:
-            target = before.branch or target
-        known = create or any(branch.name == target for branch in self.branches())
-        begin = None if start is None else self._commit(start)
-        self.workspace.require_no_loss(begin or ("HEAD" if create else target), discard=discard)
-        with following(self.opened, discard=discard):
-            switch_worktree(
-                self.git,
-                target if known else self._commit(target),
-                create=create,
-                start=begin,
-                discard=discard,
-            )
-        if before.branch is None:
-            from havasu_vc.checkouts import left_behind
-
-            if note := left_behind(self.opened, before):
-                self.settings.note(note)
 
     def tags(self) -> tuple[Tag, ...]:
         """Return the tags."""
@@ -207,70 +206,106 @@ class Repo(Reading, Changing, Sharing):
 
     def create_tag(self, name: str, revision: str = "HEAD", *, message: str | None = None) -> None:
         """Name a commit."""
-        refs.create_tag(self.git, name, self._commit(revision), message=message)
+        refs.create_tag(self.git, name, checkouts.commit_of(self.opened, revision), message=message)
 
     def delete_tag(self, name: str) -> None:
         """Remove a tag."""
         refs.delete_tag(self.git, name)
 
-    def _commit(self, revision: str) -> str:
-        commit = self.resolve(revision).commit
-        if commit is None:
-            raise NotYetSupportedError(f"{revision} is no commit")
-        return commit
+    switch = uses(lambda: checkouts.switch)
+    reset = uses(lambda: checkouts.reset)
+
+    # Taking in and giving out
+
+    import_ = asks(
+        lambda: transfer.ImportRequest, lambda: transfer.import_source, within=committing
+    )
+    convert = uses(lambda: transfer.convert, within=committing)
+    export = uses(lambda: transfer.export)
+    export_changes = uses(lambda: transfer.export_changes)
+    checkout_as = uses(lambda: transfer.checkout_as)
+    commit_from = uses(lambda: transfer.commit_from, within=committing)
+
+    def list_layers(self, location: str) -> tuple[str, ...]:
+        """Return the names of the layers of a file that can be imported."""
+        from havasu_vc.exchange.sources import list_source_layers
+
+        return tuple(list_source_layers(location))
+
+    # Editing
+
+    write = uses(lambda: editing.write_rows, within=committing)
+    apply_patch = uses(lambda: editing.apply_patch, within=committing)
+    set_meta = uses(lambda: editing.set_meta, within=committing)
+    declare_geometries = uses(lambda: editing.declare_geometries, within=committing)
+    restore = uses(lambda: editing.restore, within=following)
+
+    def transaction(self) -> Transaction:
+        """Return a commit in the making; use it as a context manager."""
+        from havasu_vc.repo.transaction import Transaction
+
+        return Transaction(self.opened)
+
+    # Merging
+
+    merge = asks(lambda: merging.MergeRequest, lambda: checkouts.merge)
+    continue_merge = uses(lambda: merging.continue_merge, within=following)
+    abort_merge = uses(lambda: merging.abort_merge, within=following)
+    cherry_pick = uses(lambda: merging.cherry_pick, within=following)
+    revert = uses(lambda: merging.revert, within=following)
+    conflicts = uses(lambda: merging.conflicts)
+    view_conflicts = uses(lambda: merging.view_conflicts)
+    merge_context = uses(lambda: merging.merge_context)
+
+    def resolve_conflicts(
+        self,
+        filters: Sequence[str] = (),
+        *,
+        choice: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        row: Mapping[str, Any] | None = None,
+        document: bytes | None = None,
+        renumber: str | None = None,
+    ) -> int:
+        """Resolve the conflicts that filters name; return how many.
+
+        The resolution is `choice` (`ours`, `theirs`, `base`, `delete`), `columns` (the side
+        of the cells of some columns; `choice` of the others), `row`, `document` (a GeoJSON
+        feature or Kart's JSON as bytes) or `renumber` (`ours` or `theirs`).
+        """
+        from havasu_vc.repo.setting_up import set_up
+
+        set_up(self.opened)
+        resolution = merging.Resolution(
+            choice=choice, columns=columns, row=row, document=document, renumber=renumber
+        )
+        return merging.resolve(self.opened, filters, resolution)
+
+    # Sharing
+
+    remotes = uses(lambda: sharing.remotes)
+    upstream = uses(lambda: sharing.upstream_of)
+    fetch = uses(lambda: sharing.fetch)
+    push = asks(lambda: sharing.PushRequest, lambda: sharing.push)
+    fetch_data = uses(lambda: sharing.fetch_data)
+    push_data = uses(lambda: sharing.push_data)
+    data_status = uses(lambda: sharing.data_status)
+    verify_data = uses(lambda: sharing.verify_data)
+    drop_data = uses(lambda: sharing.drop_data)
+    prune_remote = uses(lambda: upkeep.prune_remote)
+    check_received = uses(lambda: sharing.check_received)
+    data_place = uses(lambda: sharing.data_place)
+    stated_data_place = uses(lambda: sharing.stated_data_url)
+    set_data_place = uses(lambda: sharing.commit_data_url)
 
     # Upkeep
 
-    @commits
-    def upgrade_datasets(self, message: str | None = None) -> results.CommitResult:
-        """Commit the datasets of HEAD that are of format 1 as ones of format 2."""
-        from havasu_vc.upkeep import upgrade_datasets
-
-        return upgrade_datasets(self.opened, message)
+    optimize = uses(lambda: upkeep.optimize, within=committing)
+    repair = asks(lambda: upkeep.RepairRequest, lambda: upkeep.repair, within=committing)
+    upgrade_datasets = uses(lambda: upkeep.upgrade_datasets, within=committing)
+    fsck = uses(lambda: upkeep.fsck)
+    gc = uses(lambda: upkeep.gc)
 
     def upgrade(self, destination: str | Path) -> Repo:
         """Make a Kart V3 repository of one in Kart's V2, with all commits, and return it."""
-        from havasu_vc.upkeep import upgrade
-
-        return Repo(upgrade(self.opened, Path(destination)), self.settings)
-
-    @commits
-    def optimize(
-        self, datasets: Sequence[str] = (), *, message: str | None = None, dry_run: bool = False
-    ) -> results.CommitResult:
-        """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
-        from havasu_vc.upkeep import optimize
-
-        return optimize(self.opened, tuple(datasets), message, dry_run=dry_run)
-
-    def fsck(self, *, full: bool = False) -> Iterator[results.Problem]:
-        """Yield what is wrong; `full` reads every data file of HEAD and all branches."""
-        from havasu_vc.upkeep import fsck
-
-        return fsck(self.opened, full=full)
-
-    @commits
-    def repair(
-        self,
-        datasets: Sequence[str] = (),
-        *,
-        source: str | None = None,
-        policy: MergePolicy | None = None,
-        message: str | None = None,
-    ) -> results.CommitResult:
-        """Mend broken datasets, in a commit on top of HEAD; its notes say what was taken.
-
-        They are taken from a commit, or from where they were sound last; `policy` decides
-        conflicts between several such versions.
-        """
-        from havasu_vc.history.merging import MergePolicy
-        from havasu_vc.upkeep import RepairRequest, repair
-
-        request = RepairRequest(tuple(datasets), source, policy or MergePolicy(), message)
-        return repair(self.opened, request)
-
-    def gc(self, *, grace_days: float = 14.0, dry_run: bool = False) -> results.GcResult:
-        """Remove data files that nothing reaches and that are older than a grace period."""
-        from havasu_vc.upkeep import gc
-
-        return gc(self.opened, grace_days=grace_days, dry_run=dry_run)
+        return Repo(upkeep.upgrade(self.opened, Path(destination)), self.settings)

@@ -38,7 +38,7 @@ MOST_SORTED = 1 << 20
 
 def blame_dataset(
     repo: OpenRepo,
-    path: str,
+    dataset: str,
     *,
     keys: Sequence[Any] | None = None,
     columns: Sequence[str] | None = None,
@@ -51,7 +51,7 @@ def blame_dataset(
     start = repo.resolve(revision).commit
     if start is None:
         raise InvalidArgumentError(f"{revision} is no commit")
-    view = repo.dataset(path, revision)
+    view = repo.dataset(dataset, revision)
     if not view.key:
         raise InvalidArgumentError(
             f"{view.path} has no key, so its rows cannot be followed through history",

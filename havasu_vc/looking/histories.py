@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
@@ -19,7 +19,7 @@ from havasu_vc.store.revisions import Revision, resolve_range
 __all__ = ["commit_info", "log"]
 
 
-def commit_info(repo: OpenRepo, revision: str) -> CommitInfo:
+def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:
     """Return a commit as writers print it."""
     identity = repo.resolve(revision).commit
     if identity is None:
@@ -42,7 +42,7 @@ class LogRequest:
 
     revision: str = "HEAD"
     """Where to start, or a range."""
-    filters: tuple[str, ...] = ()
+    filters: Sequence[str] = ()
     """Datasets, rows or meta items of which a commit changed some."""
     limit: int | None = None
     """How many."""
@@ -56,12 +56,16 @@ class LogRequest:
     """What git finds in the author's name and address."""
     grep: str | None = None
     """What git finds in the message."""
-    columns: tuple[str, ...] = ()
+    columns: Sequence[str] = ()
     """Of rows, columns of which a commit changed a cell."""
 
 
 def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
-    """Yield the commits that a revision or range reaches, newest first."""
+    """Yield the commits that a revision or range reaches, newest first.
+
+    `filters` name datasets, rows or meta items, and `columns` those of the rows that
+    count. The other conditions are git's.
+    """
     revision, filters = request.revision, request.filters
     hide: list[str] = []
     if ".." in revision:

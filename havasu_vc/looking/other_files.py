@@ -14,7 +14,7 @@ from havasu_vc.model.diffs import FileChange
 from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
-from havasu_vc.store.revisions import Revision
+from havasu_vc.store.revisions import resolve_range
 from havasu_vc.store.trees import TREE, find_entry, read_entries
 
 __all__ = ["file_changes"]
@@ -24,14 +24,20 @@ _OF_KART = (KART_VERSION, OLD_VERSION)
 
 
 def file_changes(
-    repo: OpenRepo, old: Revision, new: Revision, filters: Sequence[str], *, contents: bool = False
+    repo: OpenRepo,
+    revisions: str = "HEAD^?...HEAD",
+    filters: Sequence[str] = (),
+    *,
+    contents: bool = False,
 ) -> tuple[FileChange, ...]:
-    """Return the files that differ between two revisions of a Kart repository, by path.
+    """Return the files beside datasets that differ in a repository of Kart's, by path.
 
     A filter that is a folder's or file's path chooses them; one of rows or items does not.
+    With `contents` they come with what they held and hold.
     """
+    ends = resolve_range(repo.git, revisions)
     source = repo.git.objects
-    trees = [revision.tree or EMPTY_TREE for revision in (old, new)]
+    trees = [revision.tree or EMPTY_TREE for revision in (ends.old, ends.new)]
     of_kart = (find_entry(source, tree, name) for tree in trees for name in _OF_KART)
     if not any(entry is not None for entry in of_kart):
         return ()

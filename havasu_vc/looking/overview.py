@@ -19,7 +19,7 @@ from havasu_vc.store.trees import DatasetFolder
 __all__ = ["list_datasets", "status"]
 
 
-def list_datasets(repo: OpenRepo, revision: str) -> tuple[DatasetInfo, ...]:
+def list_datasets(repo: OpenRepo, revision: str = "HEAD") -> tuple[DatasetInfo, ...]:
     """Describe the datasets of a revision, also those of kinds that are left untouched."""
     found = repo.revision(revision)
     infos = []

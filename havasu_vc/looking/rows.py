@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["keys_batch", "read_rows", "require_rows"]
 
 
+def read_row(repo: OpenRepo, dataset: str, key: Any, revision: str = "HEAD") -> dict[str, Any]:
+    """Return a row at a revision, by its key: a value, a tuple, or text as in a filter."""
+    return dict(read_rows(repo, dataset, [key], revision)[1].to_pylist()[0])
+
+
 def read_rows(
     repo: OpenRepo, path: str, keys: Sequence[Any], revision: str = "HEAD"
 ) -> tuple[AnyDataset, pa.RecordBatch]:

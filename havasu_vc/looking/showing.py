@@ -9,15 +9,22 @@ from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.revisions import resolve_range
+from havasu_vc.store.revisions import Revision, resolve_range
 
-__all__ = ["diff", "show"]
+__all__ = ["create_patch", "diff", "show"]
 
 
 def diff(
-    repo: OpenRepo, revisions: str, filters: Sequence[str], *, equal_ones: bool = False
+    repo: OpenRepo,
+    revisions: str = "HEAD^?...HEAD",
+    filters: Sequence[str] = (),
+    *,
+    equal_ones: bool = False,
 ) -> Iterator[DatasetDiff]:
-    """Yield how each dataset differs between two revisions, by path."""
+    """Yield how each dataset differs between two revisions, by path.
+
+    With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
+    """
     ends = resolve_range(repo.git, revisions)
     return diff_revisions(
         repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
@@ -25,17 +32,22 @@ def diff(
 
 
 def show(
-    repo: OpenRepo,
-    revision: str,
-    filters: Sequence[str],
-    *,
-    equal_ones: bool = False,
-    tables_only: bool = True,
+    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = (), *, equal_ones: bool = False
 ) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
-    """Return a commit and what it changed of its first parent."""
+    """Return a commit and what it changed of its first parent; `equal_ones` as for `diff`."""
     info = commit_info(repo, revision)
-    parent = repo.resolve(f"{revision}^?")
-    end = repo.resolve(info.id)
     return info, diff_revisions(
-        repo, parent, end, filters, equal_ones=equal_ones, tables_only=tables_only
+        repo, *_ends(repo, revision, info), filters, equal_ones=equal_ones, tables_only=True
     )
+
+
+def create_patch(
+    repo: OpenRepo, revision: str = "HEAD", filters: Sequence[str] = ()
+) -> tuple[CommitInfo, Iterator[DatasetDiff]]:
+    """Return a commit and all that it changed of its first parent, or an error."""
+    info = commit_info(repo, revision)
+    return info, diff_revisions(repo, *_ends(repo, revision, info), filters)
+
+
+def _ends(repo: OpenRepo, revision: str, info: CommitInfo) -> tuple[Revision, Revision]:
+    return repo.resolve(f"{revision}^?"), repo.resolve(info.id)

@@ -31,7 +31,7 @@ from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_siz
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.sharing.data_places import data_url
+from havasu_vc.sharing.data_places import data_url, known_data_url
 from havasu_vc.store.complete import read_complete, write_complete
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
@@ -40,6 +40,7 @@ from havasu_vc.store.repository import GitRepository
 __all__ = [
     "bring_data",
     "data_at",
+    "data_place",
     "default_remote",
     "download",
     "is_here",
@@ -71,6 +72,11 @@ def default_remote(repo: OpenRepo) -> str:
         "there is no remote" if not names else f"there are {len(names)} remotes: name one",
         hints=("`havasu-vc remote add origin URL` adds one",) if not names else (),
     )
+
+
+def data_place(repo: OpenRepo, remote: str | None = None) -> str | None:
+    """Return where the data of a remote is, by settings or commits; None if with it."""
+    return known_data_url(repo, remote or default_remote(repo))
 
 
 def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:

@@ -79,7 +79,7 @@ def fetch(
 
 
 def fetch_data(
-    repo: OpenRepo, remote: str | None = None, part: Part | None = None, revision: str = "HEAD"
+    repo: OpenRepo, remote: str | None = None, *, part: Part | None = None, revision: str = "HEAD"
 ) -> FetchResult:
     """Bring every data file that commits here name, or what a part of one revision has."""
     set_up(repo)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import replace
 
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, StateError, StorageError
 from havasu_vc.records import dataclass
@@ -76,9 +76,9 @@ class PushRequest:
 
     remote: str | None = None
     """The remote; None for the one that the branch follows."""
-    refspecs: tuple[str, ...] = ()
+    refspecs: Sequence[str] = ()
     """As git takes them; none for what git's settings say."""
-    options: tuple[str, ...] = field(default=())
+    options: Sequence[str] = ()
     """More options of `git push`, long ones."""
     dry_run: bool = False
     """Whether to change nothing."""
@@ -141,7 +141,9 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
     return PushResult(shown, lines, len(sent), total_size(sent))
 
 
-def push_data(repo: OpenRepo, remote: str | None, lines: Sequence[str] | None) -> PushResult:
+def push_data(
+    repo: OpenRepo, remote: str | None = None, lines: Sequence[str] | None = None
+) -> PushResult:
     """Send the data of all refs here, or of those that git's `pre-push` hook names.
 
     With no lines, every file is looked for, also those that the remote should have.

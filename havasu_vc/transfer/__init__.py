@@ -5,29 +5,34 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.transfer.converting import convert as convert
-    from havasu_vc.transfer.converting_history import convert_history as convert_history
+    from havasu_vc.transfer.converting_history import convert as convert
     from havasu_vc.transfer.copies import checkout_as as checkout_as
     from havasu_vc.transfer.copies import commit_from as commit_from
     from havasu_vc.transfer.exports import export as export
     from havasu_vc.transfer.exports import export_changes as export_changes
-    from havasu_vc.transfer.import_histories import import_history as import_history
-    from havasu_vc.transfer.imports import ImportRequest as ImportRequest
-    from havasu_vc.transfer.imports import holds_kart as holds_kart
-    from havasu_vc.transfer.imports import import_layers as import_layers
-    from havasu_vc.transfer.imports import replacement as replacement
-    from havasu_vc.transfer.imports import sink_of as sink_of
+    from havasu_vc.transfer.import_histories import import_source as import_source
+    from havasu_vc.transfer.imports import (
+        ImportRequest as ImportRequest,
+    )
+    from havasu_vc.transfer.imports import (
+        holds_kart as holds_kart,
+    )
+    from havasu_vc.transfer.imports import (
+        replacement as replacement,
+    )
+    from havasu_vc.transfer.imports import (
+        sink_of as sink_of,
+    )
     from havasu_vc.transfer.rasters import Rasters as Rasters
 
 __getattr__ = loads(
     __name__,
     {
-        "converting": ["convert"],
-        "converting_history": ["convert_history"],
+        "converting_history": ["convert"],
         "copies": ["checkout_as", "commit_from"],
         "exports": ["export", "export_changes"],
-        "import_histories": ["import_history"],
-        "imports": ["ImportRequest", "holds_kart", "import_layers", "replacement", "sink_of"],
+        "import_histories": ["import_source"],
+        "imports": ["ImportRequest", "holds_kart", "replacement", "sink_of"],
         "rasters": ["Rasters"],
     },
 )

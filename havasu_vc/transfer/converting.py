@@ -35,7 +35,7 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.transfer.imports import sink_of
 
-__all__ = ["convert", "converting", "made_properties", "to_kart"]
+__all__ = ["convert_rows", "converting", "made_properties", "to_kart"]
 
 KINDS = ("havasu", "kart")
 
@@ -59,7 +59,7 @@ def converting(repo: OpenRepo, path: str, kind: str) -> Iterator[tuple[Transacti
         yield transaction, view
 
 
-def convert(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
+def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> CommitResult:
     """Commit a dataset as another kind, with the same rows."""
     with converting(repo, path, kind) as (transaction, view):
         text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"

@@ -37,12 +37,31 @@ from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.trees import DatasetFolder, find_entry
-from havasu_vc.transfer.converting import converting, made_properties, to_kart
+from havasu_vc.transfer.converting import convert_rows, converting, made_properties, to_kart
 
-__all__ = ["convert_history"]
+__all__ = ["convert"]
 
 
-def convert_history(
+def convert(
+    repo: OpenRepo,
+    dataset: str,
+    kind: str,
+    *,
+    message: str | None = None,
+    history: bool = False,
+    refs: bool = False,
+) -> CommitResult:
+    """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows.
+
+    With `history` every commit that changed it comes again beside those that are there;
+    with `refs` those of all branches and tags, which get namesakes `KIND/NAME`.
+    """
+    if history:
+        return _convert_history(repo, dataset.strip("/"), kind, message, refs=refs)
+    return convert_rows(repo, dataset.strip("/"), kind, message)
+
+
+def _convert_history(
     repo: OpenRepo, path: str, kind: str, message: str | None, *, refs: bool = False
 ) -> CommitResult:
     """Commit a dataset as another kind, after each of its versions among commits of their own.

@@ -50,7 +50,7 @@ from havasu_vc.repo.edits import EditMaker, commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult
-from havasu_vc.repo.soundness import sound_datasets
+from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit
 from havasu_vc.transfer.imports import renamed, replacement
 
@@ -59,18 +59,20 @@ __all__ = ["checkout_as", "commit_from"]
 
 def checkout_as(
     repo: OpenRepo,
-    file: Path,
-    datasets: tuple[str, ...],
-    revision: str,
+    file: str | Path,
+    datasets: Sequence[str] = (),
     *,
-    overwrite: bool,
-    discard_changes: bool,
+    revision: str = "HEAD",
+    overwrite: bool = False,
+    discard_changes: bool = False,
 ) -> ExportResult:
-    """Write datasets to a GeoPackage that remembers the commit it is of.
+    """Write datasets to a GeoPackage to edit, which remembers the commit it is of.
 
-    A file that is there is replaced only where nothing in it would be lost, unless that is
-    wanted: edits that are not committed, and layers that are no copy of a dataset.
+    `overwrite` replaces a file that holds nothing which no commit has, neither edits nor
+    layers that are no copy of a dataset; with `discard_changes` any, but never one that
+    another program has open.
     """
+    file = Path(file)
     commit = repo.resolve(revision).commit
     if commit is None:
         raise RevisionNotFoundError(revision)
@@ -114,7 +116,7 @@ def _counted_table(name: str, rows: int) -> str:
 def _edits_in(repo: OpenRepo, file: Path) -> Iterator[str]:
     """Yield what was edited in a copy and is not committed, in words."""
     try:
-        found = commit_from(repo, file, None, None, dry_run=True, allow_empty=False)
+        found = _commit_from(repo, file, None, None, dry_run=True, allow_empty=False)
     except HavasuError as error:
         yield f"edits that cannot be told apart: {error.message}"
         return
@@ -128,6 +130,27 @@ def _edits_in(repo: OpenRepo, file: Path) -> Iterator[str]:
 
 def commit_from(
     repo: OpenRepo,
+    file: str | Path,
+    *,
+    dataset: str | None = None,
+    message: str | None = None,
+    dry_run: bool = False,
+    allow_empty: bool = False,
+    allow_broken: bool = False,
+) -> CommitResult:
+    """Commit the edits made in a copy that `checkout_as` or `export` wrote.
+
+    It is refused where HEAD has a broken dataset, unless that is allowed.
+    """
+    head = replace(repo.head(), name="HEAD")
+    require_sound(repo, head, what="this commit", allowed=allow_broken)
+    return _commit_from(
+        repo, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
+    )
+
+
+def _commit_from(
+    repo: OpenRepo,
     file: Path,
     dataset: str | None,
     message: str | None,
@@ -135,7 +158,6 @@ def commit_from(
     dry_run: bool,
     allow_empty: bool,
 ) -> CommitResult:
-    """Commit the edits made in a copy."""
     if not file.exists():
         raise SourceNotFoundError(f"there is no file {file}")
     notes: list[str] = []

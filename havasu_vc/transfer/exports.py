@@ -42,10 +42,10 @@ def _format(name: str | None) -> ExportFormat | None:
 
 def export(
     repo: OpenRepo,
-    path: str,
-    file: Path,
-    revision: str,
+    dataset: str,
+    file: str | Path,
     *,
+    revision: str = "HEAD",
     format: str | None = None,
     overwrite: bool = False,
     crs: str | None = None,
@@ -55,8 +55,9 @@ def export(
 ) -> ExportResult:
     """Write the rows of a dataset to a file, or to a folder as a table.
 
-    `parquet` says how GeoParquet is written.
+    `plain` is for a Delta table without geometries, `parquet` says how GeoParquet is written.
     """
+    path, file = dataset, Path(file)
     _check(format, crs=crs, plain=plain, parquet=parquet)
     if format == "geotiff":
         return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
@@ -64,14 +65,14 @@ def export(
         if columns is not None:
             raise InvalidArgumentError("an Iceberg table has all columns of a dataset")
         return _export_iceberg(repo, path, file, revision, overwrite=overwrite)
-    dataset = repo.dataset(path, revision)
-    header = dataset.header
+    view = repo.dataset(path, revision)
+    header = view.header
     if columns is not None:
-        unknown = [name for name in columns if name not in dataset.schema.by_name]
+        unknown = [name for name in columns if name not in view.schema.by_name]
         if unknown:
             raise InvalidArgumentError(f"{path} has no column {unknown[0]!r}")
-        header = replace(header, schema=dataset.schema.select(tuple(columns)))
-    table = Table(dataset, repo.settings)
+        header = replace(header, schema=view.schema.select(tuple(columns)))
+    table = Table(view, repo.settings)
     batches = partial(table.to_batches, columns)
     if format == "delta":
         from havasu_vc.exchange.delta_writer import write_delta
@@ -166,14 +167,15 @@ def _export_iceberg(
 
 def export_changes(
     repo: OpenRepo,
-    path: str,
-    file: Path,
+    dataset: str,
+    file: str | Path,
     revisions: str,
     *,
     format: str | None = None,
     overwrite: bool = False,
 ) -> ExportResult:
     """Write the rows that changed between two revisions, with a column that says how."""
+    path, file = dataset, Path(file)
     from havasu_vc.exchange.export_changes import write_changes
 
     found = [each for each in diff(repo, revisions, [path]) if each.path == path]

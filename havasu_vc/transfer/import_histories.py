@@ -43,22 +43,31 @@ class _Version:
         return self.number, self.columns_of_now
 
 
-def import_history(
-    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
-) -> ImportResult:
+def import_source(repo: OpenRepo, request: ImportRequest) -> ImportResult:
+    """Import layers of a file as datasets, in one commit, or a table with its history.
+
+    With `history` each snapshot of an Iceberg table becomes a commit. With `replace`, datasets
+    that are there are compared by key and only what differs is committed. In a Kart dataset
+    with keys made for its rows, as many rows as `similarity_detection_limit` that came and
+    went are searched for ones that keep their keys, as they hardly changed.
+    """
+    return import_history(repo, request) if request.history else import_layers(repo, request)
+
+
+def import_history(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     """Import each version of an Iceberg or Delta table that is there as a commit, oldest first."""
-    table = parse_table_location(request.location)
+    table = parse_table_location(request.place)
     if table is None:
         raise InvalidArgumentError(
-            f"{request.location} has no history",
+            f"{request.place} has no history",
             hints=("name a table as iceberg:FOLDER or delta:FOLDER",),
         )
     if request.refs and table[0] != "iceberg":
         raise InvalidArgumentError("only tables of Iceberg have branches and tags")
     versions = _versions(*table)
-    if dry_run or (len(versions) < 2 and not request.refs):
-        return import_layers(repo, request, dry_run=dry_run, message=message)
-    history = _History(repo, request, table[0] == "iceberg", message)
+    if request.dry_run or (len(versions) < 2 and not request.refs):
+        return import_layers(repo, request)
+    history = _History(repo, request, table[0] == "iceberg", request.message)
     history.add(versions)
     if request.refs:
         history.add_references(table[1])
@@ -95,7 +104,7 @@ class _History:
                 same_columns=self._has_ids and self._begun and not self._request.replace,
             )
             text = self._message or version.message
-            result = import_layers(self._repo, one, dry_run=False, message=text)
+            result = import_layers(self._repo, replace(one, message=text))
             self._begun = True
             if branch is None:
                 self._commit = result.commit or self._commit

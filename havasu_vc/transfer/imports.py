@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 
@@ -78,20 +78,24 @@ KINDS = (None, "havasu", "kart")
 class ImportRequest:
     """What to import, and how."""
 
-    location: str
-    """A file, folder or pattern."""
+    location: str | Path
+    """A file, folder or pattern, or a table as `iceberg:FOLDER` or `delta:FOLDER`."""
     destination: str | None = None
     """The dataset's path, for a single layer."""
-    layers: tuple[str, ...] = ()
+    layers: Sequence[str] = ()
     """Layers, each perhaps with its dataset as `LAYER:DATASET`."""
     all_layers: bool = False
     """Whether all layers are meant."""
     options: SourceOptions | None = None
     """How the source is read."""
     order: str = "key"
-    """How rows are ordered in files."""
+    """How rows are ordered in files: `key`, `hilbert` or `none`."""
     replace: bool = False
-    """Whether datasets that are there are replaced."""
+    """Whether datasets that are there are compared by key, so that what differs is committed."""
+    dry_run: bool = False
+    """Whether to only say what would be imported."""
+    message: str | None = None
+    """The message of the commit."""
     kind: str | None = None
     """The kind of new datasets, `havasu` or `kart`; None for that of the repository."""
     history: bool = False
@@ -107,11 +111,15 @@ class ImportRequest:
     same_columns: bool = False
     """Whether the dataset came from the same table, so that ids tell columns apart."""
 
+    @property
+    def place(self) -> str:
+        """The location as text."""
+        return str(self.location)
 
-def import_layers(
-    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
-) -> ImportResult:
+
+def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     """Import layers as datasets, in one commit."""
+    dry_run, message = request.dry_run, request.message
     if request.order not in ORDERS:
         raise InvalidArgumentError(
             f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
@@ -125,7 +133,7 @@ def import_layers(
         request, options=replace(options, allowed=(*options.allowed, *repo.storage.allowed))
     )
     if request.link:
-        return _link(repo, request, dry_run=dry_run, message=message)
+        return _link(repo, request)
     if request.kind is None:
         request = replace(request, kind="kart" if holds_kart(repo) else "havasu")
     chosen = _sources(request)
@@ -156,7 +164,7 @@ def import_layers(
                     edits.append(edit)
         if dry_run or not (edits or replaced.merge):
             return ImportResult(None, repo.head_branch, counts, tuple(notes))
-        text = message or _message(request.location, chosen)
+        text = message or _message(request.place, chosen)
         commit = transaction.commit(edits, text, merge=replaced.merge)
     return ImportResult(commit, repo.head_branch, counts, tuple(notes))
 
@@ -175,12 +183,10 @@ def _described(path: str, old: Schema, incoming: Schema, meta: Sequence[str]) ->
             yield f"{path}: the types or properties of columns change"
 
 
-def _link(
-    repo: OpenRepo, request: ImportRequest, *, dry_run: bool, message: str | None
-) -> ImportResult:
+def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     from havasu_vc.transfer.link_imports import import_links, require_linkable
 
-    place = require_linkable(request.location, request.kind, request.order)
+    place = require_linkable(request.place, request.kind, request.order)
     if request.layers or request.all_layers:
         raise InvalidArgumentError("a table has no layers", hints=("leave out --layer",))
     if request.options is not None and request.options.bbox is not None:
@@ -198,8 +204,8 @@ def _link(
         request.destination,
         request.options or SourceOptions(),
         replace_existing=request.replace,
-        dry_run=dry_run,
-        message=message or f"Link to {request.location}",
+        dry_run=request.dry_run,
+        message=request.message or f"Link to {request.place}",
         branch=request.branch,
     )
 
@@ -234,14 +240,14 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
         name, _, path = layer.partition(":")
         names.append(name)
         paths.append(path or None)
-    sources = open_sources(request.location, names, options=request.options)
+    sources = open_sources(request.place, names, options=request.options)
     if len(sources) > 1 and not names and not request.all_layers:
         wanted = next((each for each in sources if each.name == request.destination), None)
         if wanted is not None:  # as in Kart, where layers stand behind the source
             return [(wanted, wanted.name)]
         listed = ", ".join(source.name for source in sources)
         raise InvalidArgumentError(
-            f"{request.location} has {len(sources)} layers: {listed}",
+            f"{request.place} has {len(sources)} layers: {listed}",
             hints=("name one with --layer, or take all with --all-layers",),
         )
     if request.destination is not None:

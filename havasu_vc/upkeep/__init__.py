@@ -13,24 +13,31 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.maintenance import fsck as fsck
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
-    from havasu_vc.upkeep.pruning import PruneResult as PruneResult
     from havasu_vc.upkeep.pruning import prune_remote as prune_remote
-    from havasu_vc.upkeep.repairing import RepairRequest as RepairRequest
-    from havasu_vc.upkeep.repairing import last_version as last_version
-    from havasu_vc.upkeep.repairing import repair as repair
+    from havasu_vc.upkeep.repairing import (
+        RepairRequest as RepairRequest,
+    )
+    from havasu_vc.upkeep.repairing import (
+        last_version as last_version,
+    )
+    from havasu_vc.upkeep.repairing import (
+        repair as repair,
+    )
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
-    from havasu_vc.upkeep.validation import Issue as Issue
-    from havasu_vc.upkeep.validation import Level as Level
+    from havasu_vc.upkeep.validating import Issue as Issue
     from havasu_vc.upkeep.validation import Validation as Validation
+    from havasu_vc.upkeep.value_rules import Level as Level
 
 __getattr__ = loads(
     __name__,
     {
         "format_upgrading": ["upgrade_datasets"],
         "maintenance": ["fsck", "gc", "optimize"],
-        "pruning": ["PruneResult", "prune_remote"],
+        "pruning": ["prune_remote"],
         "repairing": ["RepairRequest", "last_version", "repair"],
         "upgrading": ["upgrade"],
-        "validation": ["Issue", "Level", "Validation"],
+        "validating": ["Issue"],
+        "validation": ["Validation"],
+        "value_rules": ["Level"],
     },
 )

@@ -37,7 +37,11 @@ TRAILER = "Havasu-Optimize"
 
 
 def optimize(
-    repo: OpenRepo, datasets: Sequence[str], message: str | None, *, dry_run: bool
+    repo: OpenRepo,
+    datasets: Sequence[str] = (),
+    *,
+    message: str | None = None,
+    dry_run: bool = False,
 ) -> CommitResult:
     """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
     kinds = repo.folders(repo.head())
@@ -55,8 +59,11 @@ def optimize(
     )
 
 
-def fsck(repo: OpenRepo, *, full: bool) -> Iterator[Problem]:
-    """Yield what is wrong, in git's objects and in the datasets of every branch and tag."""
+def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
+    """Yield what is wrong, in git's objects and in the datasets of every branch and tag.
+
+    `full` reads every data file of HEAD and all branches.
+    """
     result = repo.git.git(
         "fsck", "--strict", "--no-dangling", "--no-progress", check=False, environment=_index(repo)
     )
@@ -111,7 +118,7 @@ def _tips(repo: OpenRepo) -> Iterator[Revision]:
         yield replace(repo.resolve(tag.commit), name=tag.name)
 
 
-def gc(repo: OpenRepo, *, grace_days: float, dry_run: bool) -> GcResult:
+def gc(repo: OpenRepo, *, grace_days: float = 14.0, dry_run: bool = False) -> GcResult:
     """Remove data files that nothing reaches and that are older than a grace period."""
     if grace_days < 0:
         raise InvalidArgumentError("a grace period cannot be negative")

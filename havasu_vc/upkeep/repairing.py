@@ -53,7 +53,7 @@ __all__ = ["LastSound", "RepairRequest", "last_sound", "last_version", "repair"]
 class RepairRequest:
     """What to mend, and how."""
 
-    datasets: tuple[str, ...] = ()
+    datasets: Sequence[str] = ()
     """Datasets by path; none for all that are broken."""
     source: str | None = None
     """The commit whose version is taken; None for the last sound ones."""
@@ -84,7 +84,11 @@ class _Mended:
 
 
 def repair(repo: OpenRepo, request: RepairRequest) -> CommitResult:
-    """Mend datasets of HEAD, in a commit on top of it; return what was taken in its notes."""
+    """Mend broken datasets, in a commit on top of HEAD; its notes say what was taken.
+
+    They are taken from a commit, or from where they were sound last; `policy` decides
+    conflicts between several such versions.
+    """
     moved = give_harmless_paths(repo, request.datasets, request.message)
     try:
         result = _repair(repo, request, tuple(moved))

@@ -1,0 +1,90 @@
+"""Moving HEAD where tables are checked out: refused where their edits would be lost.
+
+Merge, reset and switch, as people call them. The tables follow HEAD to where it goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from havasu_vc.checkouts.catching_up import following, require_no_merge
+from havasu_vc.checkouts.leaving import left_behind
+from havasu_vc.checkouts.workspace import Workspace
+from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store import refs
+from havasu_vc.store.index import switch_worktree
+
+if TYPE_CHECKING:
+    from havasu_vc.merging import MergeRequest, MergeResult
+
+__all__ = ["commit_of", "merge", "reset", "switch"]
+
+
+def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
+    """Merge a commit into HEAD, row by row and cell by cell.
+
+    `fast_forward` is `auto`, `only` (refuses to merge) or `never` (always makes a commit).
+    What is in conflict, and `policy` does not decide, waits until it is resolved; nothing
+    moves until then. Tables with edits that the merge would pass over make it refuse.
+    """
+    from havasu_vc.merging import merge
+
+    with following(repo):
+        Workspace(repo).require_no_loss(request.revision, merging=True)
+        return merge(repo, request)
+
+
+def reset(
+    repo: OpenRepo, revision: str = "HEAD", *, mode: str = "mixed", discard: bool = False
+) -> str:
+    """Move the branch to a commit: `soft`, `mixed`, `hard` or `keep`, as git does.
+
+    `hard` and `keep` refuse where tables have edits, unless these are to be discarded.
+    """
+    from havasu_vc.merging import reset
+
+    if mode in ("hard", "keep"):
+        Workspace(repo).require_no_loss(revision, discard=discard, any_edit=mode == "hard")
+    with following(repo, discard=discard):
+        return reset(repo, revision, mode=mode)
+
+
+def switch(
+    repo: OpenRepo,
+    target: str,
+    *,
+    create: bool = False,
+    start: str | None = None,
+    discard: bool = False,
+) -> None:
+    """Put HEAD on a branch, or on a commit; refused while a merge waits.
+
+    `HEAD` itself is where HEAD is, on its branch. Commits that nothing names any more
+    are noted.
+    """
+    require_no_merge(repo)
+    before = refs.read_head(repo.git)
+    if target in ("HEAD", "@") and not create:
+        target = before.branch or target
+    known = create or any(branch.name == target for branch in refs.list_branches(repo.git))
+    begin = None if start is None else commit_of(repo, start)
+    Workspace(repo).require_no_loss(begin or ("HEAD" if create else target), discard=discard)
+    with following(repo, discard=discard):
+        switch_worktree(
+            repo.git,
+            target if known else commit_of(repo, target),
+            create=create,
+            start=begin,
+            discard=discard,
+        )
+    if before.branch is None and (note := left_behind(repo, before)):
+        repo.settings.note(note)
+
+
+def commit_of(repo: OpenRepo, revision: str) -> str:
+    """Return the id of the commit that a revision means."""
+    commit = repo.resolve(revision).commit
+    if commit is None:
+        raise NotYetSupportedError(f"{revision} is no commit")
+    return commit
