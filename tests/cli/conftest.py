@@ -1,6 +1,5 @@
 """A repository with two commits, and the command line to work on it."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from havasu_vc.cli.main import cli
+from tests.support.templates import copy_tree
 
 Run = Callable[..., Result]
 
@@ -62,7 +62,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def repo(template: Path, tmp_path: Path) -> Path:
     """A repository with the dataset `points`: 2 updated, 3 deleted, 4 inserted since `HEAD^`."""
-    return Path(shutil.copytree(template, tmp_path / "repo", symlinks=True))
+    return copy_tree(template, tmp_path / "repo")
 
 
 @pytest.fixture

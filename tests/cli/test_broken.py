@@ -1,7 +1,6 @@
 """A broken dataset is an ordinary event: it is named, and every command works on the others."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from tests.support.broken import (
     set_files,
 )
 from tests.support.git import run_git
+from tests.support.templates import copy_tree
 
 UNREADABLE = [way for way in BREAKS if way not in NAMED]
 SAID = {"a line end in its name": r"a\nb", "a drive in its name": "'a:b'"}
@@ -43,14 +43,14 @@ def broken(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     folder = tmp_path_factory.mktemp("ways")
     found = {}
     for number, (way, break_it) in enumerate(BREAKS.items()):
-        found[way] = Path(shutil.copytree(sound, folder / str(number), symlinks=True))
+        found[way] = copy_tree(sound, folder / str(number))
         break_it(found[way])
     return found
 
 
 @pytest.fixture
 def place(broken: dict[str, Path], way: str, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(broken[way], tmp_path / "repo", symlinks=True))
+    return copy_tree(broken[way], tmp_path / "repo")
 
 
 def havasu(place: Path, *arguments: str | Path) -> Result:
@@ -359,7 +359,7 @@ def test_a_policy_of_a_merge_replaces_it(place: Path) -> None:
 
 
 def test_a_strange_name_shares_its_data(sound: Path, tmp_path: Path) -> None:
-    place = Path(shutil.copytree(sound, tmp_path / "repo", symlinks=True))
+    place = copy_tree(sound, tmp_path / "repo")
     # Its folder stands first in the tree, so that git names its objects by it.
     files = {path: blob for path, blob in listed(place).items() if not path.startswith("good/")}
     good = {p.removeprefix("good/"): b for p, b in listed(place).items() if p[:5] == "good/"}
@@ -403,7 +403,7 @@ def sound_kart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kart(sound_kart: Path, kart_way: str, tmp_path: Path) -> Path:
-    place = Path(shutil.copytree(sound_kart, tmp_path / "repo", symlinks=True))
+    place = copy_tree(sound_kart, tmp_path / "repo")
     KART_BREAKS[kart_way](place)
     return place
 
@@ -442,7 +442,7 @@ def test_a_dataset_of_karts_is_an_ordinary_event_too(
 @pytest.mark.parametrize("kart_way", ["no schema"])
 def test_a_dataset_of_karts_is_replaced(kart: Path) -> None:
     for arguments in (("restore", "-s", "HEAD~2", "bad"), ("revert", "HEAD")):
-        place = Path(shutil.copytree(kart, kart.parent / arguments[0], symlinks=True))
+        place = copy_tree(kart, kart.parent / arguments[0])
         succeed(havasu(place, *arguments))
 
         assert havasu(place, "check").exit_code == 0
@@ -452,7 +452,7 @@ def test_a_dataset_of_karts_is_replaced(kart: Path) -> None:
 
 
 def test_data_that_is_nowhere(sound: Path, tmp_path: Path) -> None:
-    place = Path(shutil.copytree(sound, tmp_path / "repo", symlinks=True))
+    place = copy_tree(sound, tmp_path / "repo")
     mine = {path.rpartition("/")[2] for path in listed(place) if path.startswith("bad/")}
     others = {path.rpartition("/")[2] for path in listed(place, "HEAD^")}
     for file in (place / ".git" / "havasu").rglob("*"):

@@ -5,7 +5,6 @@ grow with what somebody put there; `repair` brings back the last sound version.
 """
 
 import resource
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -28,6 +27,7 @@ from tests.cli.conftest import invoke, succeed
 from tests.repo.points import read, write
 from tests.support.broken import FIRST, INSIDE, content, folder_of, make_sound, set_files
 from tests.support.git import run_git
+from tests.support.templates import copy_tree
 
 Break = Callable[[Path], None]
 
@@ -177,7 +177,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_unsound_table_is_named_refused_and_mended(
     sound: Path, way: str, tmp_path: Path
 ) -> None:
-    repo = Path(shutil.copytree(sound, tmp_path / "repo", symlinks=True))
+    repo = copy_tree(sound, tmp_path / "repo")
     server = tmp_path / "server.git"
     run_git("init", "-q", "--bare", server, cwd=tmp_path)
     succeed(invoke(["-C", repo, "remote", "add", "origin", server]))

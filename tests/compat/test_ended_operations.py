@@ -13,6 +13,7 @@ from tests.cli.conftest import invoke, succeed
 from tests.repo.points import Rows, make, read, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL
+from tests.support.templates import copy_tree
 
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
 OURS: Rows = {**FIRST, 1: ("ours", 1)}
@@ -33,7 +34,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def repo(forked: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(forked, tmp_path / "repo", symlinks=True))
+    return copy_tree(forked, tmp_path / "repo")
 
 
 def stops(repo: Path, *command: str) -> None:

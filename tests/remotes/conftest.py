@@ -32,6 +32,7 @@ from tests.support.servers import (
     moto,
 )
 from tests.support.sound import LOCAL
+from tests.support.templates import copy_tree
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +46,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(shared: Path, folder: Path, name: str) -> Repo:
-    shutil.copytree(shared / name, folder / name, symlinks=True)
+    copy_tree(shared / name, folder / name)
     run_git("remote", "set-url", "origin", folder / "server.git", cwd=folder / name)
     # Copies have other times, at which git looks; this is no part of any test.
     run_git("update-index", "--refresh", "-q", cwd=folder / name)
@@ -78,7 +79,7 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ours(shared: Path, tmp_path: Path) -> Repo:
     """A repository of six points with a remote `origin` that has them."""
-    shutil.copytree(shared / "server.git", tmp_path / "server.git")
+    copy_tree(shared / "server.git", tmp_path / "server.git")
     return copied(shared, tmp_path, "ours")
 
 

@@ -1,7 +1,6 @@
 """A server of one's own takes in what is sound and has its data, and nothing else."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.cli.conftest import invoke, succeed
 from tests.repo.points import read, write
 from tests.support.broken import BREAKS, FIRST, make_sound
 from tests.support.git import run_git
+from tests.support.templates import copy_tree
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def server(tmp_path: Path, on_path: Path) -> Path:
 @pytest.fixture
 def place(sound: Path, server: Path, tmp_path: Path) -> Path:
     """A clone of a person, from which `dev` has been pushed."""
-    place = Path(shutil.copytree(sound, tmp_path / "repo", symlinks=True))
+    place = copy_tree(sound, tmp_path / "repo")
     run_git("remote", "add", "origin", server, cwd=place)
     succeed(invoke(["-C", place, "push", "origin", "dev"]))
     return place

@@ -1,6 +1,5 @@
 """A small repository of points to try commits on: rows by key go in and come out as dicts."""
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc import Repo
 from havasu_vc.exchange.source import SourceOptions
-from tests.support.git import run_git
+from tests.support.git import git_fsck, run_git
 from tests.support.templates import LOCAL, again, empty_repo
 
 Row = tuple[str | None, int | None]
@@ -77,14 +76,7 @@ def assert_clean(repo: Repo) -> None:
     """Check that git has nothing to say, and that nothing is found wrong."""
     if not repo.git.is_bare:
         assert run_git("status", "--porcelain", cwd=repo.path) == ""
-    done = subprocess.run(
-        ["git", "fsck", "--strict", "--no-progress", "--no-dangling"],
-        cwd=repo.path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert git_fsck(repo.git.common_directory, "--no-dangling") == ""
     for path in repo.datasets():
         repo.dataset(path).check_guard()
 

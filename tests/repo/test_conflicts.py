@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.merging.resolving import labels
 from tests.repo.points import Rows, add, assert_clean, make, read, write
 from tests.support.examples import examples
-from tests.support.templates import empty_repo
+from tests.support.templates import copy_tree, empty_repo
 
 BASE: Rows = {1: ("one", 1), 2: ("two", 2), 3: ("three", 3)}
 OURS: Rows = {1: ("ONE", 1), 2: ("two", 22), 3: ("drei", 3), 9: ("ours", 9)}
@@ -41,7 +40,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def repo(template: Path, tmp_path: Path) -> Repo:
-    return Repo.open(shutil.copytree(template, tmp_path / "repo", symlinks=True))
+    return Repo.open(copy_tree(template, tmp_path / "repo"))
 
 
 def conflicting(folder: Path, ours: Rows = OURS, theirs: Rows = THEIRS) -> Repo:

@@ -58,3 +58,26 @@ def run_git(*args: str | Path, cwd: Path, stdin: str = "", check: bool = True) -
         error.add_note(done.stderr)
         raise error
     return done.stdout.removesuffix("\n")
+
+
+def git_fsck(git_directory: Path, *options: str) -> str:
+    """Return all that `git fsck --strict` says of a repository, and fail if it fails.
+
+    It checks a graph of commits and an index of packs in processes of their own, which here
+    start only where there are such.
+    """
+    objects, settings = git_directory / "objects", list[str]()
+    if not list(objects.glob("info/commit-graph*")):
+        settings += ["-c", "core.commitGraph=false"]
+    if not (objects / "pack" / "multi-pack-index").exists():
+        settings += ["-c", "core.multiPackIndex=false"]
+    done = subprocess.run(
+        ["git", *settings, "fsck", "--strict", "--no-progress", *options],
+        cwd=git_directory,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        check=False,
+    )
+    assert not done.returncode, f"git fsck: {done.returncode} {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr

@@ -1,7 +1,6 @@
 """`havasu-vc merge`, `conflicts` and `resolve`, and `status` meanwhile."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +13,14 @@ from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.merging import Side
 from tests.cli.conftest import Run, invoke, succeed
-from tests.support.templates import empty_repo
+from tests.support.templates import copy_tree, empty_repo
 
 
 @pytest.fixture(scope="module")
 def diverged(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """In conflict: the name of 2, the row 4 that theirs deleted, the row 9 that both inserted."""
     path = tmp_path_factory.mktemp("merge") / "repo"
-    repo = Repo.open(shutil.copytree(template, path, symlinks=True))
+    repo = Repo.open(copy_tree(template, path))
     repo.create_branch("side")
     here = {"lon": [1.5], "lat": [2.5]}
     repo.write("points", pa.table({"id": [2], "name": ["zwo"]}))
@@ -38,7 +37,7 @@ def diverged(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def repo(diverged: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(diverged, tmp_path / "repo", symlinks=True))
+    return copy_tree(diverged, tmp_path / "repo")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`havasu-vc repair`: from every kind of breakage there is a way forward."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from tests.support.broken import (
     set_files,
 )
 from tests.support.git import run_git
+from tests.support.templates import copy_tree
 
 MERGES = ("our side's text", "their side's text")
 SUMS = ("conflict marks", "no identity", "half an identity", "an identity of lists")
@@ -38,7 +38,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(sound: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound, tmp_path / "repo", symlinks=True))
+    return copy_tree(sound, tmp_path / "repo")
 
 
 def havasu(place: Path, *arguments: str | Path) -> Result:
