@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
+scratch_in_memory()
+HOME = tempfile.TemporaryDirectory(prefix="havasu-home-")
+# At once, not when pytest is ready: by then the conftest of a folder that was named on the
+# command line has imported pygit2, which looks for the home folder once.
+isolate_git(Path(HOME.name))
+
 
 def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in {"1", "true"}
@@ -45,10 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    scratch_in_memory()
-    home = tempfile.TemporaryDirectory(prefix="havasu-home-")
-    config.add_cleanup(home.cleanup)
-    isolate_git(Path(home.name))
+    config.add_cleanup(HOME.cleanup)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A run in the background ignores Ctrl-C, and so would every process that it starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)

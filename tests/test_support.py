@@ -14,6 +14,7 @@ import pygit2
 import pytest
 from hypothesis import settings
 
+from tests.conftest import ROOT
 from tests.support import scratch
 from tests.support.examples import examples
 from tests.support.golden import Golden
@@ -52,6 +53,31 @@ def test_git_sees_only_the_configuration_of_tests(git: Callable[..., str], tmp_p
     assert git("config", "user.email", cwd=tmp_path) == "test@example.com"
     assert git("symbolic-ref", "HEAD", cwd=tmp_path) == "refs/heads/main"
     assert pygit2.Repository(tmp_path).config["user.email"] == "test@example.com"
+
+
+@pytest.mark.thorough
+def test_a_folder_that_is_named_is_isolated_too(tmp_path: Path) -> None:
+    """Its conftest imports pygit2, which then has looked at the home folder."""
+    (tmp_path / ".gitconfig").write_text("[user]\n\temail = me@example.org\n")
+    test = "test_git_sees_only_the_configuration_of_tests"
+    done = run_pytest("tests/cli/test_pager.py", __file__, "-k", test, HOME=str(tmp_path))
+
+    assert "1 passed" in done.stdout, done.stdout
+
+
+def run_pytest(
+    *arguments: str | Path, cwd: Path = ROOT, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run pytest as if nothing of this run were there."""
+    others = ("GIT_", "PYTEST_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, arguments)],
+        cwd=cwd,
+        env=inherited | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_git_that_fails_says_why(git: Callable[..., str], tmp_path: Path) -> None:
