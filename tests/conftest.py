@@ -21,6 +21,8 @@ from tests.support.spark import add_catalog, has_iceberg, has_java, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,6 +57,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A run in the background ignores Ctrl-C, and so would every process that it starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling | None":
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.support.workers import FileOrGroupScheduling
+
+    return FileOrGroupScheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

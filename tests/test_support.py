@@ -65,6 +65,33 @@ def test_a_folder_that_is_named_is_isolated_too(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.thorough
+def test_a_group_and_a_file_are_of_one_worker(tmp_path: Path) -> None:
+    """Else each worker starts a Spark, and makes anew what a module has made."""
+    (tmp_path / "conftest.py").write_text(
+        "from tests.conftest import pytest_xdist_make_scheduler\n"
+    )
+    text = """\
+import os, pytest
+of_group = pytest.mark.xdist_group("some")
+@pytest.mark.parametrize("which", [pytest.param("group", marks=of_group), __name__, "in@it"])
+@pytest.mark.parametrize("number", range(4))
+def test_here(which, number):
+    unit = which if which == "group" else __name__
+    with open("seen", "a") as file:
+        print(unit, os.environ["PYTEST_XDIST_WORKER"], file=file)
+"""
+    for name in "abc":
+        (tmp_path / f"test_{name}.py").write_text(text)
+    done = run_pytest("-n2", "--dist", "loadgroup", "--rootdir", tmp_path, tmp_path, cwd=tmp_path)
+    seen = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
+
+    assert not done.returncode and len(seen) == 36, done.stdout
+    workers = dict(seen)
+    assert all(workers[which] == worker for which, worker in seen)
+    assert len(workers) == 4 and len(set(workers.values())) == 2
+
+
 def run_pytest(
     *arguments: str | Path, cwd: Path = ROOT, **environment: str
 ) -> "subprocess.CompletedProcess[str]":

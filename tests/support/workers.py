@@ -1,0 +1,16 @@
+"""Which tests a process of a run takes: those of a file together, or of a group over many files.
+
+So each fixture of a module, and each server that it starts, is made once. The scheduler that
+comes with xdist hands out the tests of no group one by one, to whoever is next.
+"""
+
+from xdist.scheduler import LoadGroupScheduling
+
+
+class FileOrGroupScheduling(LoadGroupScheduling):  # type: ignore[misc]
+    """Hand out whole groups, and whole files without the tests that are of a group."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        # xdist writes the group of a test behind its name: `tests/x.py::test_y[1]@spark`.
+        group: str = super()._split_scope(nodeid)
+        return nodeid.partition("::")[0] if group == nodeid else f"@{group}"
