@@ -271,6 +271,17 @@ def test_records_are_made_the_quick_way() -> None:
     assert slow == ["records.py"]
 
 
+def test_commands_and_spark_hold_a_repo_and_not_its_inside() -> None:
+    inside = [
+        f"{module}:{node.lineno}"
+        for module, source in MODULES.items()
+        if part_of(module) in ("cli", "spark")
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and node.attr == "opened"
+    ]
+    assert inside == []
+
+
 def test_no_late_import_dodges_a_cycle() -> None:
     assert dodged_cycles(MODULES) == []
 

@@ -9,62 +9,31 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.checkouts.catching_up import (
-        catch_up as catch_up,
-    )
-    from havasu_vc.checkouts.catching_up import (
-        committing as committing,
-    )
-    from havasu_vc.checkouts.catching_up import (
-        following as following,
-    )
-    from havasu_vc.checkouts.catching_up import (
-        require_no_merge as require_no_merge,
-    )
+    from havasu_vc.checkouts.catching_up import catch_up as catch_up
+    from havasu_vc.checkouts.catching_up import committing as committing
+    from havasu_vc.checkouts.catching_up import following as following
     from havasu_vc.checkouts.checking_out import Wish as Wish
     from havasu_vc.checkouts.clustered_versions import forget_clustered as forget_clustered
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
     from havasu_vc.checkouts.kart_edits import as_kart as as_kart
-    from havasu_vc.checkouts.kart_tables import (
-        TREE as TREE,
-    )
-    from havasu_vc.checkouts.kart_tables import (
-        data_files as data_files,
-    )
-    from havasu_vc.checkouts.kart_tables import (
-        forget_counterparts as forget_counterparts,
-    )
-    from havasu_vc.checkouts.kart_tables import (
-        havasu_difference as havasu_difference,
-    )
-    from havasu_vc.checkouts.kart_tables import (
-        havasu_edit as havasu_edit,
-    )
+    from havasu_vc.checkouts.kart_tables import TREE as TREE
+    from havasu_vc.checkouts.kart_tables import data_files as data_files
+    from havasu_vc.checkouts.kart_tables import forget_counterparts as forget_counterparts
+    from havasu_vc.checkouts.kart_tables import havasu_difference as havasu_difference
+    from havasu_vc.checkouts.kart_tables import havasu_edit as havasu_edit
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
-    from havasu_vc.checkouts.moving_head import (
-        commit_of as commit_of,
-    )
-    from havasu_vc.checkouts.moving_head import (
-        merge as merge,
-    )
-    from havasu_vc.checkouts.moving_head import (
-        reset as reset,
-    )
-    from havasu_vc.checkouts.moving_head import (
-        switch as switch,
-    )
-    from havasu_vc.checkouts.tables_elsewhere import (
-        Elsewhere as Elsewhere,
-    )
-    from havasu_vc.checkouts.tables_elsewhere import (
-        check_out_to as check_out_to,
-    )
+    from havasu_vc.checkouts.moving_head import commit_of as commit_of
+    from havasu_vc.checkouts.moving_head import merge as merge
+    from havasu_vc.checkouts.moving_head import reset as reset
+    from havasu_vc.checkouts.moving_head import switch as switch
+    from havasu_vc.checkouts.tables_elsewhere import Elsewhere as Elsewhere
+    from havasu_vc.checkouts.tables_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.workspace import Workspace as Workspace
 
 __getattr__ = loads(
     __name__,
     {
-        "catching_up": ["catch_up", "committing", "following", "require_no_merge"],
+        "catching_up": ["catch_up", "committing", "following"],
         "checking_out": ["Wish"],
         "clustered_versions": ["forget_clustered"],
         "glance": ["WorkspaceChanges"],

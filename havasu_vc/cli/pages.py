@@ -23,12 +23,11 @@ def write_review_page(
     repo: Repo, revisions: str, filters: Sequence[str], *, samples: int, output: Path | None
 ) -> None:
     """Write the page of a review."""
-    from havasu_vc.review import Page, raster_pictures, review, write_page
-    from havasu_vc.transfer import Rasters
+    from havasu_vc.review import Page, raster_pictures, write_page
 
     _check(output)
-    page = Page(pictures=raster_pictures(Rasters(repo.opened).open_url))
-    found = review(repo.opened, revisions, filters, samples=samples, page=page)
+    page = Page(pictures=raster_pictures(repo.rasters.open_url))
+    found = repo.review(revisions, filters, samples=samples, page=page)
     with opened_output(output) as out:
         write_page(out, page, found, more=_command(revisions, filters))
 

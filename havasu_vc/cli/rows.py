@@ -39,14 +39,14 @@ def print_row(
     invocation: Invocation, repo: Repo, name: tuple[str, str, str], options: DiffOptions
 ) -> None:
     """Print a row as text or JSON."""
-    from havasu_vc.looking import read_rows, reprojection
+    from havasu_vc.looking import reprojection
     from havasu_vc.writers.row import row_json, row_lines
 
     form, style = parse_format(options.output_format, options.json_style)
     if form not in ("text", "json"):
         raise InvalidArgumentError(f"a row is shown as text or json, not as {form}")
     revision, dataset, key = name
-    view, row = read_rows(repo.opened, dataset, [key], revision)
+    view, row = repo.read_rows(dataset, [key], revision)
     if form == "json":
         reproject = None if options.crs is None else reprojection(options.crs)[1]
         text = row_json(row, view.header, JsonStyle(style), reproject)

@@ -13,18 +13,10 @@ if TYPE_CHECKING:
     from havasu_vc.editing.metadata import set_meta as set_meta
     from havasu_vc.editing.patches import apply_patch as apply_patch
     from havasu_vc.editing.restoring import restore as restore
-    from havasu_vc.editing.writing import (
-        MODES as MODES,
-    )
-    from havasu_vc.editing.writing import (
-        changes_of as changes_of,
-    )
-    from havasu_vc.editing.writing import (
-        whole_rows as whole_rows,
-    )
-    from havasu_vc.editing.writing import (
-        write_rows as write_rows,
-    )
+    from havasu_vc.editing.writing import MODES as MODES
+    from havasu_vc.editing.writing import changes_of as changes_of
+    from havasu_vc.editing.writing import whole_rows as whole_rows
+    from havasu_vc.editing.writing import write_rows as write_rows
 
 __getattr__ = loads(
     __name__,

@@ -22,8 +22,10 @@ from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError
 from havasu_vc.library.methods import asks, uses
+from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.store import refs
 from havasu_vc.store.index import mend
 from havasu_vc.store.refs import Branch, Tag
@@ -147,6 +149,16 @@ class Repo:
         """The tables that are checked out."""
         return checkouts.Workspace(self.opened)
 
+    @property
+    def rasters(self) -> transfer.Rasters:
+        """The rasters of its tables."""
+        return transfer.Rasters(self.opened)
+
+    @property
+    def validation(self) -> upkeep.Validation:
+        """Holds its data, and files, against what columns say."""
+        return upkeep.Validation(self.opened)
+
     # Looking
 
     def resolve(self, revision: str = "HEAD") -> Revision:
@@ -184,7 +196,22 @@ class Repo:
     blame = uses(lambda: looking.blame_dataset)
     row = uses(lambda: looking.read_row)
     get_meta = uses(lambda: editing.get_meta)
+
+    read_rows = uses(lambda: looking.read_rows)
+    sound_datasets = uses(lambda: sound_datasets)
+    document_diff = uses(lambda: looking.document_diff)
+
+    def view(self, folder: DatasetFolder, revision: str) -> AnyDataset:
+        """Return the dataset that a folder of a revision holds, without checking it."""
+        return self.opened.view(folder, revision)
+
+    # Reviewing
+
     review = uses(lambda: review.review)
+    policy = uses(lambda: review.read_policy)
+    broken_findings = uses(lambda: review.broken_findings)
+    review_request = uses(lambda: review.review_request)
+    review_queued = uses(lambda: review.review_queued)
 
     # Branches and tags
 
@@ -238,6 +265,7 @@ class Repo:
     apply_patch = uses(lambda: editing.apply_patch, within=committing)
     set_meta = uses(lambda: editing.set_meta, within=committing)
     declare_geometries = uses(lambda: editing.declare_geometries, within=committing)
+    commit_edits = uses(lambda: commit_edits, within=committing)
     restore = uses(lambda: editing.restore, within=following)
 
     def transaction(self) -> Transaction:
@@ -294,7 +322,9 @@ class Repo:
     drop_data = uses(lambda: sharing.drop_data)
     prune_remote = uses(lambda: upkeep.prune_remote)
     check_received = uses(lambda: sharing.check_received)
+    finish_clone = uses(lambda: sharing.finish_clone)
     data_place = uses(lambda: sharing.data_place)
+    usable_data_place = uses(lambda: sharing.usable_data_place)
     stated_data_place = uses(lambda: sharing.stated_data_url)
     set_data_place = uses(lambda: sharing.commit_data_url)
 

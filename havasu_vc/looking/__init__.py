@@ -10,28 +10,16 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.looking.blaming import blame_dataset as blame_dataset
     from havasu_vc.looking.git_diff import document_diff as document_diff
-    from havasu_vc.looking.histories import (
-        LogRequest as LogRequest,
-    )
-    from havasu_vc.looking.histories import (
-        commit_info as commit_info,
-    )
-    from havasu_vc.looking.histories import (
-        log as log,
-    )
+    from havasu_vc.looking.histories import LogRequest as LogRequest
+    from havasu_vc.looking.histories import commit_info as commit_info
+    from havasu_vc.looking.histories import log as log
     from havasu_vc.looking.other_files import file_changes as file_changes
     from havasu_vc.looking.overview import list_datasets as list_datasets
     from havasu_vc.looking.overview import status as status
     from havasu_vc.looking.reproject import reprojection as reprojection
-    from havasu_vc.looking.rows import (
-        keys_batch as keys_batch,
-    )
-    from havasu_vc.looking.rows import (
-        read_row as read_row,
-    )
-    from havasu_vc.looking.rows import (
-        read_rows as read_rows,
-    )
+    from havasu_vc.looking.rows import keys_batch as keys_batch
+    from havasu_vc.looking.rows import read_row as read_row
+    from havasu_vc.looking.rows import read_rows as read_rows
     from havasu_vc.looking.showing import create_patch as create_patch
     from havasu_vc.looking.showing import diff as diff
     from havasu_vc.looking.showing import show as show

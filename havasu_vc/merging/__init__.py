@@ -11,60 +11,26 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.merging.answers import Resolution as Resolution
     from havasu_vc.merging.bases import base_tree as base_tree
-    from havasu_vc.merging.merge_commits import (
-        MergeRequest as MergeRequest,
-    )
-    from havasu_vc.merging.merge_commits import (
-        MergeResult as MergeResult,
-    )
-    from havasu_vc.merging.merge_commits import (
-        merge as merge,
-    )
-    from havasu_vc.merging.merge_commits import (
-        require_calm as require_calm,
-    )
+    from havasu_vc.merging.merge_commits import MergeRequest as MergeRequest
+    from havasu_vc.merging.merge_commits import MergeResult as MergeResult
+    from havasu_vc.merging.merge_commits import merge as merge
+    from havasu_vc.merging.merge_commits import require_calm as require_calm
     from havasu_vc.merging.picking import cherry_pick as cherry_pick
     from havasu_vc.merging.picking import revert as revert
     from havasu_vc.merging.resetting import reset as reset
-    from havasu_vc.merging.resolving import (
-        conflicts as conflicts,
-    )
-    from havasu_vc.merging.resolving import (
-        labels as labels,
-    )
-    from havasu_vc.merging.resolving import (
-        resolve as resolve,
-    )
-    from havasu_vc.merging.takeover import (
-        abort_merge as abort_merge,
-    )
-    from havasu_vc.merging.takeover import (
-        continue_merge as continue_merge,
-    )
-    from havasu_vc.merging.trees import (
-        MergeRules as MergeRules,
-    )
-    from havasu_vc.merging.trees import (
-        RootTree as RootTree,
-    )
-    from havasu_vc.merging.trees import (
-        merge_trees as merge_trees,
-    )
-    from havasu_vc.merging.trees import (
-        root_tree as root_tree,
-    )
-    from havasu_vc.merging.views import (
-        conflict_counts as conflict_counts,
-    )
-    from havasu_vc.merging.views import (
-        merge_context as merge_context,
-    )
-    from havasu_vc.merging.views import (
-        view_conflicts as view_conflicts,
-    )
-    from havasu_vc.merging.views import (
-        waiting_merge as waiting_merge,
-    )
+    from havasu_vc.merging.resolving import conflicts as conflicts
+    from havasu_vc.merging.resolving import labels as labels
+    from havasu_vc.merging.resolving import resolve as resolve
+    from havasu_vc.merging.takeover import abort_merge as abort_merge
+    from havasu_vc.merging.takeover import continue_merge as continue_merge
+    from havasu_vc.merging.trees import MergeRules as MergeRules
+    from havasu_vc.merging.trees import RootTree as RootTree
+    from havasu_vc.merging.trees import merge_trees as merge_trees
+    from havasu_vc.merging.trees import root_tree as root_tree
+    from havasu_vc.merging.views import conflict_counts as conflict_counts
+    from havasu_vc.merging.views import merge_context as merge_context
+    from havasu_vc.merging.views import view_conflicts as view_conflicts
+    from havasu_vc.merging.views import waiting_merge as waiting_merge
 
 __getattr__ = loads(
     __name__,

@@ -39,9 +39,9 @@ from havasu_vc.store.repository import Operation
 __all__ = [
     "MergeRequest",
     "MergeResult",
-    "abort_merge",
     "base_of",
-    "continue_merge",
+    "conclude_merge",
+    "drop_merge",
     "merge",
     "merge_commits",
     "merge_datasets",
@@ -248,7 +248,7 @@ def _files(
     return files
 
 
-def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
+def conclude_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
     """Conclude the merge that waits."""
     state = require_state(repo.git)
     if state.takes_over:
@@ -293,7 +293,7 @@ def require_resolved(state: MergeState) -> None:
         )
 
 
-def abort_merge(repo: OpenRepo) -> None:
+def drop_merge(repo: OpenRepo) -> None:
     """Drop the merge that waits; HEAD never moved."""
     if not merge_waits(repo.git):
         require_state(repo.git)

@@ -50,7 +50,7 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
     require_no_merge_of_kart(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None:
-        return merging.continue_merge(repo, message=message)
+        return merging.conclude_merge(repo, message=message)
     state = read_state(repo.git) if merge_waits(repo.git) else None
     if state is not None and not state.takes_over:
         raise StateError(
@@ -226,7 +226,7 @@ def abort_merge(repo: OpenRepo) -> None:
     own = merge_waits(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None or (own and not _takes_over(repo)):
-        merging.abort_merge(repo)
+        merging.drop_merge(repo)
         return
     datasets = _datasets_around(repo, stopped)
     repo.git.git(*stopped.abort)

@@ -7,48 +7,24 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.review.json import format_json as format_json
     from havasu_vc.review.json import json_value as json_value
-    from havasu_vc.review.markdown import (
-        COMMENT_LIMIT as COMMENT_LIMIT,
-    )
-    from havasu_vc.review.markdown import (
-        SUMMARY_LIMIT as SUMMARY_LIMIT,
-    )
-    from havasu_vc.review.markdown import (
-        format_markdown as format_markdown,
-    )
+    from havasu_vc.review.markdown import COMMENT_LIMIT as COMMENT_LIMIT
+    from havasu_vc.review.markdown import SUMMARY_LIMIT as SUMMARY_LIMIT
+    from havasu_vc.review.markdown import format_markdown as format_markdown
     from havasu_vc.review.markup import code_span as code_span
     from havasu_vc.review.page.collecting import Page as Page
     from havasu_vc.review.page.document import write_page as write_page
     from havasu_vc.review.page.raster_pictures import raster_pictures as raster_pictures
     from havasu_vc.review.policy import POLICY_FILE as POLICY_FILE
     from havasu_vc.review.policy import parse_policy as parse_policy
-    from havasu_vc.review.policy_checking import (
-        broken_findings as broken_findings,
-    )
-    from havasu_vc.review.policy_checking import (
-        check_edits as check_edits,
-    )
-    from havasu_vc.review.policy_checking import (
-        read_policy as read_policy,
-    )
-    from havasu_vc.review.pull_requests import (
-        QueuedMerge as QueuedMerge,
-    )
-    from havasu_vc.review.pull_requests import (
-        ReviewedRequest as ReviewedRequest,
-    )
-    from havasu_vc.review.pull_requests import (
-        ReviewJob as ReviewJob,
-    )
-    from havasu_vc.review.pull_requests import (
-        fetch_request as fetch_request,
-    )
-    from havasu_vc.review.pull_requests import (
-        review_queued as review_queued,
-    )
-    from havasu_vc.review.pull_requests import (
-        review_request as review_request,
-    )
+    from havasu_vc.review.policy_checking import broken_findings as broken_findings
+    from havasu_vc.review.policy_checking import check_edits as check_edits
+    from havasu_vc.review.policy_checking import read_policy as read_policy
+    from havasu_vc.review.pull_requests import QueuedMerge as QueuedMerge
+    from havasu_vc.review.pull_requests import ReviewedRequest as ReviewedRequest
+    from havasu_vc.review.pull_requests import ReviewJob as ReviewJob
+    from havasu_vc.review.pull_requests import fetch_request as fetch_request
+    from havasu_vc.review.pull_requests import review_queued as review_queued
+    from havasu_vc.review.pull_requests import review_request as review_request
     from havasu_vc.review.reviewing import review as review
     from havasu_vc.review.reviewing import review_diffs as review_diffs
 

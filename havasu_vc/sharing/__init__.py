@@ -9,91 +9,38 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.sharing.cloning import (
-        CloneRequest as CloneRequest,
-    )
-    from havasu_vc.sharing.cloning import (
-        clone as clone,
-    )
-    from havasu_vc.sharing.cloning import (
-        finish_clone as finish_clone,
-    )
-    from havasu_vc.sharing.cloning import (
-        folder_of as folder_of,
-    )
-    from havasu_vc.sharing.data_files import (
-        data_status as data_status,
-    )
-    from havasu_vc.sharing.data_files import (
-        drop_data as drop_data,
-    )
-    from havasu_vc.sharing.data_files import (
-        verify_data as verify_data,
-    )
-    from havasu_vc.sharing.data_places import (
-        commit_data_url as commit_data_url,
-    )
-    from havasu_vc.sharing.data_places import (
-        data_url as data_url,
-    )
-    from havasu_vc.sharing.data_places import (
-        known_data_url as known_data_url,
-    )
-    from havasu_vc.sharing.data_places import (
-        stated_data_url as stated_data_url,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        data_place as data_place,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        default_remote as default_remote,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        download as download,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        local_folder as local_folder,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        remote_address as remote_address,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        remote_data as remote_data,
-    )
-    from havasu_vc.sharing.data_remotes import (
-        repository_at as repository_at,
-    )
-    from havasu_vc.sharing.fetching import (
-        FetchResult as FetchResult,
-    )
-    from havasu_vc.sharing.fetching import (
-        fetch as fetch,
-    )
-    from havasu_vc.sharing.fetching import (
-        fetch_data as fetch_data,
-    )
-    from havasu_vc.sharing.fetching import (
-        remotes as remotes,
-    )
-    from havasu_vc.sharing.fetching import (
-        upstream_of as upstream_of,
-    )
+    from havasu_vc.sharing.cloning import CloneRequest as CloneRequest
+    from havasu_vc.sharing.cloning import clone as clone
+    from havasu_vc.sharing.cloning import finish_clone as finish_clone
+    from havasu_vc.sharing.cloning import folder_of as folder_of
+    from havasu_vc.sharing.data_files import data_status as data_status
+    from havasu_vc.sharing.data_files import drop_data as drop_data
+    from havasu_vc.sharing.data_files import verify_data as verify_data
+    from havasu_vc.sharing.data_places import commit_data_url as commit_data_url
+    from havasu_vc.sharing.data_places import data_url as data_url
+    from havasu_vc.sharing.data_places import known_data_url as known_data_url
+    from havasu_vc.sharing.data_places import stated_data_url as stated_data_url
+    from havasu_vc.sharing.data_remotes import data_place as data_place
+    from havasu_vc.sharing.data_remotes import default_remote as default_remote
+    from havasu_vc.sharing.data_remotes import download as download
+    from havasu_vc.sharing.data_remotes import local_folder as local_folder
+    from havasu_vc.sharing.data_remotes import remote_address as remote_address
+    from havasu_vc.sharing.data_remotes import remote_data as remote_data
+    from havasu_vc.sharing.data_remotes import repository_at as repository_at
+    from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
+    from havasu_vc.sharing.fetching import FetchResult as FetchResult
+    from havasu_vc.sharing.fetching import fetch as fetch
+    from havasu_vc.sharing.fetching import fetch_data as fetch_data
+    from havasu_vc.sharing.fetching import remotes as remotes
+    from havasu_vc.sharing.fetching import upstream_of as upstream_of
     from havasu_vc.sharing.fetching_on_demand import RemoteFetcher as RemoteFetcher
     from havasu_vc.sharing.parts import Part as Part
     from havasu_vc.sharing.parts import kept_part as kept_part
     from havasu_vc.sharing.parts import parse_box as parse_box
-    from havasu_vc.sharing.pushing import (
-        PushRequest as PushRequest,
-    )
-    from havasu_vc.sharing.pushing import (
-        push as push,
-    )
-    from havasu_vc.sharing.pushing import (
-        push_data as push_data,
-    )
-    from havasu_vc.sharing.pushing import (
-        refusal as refusal,
-    )
+    from havasu_vc.sharing.pushing import PushRequest as PushRequest
+    from havasu_vc.sharing.pushing import push as push
+    from havasu_vc.sharing.pushing import push_data as push_data
+    from havasu_vc.sharing.pushing import refusal as refusal
     from havasu_vc.sharing.receiving import check_received as check_received
 
 __getattr__ = loads(
@@ -110,6 +57,7 @@ __getattr__ = loads(
             "remote_address",
             "remote_data",
             "repository_at",
+            "usable_data_place",
         ],
         "fetching": ["FetchResult", "fetch", "fetch_data", "remotes", "upstream_of"],
         "fetching_on_demand": ["RemoteFetcher"],

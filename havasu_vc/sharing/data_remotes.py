@@ -50,6 +50,7 @@ __all__ = [
     "remote_data",
     "repository_at",
     "send_data",
+    "usable_data_place",
 ]
 
 
@@ -77,6 +78,11 @@ def default_remote(repo: OpenRepo) -> str:
 def data_place(repo: OpenRepo, remote: str | None = None) -> str | None:
     """Return where the data of a remote is, by settings or commits; None if with it."""
     return known_data_url(repo, remote or default_remote(repo))
+
+
+def usable_data_place(repo: OpenRepo, remote: str | None = None) -> str | None:
+    """Return where the data of a remote is read; raises where that is said and not allowed."""
+    return data_url(repo, remote or default_remote(repo))
 
 
 def remote_address(repo: OpenRepo, remote: str, *, push: bool = False) -> str:

@@ -86,7 +86,7 @@ def changes(
         for folder, end in zip(folders, (ends.old, ends.new), strict=True)
     )
     before, after = (None if folder is None else _place_of(folder) for folder in folders)
-    whole = commit_piece(source.opened, dataset.strip("/"), (before, after))
+    whole = commit_piece(source, dataset.strip("/"), (before, after))
     return difference(spark, old, new, _engine(spark, source), whole)
 
 
@@ -141,7 +141,7 @@ def history(
 def _view(repo: Repo, folder: DatasetFolder | None, revision: str) -> AnyDataset | None:
     if folder is None:
         return None
-    view = in_place(repo.opened, repo.opened.view(folder, revision))
+    view = in_place(repo, repo.view(folder, revision))
     view.check_guard()
     return view
 
@@ -163,14 +163,14 @@ def _pieces_of(
     author = f"{commit.author.name} <{commit.author.email}>"
     moment = datetime.datetime.fromtimestamp(commit.author.time, datetime.UTC)
     labels = (commit.id, moment, author)
-    old, new = (view_at(repo.opened, path, place) for place in (before, after))
+    old, new = (view_at(repo, path, place) for place in (before, after))
     schemas = [shared_ids(view, shown) for view in (old, new) if view is not None]
     sizes = [0 if view is None else view.size for view in (old, new)]
     tasks = None
     if abs(sizes[1] - sizes[0]) > LARGE_BYTES:
         tasks = difference_tasks(old, new, engine)
     if tasks is None:
-        tasks = [commit_piece(repo.opened, path, (before, after))]
+        tasks = [commit_piece(repo, path, (before, after))]
     for task in tasks:
         yield Piece(task, schemas[0], schemas[-1], labels)
 

@@ -23,11 +23,10 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.predicates import SpatialPredicate
+from havasu_vc.library import Repo
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.sharing import data_url, default_remote
 from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.rows import shown_rows
@@ -62,7 +61,7 @@ class FarDataset(HavasuDataset):
         """Bring nothing: what is not here is read where it is."""
 
 
-def in_place(repo: OpenRepo, view: AnyDataset, url: str | None = None) -> AnyDataset:
+def in_place(repo: Repo, view: AnyDataset, url: str | None = None) -> AnyDataset:
     """Return a view that reads in place what is in a bucket and not here, if that is so.
 
     An executor is told the `url` that the driver found.
@@ -75,14 +74,14 @@ def in_place(repo: OpenRepo, view: AnyDataset, url: str | None = None) -> AnyDat
     return FarDataset(view.path, view.folder, view.storage, view.revision, url=place)
 
 
-_found: WeakKeyDictionary[OpenRepo, str | None] = WeakKeyDictionary()
+_found: WeakKeyDictionary[Repo, str | None] = WeakKeyDictionary()
 
 
-def far_url(repo: OpenRepo) -> str | None:
+def far_url(repo: Repo) -> str | None:
     """Return the bucket that has the data; None where it is elsewhere or not told."""
     if repo not in _found:
         try:
-            url = data_url(repo, default_remote(repo))
+            url = repo.usable_data_place()
         except HavasuError:  # no remote, or a place that is not allowed
             url = repo.git.config.get("havasu.data.url")
         if url is not None and urlsplit(url).scheme in _FAR:

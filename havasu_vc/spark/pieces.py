@@ -23,12 +23,12 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.history.diff import PARTS, row_changes
+from havasu_vc.library import Repo
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.spark.far import far_url, in_place
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import DatasetFolder
@@ -120,7 +120,7 @@ def one_sided(task: Task, schema: Schema, is_new: bool) -> Iterator[pa.RecordBat
         yield ChangeBatch.from_structs(*sides).data
 
 
-def commit_piece(repo: OpenRepo, path: str, places: tuple[Place | None, Place | None]) -> Task:
+def commit_piece(repo: Repo, path: str, places: tuple[Place | None, Place | None]) -> Task:
     """Return the task that yields what changed from one place of a dataset to another."""
     return task_of(commit_changes, str(repo.git.git_directory), path, *places, far_url(repo))
 
@@ -138,12 +138,12 @@ def commit_changes(
 
 
 @lru_cache(maxsize=4)
-def _open(directory: str) -> OpenRepo:
-    return OpenRepo(GitRepository.open(directory), Settings())
+def _open(directory: str) -> Repo:
+    return Repo(GitRepository.open(directory), Settings())
 
 
 def view_at(
-    repo: OpenRepo, path: str, place: Place | None, url: str | None = None
+    repo: Repo, path: str, place: Place | None, url: str | None = None
 ) -> AnyDataset | None:
     """Return the dataset at a place; what is not here is read at `url`, if that is given."""
     if place is None:

@@ -30,7 +30,6 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
-from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.spark.deleted import apart, live_rows
 from havasu_vc.spark.far import far_frame, in_place
 from havasu_vc.spark.frames import frame_of
@@ -65,7 +64,7 @@ def read(
     first one of the dataset.
     """
     source = opened(repo)
-    view = in_place(source.opened, source.dataset(dataset, ref))
+    view = in_place(source, source.dataset(dataset, ref))
     windows = {"intersects": intersects, "within": within, "contains": contains}
     tests = spatial_tests(view.schema, geometry, windows)
     return read_view(spark, view, columns=columns, where=where, tests=tests)
@@ -131,7 +130,7 @@ def register(
     """
     source = opened(repo)
     names: dict[str, str] = {}
-    for path in sound_datasets(source.opened, ref):
+    for path in source.sound_datasets(ref):
         name = view_name(path, prefix, set(names.values()))
         read(spark, source, path, ref).createOrReplaceTempView(name)
         names[path] = name

@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from havasu_vc.checkouts import following, require_no_merge
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
@@ -34,7 +33,6 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
-from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.spark.pieces import havasu_view
 from havasu_vc.spark.reading import opened, quoted
@@ -129,7 +127,7 @@ def _commit(
 ) -> CommitResult:
     work = EngineSettings(session=frame.sparkSession, scratch=folder)
     settings = replace(repo.settings, engine="spark", engine_settings=work)
-    opened_repo = repo.with_settings(settings).opened if mode == "overwrite" else repo.opened
+    writer = repo.with_settings(settings) if mode == "overwrite" else repo
 
     def make(found: object, engine: Engine) -> TreeEdit:
         view = havasu_view(found)
@@ -140,9 +138,7 @@ def _commit(
             collect_changes(edit, _changes(view, files, mode))
             return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
 
-    require_no_merge(repo.opened)
-    with following(repo.opened):
-        return commit_edits(opened_repo, [(dataset, make)], message or f"Write to {dataset}")
+    return writer.commit_edits([(dataset, make)], message or f"Write to {dataset}")
 
 
 def _tasks(files: Sequence[StagedFile], schema: Schema) -> list[Task]:

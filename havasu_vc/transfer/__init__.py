@@ -11,18 +11,10 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.exports import export as export
     from havasu_vc.transfer.exports import export_changes as export_changes
     from havasu_vc.transfer.import_histories import import_source as import_source
-    from havasu_vc.transfer.imports import (
-        ImportRequest as ImportRequest,
-    )
-    from havasu_vc.transfer.imports import (
-        holds_kart as holds_kart,
-    )
-    from havasu_vc.transfer.imports import (
-        replacement as replacement,
-    )
-    from havasu_vc.transfer.imports import (
-        sink_of as sink_of,
-    )
+    from havasu_vc.transfer.imports import ImportRequest as ImportRequest
+    from havasu_vc.transfer.imports import holds_kart as holds_kart
+    from havasu_vc.transfer.imports import replacement as replacement
+    from havasu_vc.transfer.imports import sink_of as sink_of
     from havasu_vc.transfer.rasters import Rasters as Rasters
 
 __getattr__ = loads(

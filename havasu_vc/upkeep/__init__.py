@@ -14,15 +14,9 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
     from havasu_vc.upkeep.pruning import prune_remote as prune_remote
-    from havasu_vc.upkeep.repairing import (
-        RepairRequest as RepairRequest,
-    )
-    from havasu_vc.upkeep.repairing import (
-        last_version as last_version,
-    )
-    from havasu_vc.upkeep.repairing import (
-        repair as repair,
-    )
+    from havasu_vc.upkeep.repairing import RepairRequest as RepairRequest
+    from havasu_vc.upkeep.repairing import last_version as last_version
+    from havasu_vc.upkeep.repairing import repair as repair
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
     from havasu_vc.upkeep.validating import Issue as Issue
     from havasu_vc.upkeep.validation import Validation as Validation

@@ -15,11 +15,8 @@ from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.errors import SourceNotFoundError
 from havasu_vc.review import (
     POLICY_FILE,
-    broken_findings,
     json_value,
     parse_policy,
-    read_policy,
-    review,
 )
 
 __all__ = ["command"]
@@ -67,11 +64,11 @@ def command(
         except OSError as error:
             raise SourceNotFoundError(f"{file} cannot be read: {error.strerror}") from error
     elif ".." not in text:
-        policy = read_policy(repo.opened, repo.resolve(text))
+        policy = repo.policy(repo.resolve(text))
     whole = text if ".." in text else f"{text}^?..{text}"
-    found = review(repo.opened, whole, filters, samples=0, policy=policy)
+    found = repo.review(whole, filters, samples=0, policy=policy)
     end = repo.resolve((revisions[-1] if revisions else "HEAD").rpartition("..")[2] or "HEAD")
-    broken = broken_findings(repo.opened, end, refuses=not allow_broken)
+    broken = repo.broken_findings(end, refuses=not allow_broken)
     said = {finding.dataset for finding in broken}
     others = [each for each in found.findings if each.dataset not in said]
     findings = (*broken, *others)
@@ -88,7 +85,7 @@ def command(
         for note in found.notes:
             invocation.note(visible(note.replace("`", "")))
         if not findings:
-            none = policy is None and read_policy(repo.opened, repo.resolve("HEAD")) is None
+            none = policy is None and repo.policy(repo.resolve("HEAD")) is None
             invocation.say(
                 f"there is no {POLICY_FILE}" if none else "nothing is against the policy"
             )

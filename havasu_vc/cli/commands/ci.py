@@ -26,8 +26,6 @@ from havasu_vc.review import (
     SUMMARY_LIMIT,
     ReviewedRequest,
     ReviewJob,
-    review_queued,
-    review_request,
 )
 
 __all__ = ["command"]
@@ -74,7 +72,7 @@ def review(
     repo = _opened(invocation)
     waiting = queued() if number is None else None
     if waiting is not None:
-        found = review_queued(repo.opened, waiting, ReviewJob(remote, folder, run_address()))
+        found = repo.review_queued(waiting, ReviewJob(remote, folder, run_address()))
         refused = _told(invocation, found, f"Reviewed what waits in the merge queue: {folder}")
         return 1 if refused and not no_fail else 0
     host = host_of_job(author)
@@ -82,7 +80,7 @@ def review(
     refused = 0
     for request in requests:
         place = folder if len(requests) == 1 else folder / str(request.number)
-        found = review_request(repo.opened, host, request, ReviewJob(remote, place, run_address()))
+        found = repo.review_request(host, request, ReviewJob(remote, place, run_address()))
         refused += _told(invocation, found, f"Reviewed pull request {request.number}: {place}")
     if not requests:
         invocation.say("There is no open pull request of this branch")

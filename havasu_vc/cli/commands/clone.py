@@ -64,7 +64,7 @@ def command(
     no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
     that were not brought come when something reads them.
     """
-    from havasu_vc.sharing import CloneRequest, Part, finish_clone, folder_of, parse_box
+    from havasu_vc.sharing import CloneRequest, Part, folder_of, parse_box
 
     place = invocation.folder / (directory or folder_of(url))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
@@ -85,11 +85,11 @@ def command(
     else:
         invocation.say(f"Cloned into {place}")
     if repo.git.is_bare or no_checkout or repo.git.is_kart or not repo.datasets():
-        finish_clone(repo.opened)
+        repo.finish_clone()
         return
     if what == "data" or bbox is not None:
         invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
         return
     result = repo.workspace.check_out()
-    finish_clone(repo.opened)
+    repo.finish_clone()
     tell_tables(invocation, repo, result)

@@ -14,7 +14,6 @@ from havasu_vc.cli.options import Command, engine_option
 from havasu_vc.exchange.export_columns import ExportFormat
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
-from havasu_vc.transfer import Rasters
 
 __all__ = ["command"]
 
@@ -130,7 +129,7 @@ def command(
         result = repo.export_changes(path, file, changes, format=chosen, overwrite=overwrite)
         what = "changed row"
     elif chosen == "geotiff":
-        result = Rasters(repo.opened).export(
+        result = repo.rasters.export(
             path,
             file,
             revision,

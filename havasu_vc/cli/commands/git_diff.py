@@ -12,7 +12,6 @@ import click
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import HavasuError
-from havasu_vc.looking import document_diff
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.writers import WriterOptions, writer_named
 from havasu_vc.writers.terminal import printable
@@ -43,8 +42,7 @@ def command(invocation: Invocation, path: str, old: str, new: str, most: int) ->
     color = bool(os.environ.get("GIT_PAGER_IN_USE")) and invocation.color
     try:
         repo = invocation.open_repo()
-        repo.opened.make_fetcher = None
-        diff = document_diff(repo.opened, path, old, new)
+        diff = repo.document_diff(path, old, new)
         limited = _Limited(diff.changes, most)
         options = WriterOptions(color=color or invocation.colored(sys.stdout, "auto"))
         writer_named("text")([replace(diff, changes=iter(limited))], sys.stdout, options)

@@ -16,7 +16,6 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, message_options, style_option
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import InvalidArgumentError, StorageError
-from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
@@ -53,7 +52,7 @@ def get(
     All items where none is named; those of all datasets without DATASET.
     """
     repo = invocation.open_repo()
-    paths = [dataset] if dataset is not None else sound_datasets(repo.opened, ref)
+    paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
     found = {path: repo.get_meta(path, names, revision=ref) for path in paths}
     if output_format == "json":
         click.echo(LAYOUTS[JsonStyle(json_style)].dumps(found))

@@ -53,8 +53,6 @@ def info(
     extent there and in longitude and latitude (WGS 84), and where the pixels are. Of a
     dataset no pixel is read, and files that rasters name are not opened.
     """
-    from havasu_vc.transfer import Rasters
-
     if Path(what).suffix.lower() in _IMAGES and Path(what).exists():
         from havasu_vc.exchange.geotiff import read_image_header
 
@@ -63,7 +61,7 @@ def info(
         _tell([(what, read_image_header(Path(what)).outline)], output_format)
         return
     path, revision = parse_dataset_at(what)
-    rasters = Rasters(invocation.open_repo().opened)
+    rasters = invocation.open_repo().rasters
     if keys:
         found = rasters.rows(path, keys, revision, column=column)
         _tell([(f"{path}:{key}", raster) for key, raster in found], output_format)

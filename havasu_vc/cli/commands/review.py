@@ -77,9 +77,8 @@ def command(
 
         return write_review_page(repo, range_text, filters, samples=samples, output=output)
     from havasu_vc.review import COMMENT_LIMIT, format_json, format_markdown
-    from havasu_vc.review import review as summed_up
 
-    review = summed_up(repo.opened, range_text, filters, samples=samples, crs=crs)
+    review = repo.review(range_text, filters, samples=samples, crs=crs)
     if output_format == "json":
         text = format_json(review)
     else:

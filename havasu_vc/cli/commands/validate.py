@@ -12,7 +12,7 @@ from havasu_vc.cli.counts import counted
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option
-from havasu_vc.upkeep import Issue, Level, Validation
+from havasu_vc.upkeep import Issue, Level
 
 __all__ = ["command"]
 
@@ -52,7 +52,7 @@ def command(
     as it would be imported. What is wrong is one line on stdout with the key of the row;
     the exit code is 1 if anything but a warning is found.
     """
-    found = Validation(invocation.open_repo().opened).run(
+    found = invocation.open_repo().validation.run(
         targets, ref, primary_key=parse_names(primary_key), warnings=not no_warnings
     )
     issues = []
