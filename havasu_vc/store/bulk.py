@@ -28,6 +28,7 @@ import pygit2
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.durability import reporting_storage_errors
+from havasu_vc.store.loose import LooseObjects
 
 __all__ = ["BulkReader", "bulk_reader"]
 
@@ -155,6 +156,7 @@ class BulkReader:
         self._packs: dict[str, _Pack] = {}
         self._lock = threading.Lock()
         self._database = pygit2.Odb(str(objects))
+        self._loose = LooseObjects(objects)
         self._refresh()
 
     def read(self, ids: Sequence[bytes]) -> list[bytes | None]:
@@ -196,6 +198,10 @@ class BulkReader:
         """Read deltas, loose objects and those of alternates; return what is left."""
         missing = []
         for index in wanted.tolist():
+            damaged = self._loose.instead(ids[index].hex())
+            if damaged is not None:
+                found[index] = damaged[1]
+                continue
             try:
                 found[index] = self._database.read(pygit2.Oid(raw=ids[index]))[1]
             except KeyError:

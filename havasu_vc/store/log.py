@@ -103,6 +103,16 @@ def _pattern(name: str, text: str | None) -> re.Pattern[str] | None:
 def _walk(
     repository: GitRepository, start: ObjectId, hide: Sequence[ObjectId]
 ) -> Iterator[ObjectId]:
+    if repository.objects.loose.damaged:
+        # git ends where it meets one of these.
+        names = [start, *(f"^{commit}" for commit in hide)]
+        answer = repository.git("rev-list", "--date-order", *names, "--", check=False)
+        if answer.code:
+            raise CorruptDatasetError(
+                f"git object {start}", f"its history cannot be read ({answer.message})"
+            )
+        yield from answer.lines
+        return
     try:
         walker = repository.handle.walk(start, SortMode.TOPOLOGICAL | SortMode.TIME)
         for commit in hide:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 import pygit2
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
+from havasu_vc.store.loose import LooseObjects
 from havasu_vc.store.pack_deltas import tree_delta
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def read_object(source: ObjectSource, object_id: ObjectId, kind: ObjectKind) -> 
 class StoredObjects:
     """The objects that a repository holds."""
 
-    __slots__ = ("_fetch", "_handle", "folder")
+    __slots__ = ("_fetch", "_handle", "folder", "loose")
 
     def __init__(
         self,
@@ -97,11 +98,13 @@ class StoredObjects:
         self._handle = handle
         self._fetch = fetch
         self.folder = folder
+        self.loose = LooseObjects(folder)
+        """What libgit2 must not read."""
 
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object's kind and bytes; raise CorruptDatasetError if it is not there."""
         try:
-            kind, data = self._handle.odb.read(object_id)
+            kind, data = self.loose.instead(object_id) or self._handle.odb.read(object_id)
         except KeyError:
             if object_id == EMPTY_TREE:
                 return "tree", b""

@@ -171,6 +171,7 @@ class GitRepository:
         """Read objects from another folder too, as those that a push has brought and git holds."""
         self._besides += (str(objects.resolve()),)
         self.handle.odb.add_disk_alternate(str(objects.resolve()))
+        self.objects.loose.add(objects.resolve())
 
     def writer(self) -> ObjectWriter:
         """Return a writer for the objects of one commit."""

@@ -41,6 +41,7 @@ _FROM_MERGE_BASE = "..."
 
 _RANGE = re.compile(r"(?P<old>.*?)(?P<separator>\.\.\.?)(?P<new>.*)", re.DOTALL)
 _AT = re.compile(r"([^@]*)@\{([^{}]*)\}(.*)")
+_ID = re.compile(r"[0-9a-f]{40}")
 _DATE = re.compile(r"\d|yesterday|today|noon|midnight|tea|last|ago", re.IGNORECASE)
 _PARENT_OR_EMPTY = "^?"
 
@@ -140,6 +141,8 @@ def resolve_range(repository: GitRepository, text: str) -> Range:
 
 def merge_base(repository: GitRepository, one: ObjectId, other: ObjectId) -> ObjectId | None:
     """Return the best common ancestor of two commits, or None if they have none."""
+    if repository.objects.loose.damaged:
+        return repository.git("merge-base", one, other, check=False).text or None
     try:
         found = repository.handle.merge_base(one, other)
     except (KeyError, ValueError, pygit2.GitError):
@@ -163,6 +166,8 @@ def _commit_id(repository: GitRepository, name: str) -> ObjectId:
         raise RevisionNotFoundError(name)
     if match := _AT.fullmatch(name):
         return _commit_at(repository, name, match)
+    if repository.objects.loose.damaged:
+        return _commit_id_by_git(repository, name)
     try:
         found = repository.handle.revparse_single(name)
     except pygit2.AmbiguousError as error:
@@ -170,11 +175,43 @@ def _commit_id(repository: GitRepository, name: str) -> ObjectId:
             name, hints=("it is the beginning of several ids: give more digits",)
         ) from error
     except (KeyError, ValueError, pygit2.GitError, OSError) as error:
+        _require_readable(repository, name)
         raise RevisionNotFoundError(name, hints=_shallow(repository)) from error
     try:
         return str(found.peel(pygit2.Commit).id)
     except (ValueError, pygit2.GitError) as error:
         raise RevisionNotFoundError(name, hints=("it is not a commit",)) from error
+
+
+def _commit_id_by_git(repository: GitRepository, name: str) -> ObjectId:
+    """Return what git takes a name for, where libgit2 may meet an object that it cannot read."""
+    command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    answer = repository.git(*command, check=False)
+    if not answer.code:
+        return answer.text
+    _require_readable(repository, name)
+    raise RevisionNotFoundError(name, hints=_shallow(repository))
+
+
+def _require_readable(repository: GitRepository, name: str) -> None:
+    """Raise where a name begins with a ref, or the id, of an object that is damaged or gone."""
+    start = re.split(r"[~^:]|@\{", name, maxsplit=1)[0]
+    head = _target(repository, "HEAD")
+    if _ID.fullmatch(start):
+        # An id that is not here may be of any repository; HEAD's is of this one.
+        named = start if start == head or repository.objects.has(start) else None
+    else:
+        named = head if start in ("", "@") else _target(repository, start)
+    if named is not None:
+        repository.objects.read(named)
+
+
+def _target(repository: GitRepository, name: str) -> ObjectId | None:
+    """Return what a ref is at, as far as that can be read."""
+    try:
+        return str(repository.handle.lookup_reference_dwim(name).resolve().target)
+    except (KeyError, ValueError, pygit2.GitError):
+        return None
 
 
 def _shallow(repository: GitRepository) -> tuple[str, ...]:

@@ -169,6 +169,28 @@ def _encoding(scene: Scene) -> None:
     scene.arrive(oid.decode())
 
 
+def _cut(name: str, *, left: float = 0.5) -> Callable[[Scene], None]:
+    """Two commits in loose files, of which one was cut short as by a crash."""
+
+    def make(scene: Scene) -> None:
+        for number in range(2):
+            noise = b"".join(b"%x" % (n * n * 7919 % 65537) for n in range(400))
+            scene.commit(
+                {
+                    "readme.txt": b"words %d" % number,
+                    f"{DATASET}/meta/title": b"Points %d" % number,
+                    f"{DATASET}/meta/description": noise + b"%d" % number,
+                }
+            )
+        oid = run_git("rev-parse", name, cwd=scene.repo)
+        place = scene.repo / ".git" / "objects" / oid[:2] / oid[2:]
+        data = place.read_bytes()
+        place.unlink()
+        place.write_bytes(data[: int(len(data) * left)])
+
+    return make
+
+
 def _parent_of_itself_is_missing(scene: Scene) -> None:
     tree = run_git("rev-parse", "main^{tree}", cwd=scene.repo).encode()
     scene.arrive(scene.objects().commit([b"ab" * 20], tree).decode())
@@ -396,6 +418,21 @@ ITEMS = [
     Item("commit", "a slow encoding", _encoding, "log show blame patch"),
     Item("commit", "a parent that is missing", _parent_of_itself_is_missing, "log diff fsck good"),
     Item("commit", "300 parents", _many_parents, "log show diff fsck"),
+    *(
+        Item("object", f"{what} that is cut short", _cut(name), commands, good=good)
+        for what, name, commands, good in (
+            ("HEAD's commit", "main", "log good status diff fsck fetch", False),
+            ("a commit before HEAD's", "main^", "log good status diff fsck fetch merge", True),
+            ("the top folder", "main^{tree}", "ls good status diff fsck fetch", False),
+            ("a folder of datasets", "main:points", "ls good status diff fsck fetch", False),
+            ("a dataset's folder", f"main:{DATASET}", "ls good status diff fsck fetch", True),
+            ("a dataset's document", f"main:{DATASET}/meta/description", "meta good fsck", True),
+            ("a file that is none of ours", "main:readme.txt", "diff good fsck fetch", True),
+        )
+    ),
+    Item(
+        "object", "a commit of no bytes", _cut("main", left=0), "log good status fsck", good=False
+    ),
     Item(
         "lock",
         "git's, of nobody",

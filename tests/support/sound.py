@@ -46,7 +46,7 @@ def listing(repo: Repo) -> dict[str, str]:
     for root in sorted(roots):
         for name in _files(root):
             path = root / name
-            if name in ("havasu/lock", "havasu/sound") or name.startswith(DERIVED):
+            if name in ("havasu/lock", "havasu/loose", "havasu/sound") or name.startswith(DERIVED):
                 continue
             if path.name == "index":
                 # git refreshes the times in it; what it lists is what counts.
