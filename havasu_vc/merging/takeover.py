@@ -33,6 +33,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.durability import replace_file
+from havasu_vc.store.git_gc import without_git_gc
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.stopped import Stopped, read_stopped, unmerged_files
 from havasu_vc.store.stray import sweep
@@ -108,8 +109,11 @@ def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
             write_state(repo.git, state.with_conflicts(waiting))
             return MergeResult("conflicts", None, changes, waiting)
         internals = {path: each.internals for path, each in merged.items()}
-        wanted = transaction.stage(edits, MergedTree({}, internals, (), markers_of(merged)))
-    _fill_index(repo, wanted)
+        merge = MergedTree({}, internals, (), markers_of(merged))
+        # Until the index names them, git would take what is staged for left over.
+        with without_git_gc(repo.git.common_directory):
+            wanted = transaction.stage(edits, merge)
+            _fill_index(repo, wanted)
     sweep(repo.git, wanted)
     return MergeResult(stopped.kind, None, changes)
 

@@ -213,20 +213,21 @@ class Transaction:
     ) -> str:
         _check_message(message)
         committer = self._git.committer
-        self._adopt(edits)
-        self._objects.flush()
-        with self._git.writer() as writer:
-            base = None if parent is None else read_commit(self._git.objects, parent).tree
-            tree = edit_tree(writer, base, edit_changes(edits))
-            parents = () if parent is None else (parent,)
-            document = format_commit(
-                tree, parents, author=self._git.author, committer=committer, message=message
-            )
-            commit = writer.write("commit", document)
-            writer.flush()
         ref, old = move
         kind = "stash" if old is None else "commit"
-        move_ref(self._git, ref, old=old, new=commit, message=f"{kind}: {_first_line(message)}")
+        with without_git_gc(self._git.common_directory):
+            self._adopt(edits)
+            self._objects.flush()
+            with self._git.writer() as writer:
+                base = None if parent is None else read_commit(self._git.objects, parent).tree
+                tree = edit_tree(writer, base, edit_changes(edits))
+                parents = () if parent is None else (parent,)
+                document = format_commit(
+                    tree, parents, author=self._git.author, committer=committer, message=message
+                )
+                commit = writer.write("commit", document)
+                writer.flush()
+            move_ref(self._git, ref, old=old, new=commit, message=f"{kind}: {_first_line(message)}")
         return commit
 
     def _internals(self, path: str) -> str:

@@ -1,5 +1,7 @@
 """Edits set aside and brought back."""
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.errors import (
     ConflictError,
+    LockedError,
     NoChangesError,
     NotFoundError,
     UncommittedChangesError,
 )
 from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.store import git_gc
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, refuses
@@ -69,6 +73,26 @@ def test_edits_are_set_aside_and_come_back(repo: Repo) -> None:
     assert rows(repo, "points") == edited
     assert not list(repo.fsck(full=True))
     assert_sound(repo, dangling=True)
+
+
+def test_no_stash_is_made_while_git_collects_garbage(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would take what no ref reaches yet."""
+    edit(repo)
+    monkeypatch.setattr(git_gc, "PATIENCE", 0.0)
+    going = repo.path / ".git" / "gc.pid"
+    going.write_text(f"{os.getpid()} {socket.gethostname()}")
+
+    with pytest.raises(LockedError, match="git gc"):
+        repo.workspace.stash()
+
+    assert repo.workspace.stashes() == ()
+    assert counts_of(repo, "points") == EDITED
+    going.unlink()
+    repo.workspace.stash()
+    assert counts_of(repo, "points") == ChangeCounts()
+    assert not going.exists()
 
 
 def test_a_stash_comes_back_onto_a_head_that_moved(repo: Repo) -> None:
