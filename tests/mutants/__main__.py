@@ -1,6 +1,6 @@
 """Mutants of the code on which everything rests, and whether tests notice.
 
-    python -m tests.mutants [--seconds 600] [--share 0.2] [--seed 1] [MODULE ...]
+    python -m tests.mutants [--seconds 600] [--share 0.2] [--seed 1] [--examples 20] [MODULE ...]
 
 Each mutant is a module with one small thing changed. It meets the tests of its group in
 `targets.toml` that run the changed lines, and it is killed when one of them fails. What survives
@@ -27,6 +27,7 @@ from hypothesis import Phase, settings
 
 from tests.mutants.mutating import Mutant, mutants
 from tests.mutants.running import OPTIONS, Outcome, Warm, path_of
+from tests.support.examples import USUAL
 
 HERE = Path(__file__).parent
 
@@ -62,7 +63,11 @@ def sampled(source: str, path: str, share: float, seed: int) -> list[Mutant]:
 
 
 def run(
-    tests: Sequence[str], chosen: dict[str, list[Mutant]], each: float, end: float
+    tests: Sequence[str],
+    chosen: dict[str, list[Mutant]],
+    each: float,
+    examples: int,
+    end: float,
 ) -> dict[str, Outcome]:
     """Run a group in a child of its own, which leaves this process as it was."""
     read, write = os.pipe()
@@ -86,7 +91,9 @@ def run(
             plugin = Warm(dict(chosen), each, until, lambda text: print(text, file=loud))
             random.seed(0)
             # A failure is enough; no time for the smallest one.
-            settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
+            settings.register_profile(
+                "mutants", max_examples=examples, phases=(Phase.explicit, Phase.generate)
+            )
             settings.load_profile("mutants")
             pytest.main([*OPTIONS, "--hypothesis-seed=0", *tests], plugins=[plugin])
             with os.fdopen(write, "wb") as telling:
@@ -112,6 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so many")
     parser.add_argument("--each", type=float, default=20, help="seconds of tests for a mutant")
     parser.add_argument("--share", type=float, default=1.0, help="of the mutants of each module")
+    parser.add_argument("--examples", type=int, default=USUAL, help="of each property")
     parser.add_argument("--seed", type=int, default=1, help="which ones, where not all are run")
     given = parser.parse_args(arguments)
     end, known, wrong = time.monotonic() + given.seconds, survivors(), 0
@@ -135,7 +143,8 @@ def main(arguments: Sequence[str]) -> int:
             for name in modules
         }
         now = time.monotonic()
-        outcomes = run(group.tests, chosen, given.each, now + (end - now) / (len(wanted) - number))
+        until = now + (end - now) / (len(wanted) - number)
+        outcomes = run(group.tests, chosen, given.each, given.examples, until)
         for name, found in outcomes.items():
             reasons = known.get(name, {})
             alive = [*found.alive, *found.unseen]
