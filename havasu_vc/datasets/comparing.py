@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from havasu_vc.geo.equality import equal as equal_geometries
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.evolution import widens
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type
 
 __all__ = ["Mask", "alike", "comparable", "equal_columns", "equal_rows"]
 
 Mask = npt.NDArray[np.bool_]
-_WIDENED = ({Primitive.INT, Primitive.LONG}, {Primitive.FLOAT, Primitive.DOUBLE})
 
 
 def equal_rows(
@@ -82,7 +82,7 @@ def comparable(one: Type, other: Type) -> bool:
         return one.scale == other.scale
     if isinstance(one, Struct | List | Map):
         return type(one) is type(other)
-    return one == other or {one, other} in _WIDENED
+    return widens(one, other) or widens(other, one)
 
 
 def alike(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:

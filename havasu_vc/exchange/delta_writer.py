@@ -50,25 +50,11 @@ from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.required_parts import without_gaps
+from havasu_vc.model.type_table import TYPES, is_whole
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
 __all__ = ["write_delta"]
-
-_TYPES = {
-    Primitive.BOOLEAN: "boolean",
-    Primitive.INT: "integer",
-    Primitive.LONG: "long",
-    Primitive.FLOAT: "float",
-    Primitive.DOUBLE: "double",
-    Primitive.DATE: "date",
-    Primitive.TIMESTAMP: "timestamp_ntz",
-    Primitive.TIMESTAMPTZ: "timestamp",
-    Primitive.STRING: "string",
-    Primitive.BINARY: "binary",
-    Primitive.UUID: "string",
-}
-_COUNTED = (Primitive.INT, Primitive.LONG)
 
 
 def write_delta(
@@ -154,10 +140,10 @@ class _Table:
     def _type(self, type_: Type, name: str) -> Any:
         """Return a type as the schema has it."""
         match type_:
-            case Primitive() if type_ in _TYPES:
+            case Primitive() if (spelt := TYPES[type_].delta) is not None:
                 if type_ is Primitive.TIMESTAMP:
                     self.features.add(TIMESTAMP_NTZ)
-                return _TYPES[type_]
+                return spelt
             case Decimal(precision, scale):
                 return f"decimal({precision},{scale})"
             case Fixed():
@@ -233,7 +219,7 @@ class _Seen:
                 values = self._geometry(column.name, values)
             else:
                 values = delta_values(values, column.type)
-            if column.type in _COUNTED:
+            if is_whole(column.type):
                 self._range(column.name, values)
             if isinstance(wanted.type, pa.BaseExtensionType):
                 values = pa.ExtensionArray.from_storage(wanted.type, values)

@@ -39,7 +39,8 @@ from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, Primitive
+from havasu_vc.model.type_table import is_whole
+from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
 __all__ = ["EditCopy", "EditedLayer", "LayerToEdit", "read_edit_copy", "write_edit_copy"]
@@ -243,7 +244,7 @@ class _LayerWriter:
 
 def _integer_key(schema: Schema) -> str | None:
     fields = schema.key.fields
-    if len(fields) == 1 and fields[0].type in (Primitive.INT, Primitive.LONG):
+    if len(fields) == 1 and is_whole(fields[0].type):
         return fields[0].name
     return None
 

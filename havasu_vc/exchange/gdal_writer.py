@@ -18,7 +18,8 @@ from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.crs import common_code, nameless_definition
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Field, Primitive
+from havasu_vc.model.type_table import is_whole
+from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
 __all__ = ["GdalLayer", "write_gdal"]
@@ -129,7 +130,7 @@ def _column(
 def _integer_key(schema: Schema) -> str | None:
     """Return the one whole-number column that is the key, if the key is one."""
     fields = schema.key.fields
-    if len(fields) == 1 and fields[0].type in (Primitive.INT, Primitive.LONG):
+    if len(fields) == 1 and is_whole(fields[0].type):
         return fields[0].name
     return None
 

@@ -21,6 +21,7 @@ from havasu_vc.errors import PatchError
 from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_field, arrow_type
+from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = ["Place", "json_column"]
@@ -35,20 +36,6 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TIME = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,6})?Z?")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_EXPECTED = {
-    Primitive.BOOLEAN: "true or false",
-    Primitive.INT: "a whole number of 32 bits",
-    Primitive.LONG: "a whole number of 64 bits",
-    Primitive.FLOAT: "a number that a float of 32 bits holds",
-    Primitive.DOUBLE: "a number that a float of 64 bits holds",
-    Primitive.DATE: "a date such as 2020-01-31",
-    Primitive.TIME: "a time such as 23:59:59.5",
-    Primitive.TIMESTAMP: "a time such as 2020-01-31T23:59:59.5",
-    Primitive.TIMESTAMPTZ: "a time in UTC such as 2020-01-31T23:59:59.5",
-    Primitive.STRING: "text",
-    Primitive.UUID: "a UUID",
-    Primitive.BINARY: "bytes as hexadecimal digits",
-}
 
 
 def json_column(values: _Values, field: Field, place: Place) -> pa.Array:
@@ -81,7 +68,7 @@ def _expected(field: Field) -> str:
         return "WKB as hexadecimal digits that its column can hold"
     match field.type:
         case Primitive():
-            return _EXPECTED[field.type]
+            return TYPES[field.type].said
         case Decimal():
             return f"a {field.type} as text"
         case Fixed(length):

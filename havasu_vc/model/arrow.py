@@ -18,6 +18,7 @@ from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import RASTER_TYPE, is_raster_type, raster_type
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import (
     Decimal,
     Field,
@@ -41,19 +42,22 @@ __all__ = [
 FIELD_ID = b"PARQUET:field_id"
 """The key under which pyarrow keeps Parquet field ids."""
 
+
+def _arrow(text: str) -> pa.DataType:
+    """Return the Arrow type that Arrow prints so."""
+    match text:
+        case "date32[day]":
+            return pa.date32()
+        case "timestamp[us, tz=UTC]":
+            return pa.timestamp("us", tz="UTC")
+        case "fixed_size_binary[16]":
+            return pa.binary(16)
+        case _:
+            return pa.type_for_alias(text)
+
+
 _PRIMITIVES: dict[Primitive, pa.DataType] = {
-    Primitive.BOOLEAN: pa.bool_(),
-    Primitive.INT: pa.int32(),
-    Primitive.LONG: pa.int64(),
-    Primitive.FLOAT: pa.float32(),
-    Primitive.DOUBLE: pa.float64(),
-    Primitive.DATE: pa.date32(),
-    Primitive.TIME: pa.time64("us"),
-    Primitive.TIMESTAMP: pa.timestamp("us"),
-    Primitive.TIMESTAMPTZ: pa.timestamp("us", tz="UTC"),
-    Primitive.STRING: pa.string(),
-    Primitive.UUID: pa.binary(16),
-    Primitive.BINARY: pa.binary(),
+    primitive: _arrow(row.arrow) for primitive, row in TYPES.items()
 }
 _FROM_ARROW: dict[pa.DataType, Primitive] = {
     type_: primitive for primitive, type_ in _PRIMITIVES.items() if primitive is not Primitive.UUID

@@ -22,6 +22,7 @@ from typing import Any
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.type_table import TYPES, is_whole
 from havasu_vc.model.types import (
     Decimal,
     Encoding,
@@ -99,24 +100,10 @@ def type_of(field: Field) -> Column:
 
 
 def _primitive(type_: Primitive, source: str | None) -> Column:
-    match type_:
-        case Primitive.INT | Primitive.LONG:
-            size = _INTEGER_SIZES.get(source or "", 32 if type_ is Primitive.INT else 64)
-            return {"dataType": "integer", "size": size}
-        case Primitive.FLOAT | Primitive.DOUBLE:
-            return {"dataType": "float", "size": 32 if type_ is Primitive.FLOAT else 64}
-        case Primitive.TIMESTAMP:
-            return {"dataType": "timestamp"}
-        case Primitive.TIMESTAMPTZ:
-            return {"dataType": "timestamp", "timezone": "UTC"}
-        case Primitive.STRING:
-            return {"dataType": "text"}
-        case Primitive.UUID:
-            return {"dataType": "text", "length": 36}
-        case Primitive.BINARY:
-            return {"dataType": "blob"}
-        case _:
-            return {"dataType": type_.value}
+    column = dict(TYPES[type_].column)
+    if is_whole(type_) and source in _INTEGER_SIZES:
+        column["size"] = _INTEGER_SIZES[source]
+    return column
 
 
 def schema_of(

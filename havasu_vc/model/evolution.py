@@ -16,17 +16,13 @@ from havasu_vc.errors import SchemaViolationError
 from havasu_vc.model.rasters import raster_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import agreed_source_type
+from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct, Type, children
 
 __all__ = ["BLOCK", "check_evolution", "field_ids", "match_by_name", "widens", "with_stored_names"]
 
 BLOCK = 1 << 20
 """New field ids are drawn within so many of the highest, so that branches rarely collide."""
-
-_WIDER = {
-    (Primitive.INT, Primitive.LONG),
-    (Primitive.FLOAT, Primitive.DOUBLE),
-}
 
 
 def field_ids(last_id: int, *, source: random.Random | None = None) -> Callable[[], int]:
@@ -46,7 +42,7 @@ def widens(old: Type, new: Type) -> bool:
         return True
     match old, new:
         case Primitive(), Primitive():
-            return (old, new) in _WIDER
+            return TYPES[old].wider is new
         case Decimal(), Decimal():
             return old.scale == new.scale and old.precision <= new.precision
         case Struct(), Struct():

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.rasters import RASTER_PARTS, raster_fields
+from havasu_vc.model.type_table import TYPES, Hashed
 from havasu_vc.model.types import Decimal, Field, List, Map, Primitive, Struct
 
 __all__ = ["Hashes", "cell_hashes", "hash_values", "mix"]
@@ -80,16 +81,24 @@ def hash_values(column: pa.Array, field: Field) -> Hashes:
             return _map(column, key, value)
         case Decimal():
             return _decimal(column)
-        case Primitive.STRING | Primitive.BINARY:
-            return _bytes(column)
-        case Primitive.BOOLEAN:
-            return mix(pc.fill_null(pc.cast(column, pa.uint8()), 0).to_numpy().astype(np.uint64))
-        case Primitive.FLOAT | Primitive.DOUBLE:
-            return mix(_float_bits(column))
         case Primitive():
-            return _fixed(column) if type_ is Primitive.UUID else mix(_integers(column))
+            return _primitive(column, TYPES[type_].hashed)
         case _:
             return _fixed(column)
+
+
+def _primitive(column: pa.Array, hashed: Hashed) -> Hashes:
+    match hashed:
+        case Hashed.BYTES:
+            return _bytes(column)
+        case Hashed.FIXED:
+            return _fixed(column)
+        case Hashed.BIT:
+            return mix(pc.fill_null(pc.cast(column, pa.uint8()), 0).to_numpy().astype(np.uint64))
+        case Hashed.FLOAT:
+            return mix(_float_bits(column))
+        case Hashed.WHOLE:
+            return mix(_integers(column))
 
 
 def _integers(column: pa.Array) -> Hashes:

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.model.type_table import is_number
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.review.report import ColumnReview, NumberShift, Transition
 from havasu_vc.writers.cells import spelled
@@ -19,7 +20,6 @@ FEW_CHANGES = 3
 """So few different changes are shown even where each is the only one of its kind."""
 SHOWN = 5
 LONGEST = 60
-_NUMBERS = (Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE)
 _CATEGORIES = (Primitive.STRING, Primitive.BOOLEAN, Primitive.INT, Primitive.LONG)
 
 
@@ -30,7 +30,7 @@ class ColumnTally:
         self.old, self.new = old, new
         self.changed = self.filled = self.emptied = 0
         self.geometry = new.geometry is not None
-        self._numbers = old.type in _NUMBERS and new.type in _NUMBERS
+        self._numbers = is_number(old.type) and is_number(new.type)
         self._sums, self._counts = [0.0, 0.0], [0, 0]
         self.least: float | None = None
         self.greatest: float | None = None

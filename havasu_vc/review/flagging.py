@@ -18,7 +18,8 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.counts import ChangeCounts
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.hashing import hash_values
-from havasu_vc.model.types import Field, Primitive, Struct
+from havasu_vc.model.type_table import is_number
+from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.column_tally import ColumnTally
 from havasu_vc.review.hash_set import HashSet
 from havasu_vc.review.report import DatasetFacts, Flag, FlagKind
@@ -30,7 +31,6 @@ MASS_SHARE = 0.1
 """Deleting this share of a dataset is much."""
 MASS_ROWS = 10
 """Deleting fewer rows than this never is."""
-_NUMBERS = (Primitive.INT, Primitive.LONG, Primitive.FLOAT, Primitive.DOUBLE)
 _Bools = npt.NDArray[np.bool_]
 
 
@@ -48,7 +48,7 @@ class Flagger:
         facts = before or DatasetFacts(0)
         self._never_null = [f for f in fields if facts.rows and facts.nulls.get(f.id) == 0]
         self._ranged = [
-            (f, facts.ranges[f.id]) for f in fields if f.id in facts.ranges and f.type in _NUMBERS
+            (f, facts.ranges[f.id]) for f in fields if f.id in facts.ranges and is_number(f.type)
         ]
         keys = set(diff.header.schema.identifier_ids)
         self._plain = tuple(f for f in diff.header.schema.fields if f.id not in keys)

@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
 from havasu_vc.model.arrow import FIELD_ID, arrow_type
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
@@ -32,20 +33,9 @@ __all__ = ["FileColumns", "Source", "file_columns", "grouped", "spark_schema", "
 Convert = Callable[[Column], Column]
 
 _PRIMITIVES: dict[Primitive, T.DataType] = {
-    Primitive.BOOLEAN: T.BooleanType(),
-    Primitive.INT: T.IntegerType(),
-    Primitive.LONG: T.LongType(),
-    Primitive.FLOAT: T.FloatType(),
-    Primitive.DOUBLE: T.DoubleType(),
-    Primitive.DATE: T.DateType(),
-    Primitive.TIME: T.LongType(),
-    Primitive.TIMESTAMP: T.TimestampNTZType(),
-    Primitive.TIMESTAMPTZ: T.TimestampType(),
-    Primitive.STRING: T.StringType(),
-    Primitive.UUID: T.StringType(),
-    Primitive.BINARY: T.BinaryType(),
+    primitive: getattr(T, row.spark)() for primitive, row in TYPES.items()
 }
-_WIDER = {(pa.int32(), Primitive.LONG), (pa.float32(), Primitive.DOUBLE)}
+_WIDER = {(arrow_type(type_), row.wider) for type_, row in TYPES.items() if row.wider is not None}
 
 
 def spark_type(type_: Type) -> T.DataType:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
-from havasu_vc.model.types import Primitive
+from havasu_vc.model.type_table import is_whole
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
 from havasu_vc.writers.json_style import LAYOUTS, Layout
 from havasu_vc.writers.protocol import WriterOptions
@@ -63,7 +63,7 @@ def _summary(dataset: ConflictedDataset, level: int) -> dict[str, Any]:
     if dataset.rows is not None:
         labels = dataset.rows.column("label").to_pylist()
         key = dataset.header.schema.key.fields
-        whole = len(key) == 1 and key[0].type in (Primitive.INT, Primitive.LONG)
+        whole = len(key) == 1 and is_whole(key[0].type)
         result["feature"] = list(map(int, labels)) if whole else labels
     if dataset.meta:
         result["meta"] = [each.name for each in dataset.meta]

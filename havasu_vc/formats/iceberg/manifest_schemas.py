@@ -11,34 +11,13 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
+from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 
 __all__ = ["AvroSchema", "entry_schema", "manifest_list_schema"]
 
 AvroSchema: TypeAlias = dict[str, Any]
 
-_PLAIN: dict[Primitive, Any] = {
-    Primitive.BOOLEAN: "boolean",
-    Primitive.INT: "int",
-    Primitive.LONG: "long",
-    Primitive.FLOAT: "float",
-    Primitive.DOUBLE: "double",
-    Primitive.STRING: "string",
-    Primitive.BINARY: "bytes",
-    Primitive.DATE: {"type": "int", "logicalType": "date"},
-    Primitive.TIME: {"type": "long", "logicalType": "time-micros"},
-    Primitive.TIMESTAMP: {
-        "type": "long",
-        "logicalType": "timestamp-micros",
-        "adjust-to-utc": False,
-    },
-    Primitive.TIMESTAMPTZ: {
-        "type": "long",
-        "logicalType": "timestamp-micros",
-        "adjust-to-utc": True,
-    },
-    Primitive.UUID: {"type": "fixed", "size": 16, "logicalType": "uuid", "name": "uuid_fixed"},
-}
 _LETTERS = re.compile(r"[A-Za-z0-9_]")
 
 
@@ -72,7 +51,7 @@ def _partition_type(type_: Type, named: set[str]) -> Any:
     schema: Any
     match type_:
         case Primitive():
-            schema = _PLAIN[type_]
+            schema = TYPES[type_].avro
         case Decimal(precision, scale):
             schema = {
                 "type": "fixed",

@@ -18,6 +18,7 @@ from decimal import Decimal as Number
 from typing import Any
 from uuid import UUID
 
+from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 
 __all__ = ["from_plain", "from_single_value", "to_plain", "to_single_value"]
@@ -27,16 +28,7 @@ _DAY_ZERO = date(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 _EXACT = Context(prec=60, traps=[Inexact])
-_NUMBERS = {
-    Primitive.INT: "<i",
-    Primitive.DATE: "<i",
-    Primitive.LONG: "<q",
-    Primitive.TIME: "<q",
-    Primitive.TIMESTAMP: "<q",
-    Primitive.TIMESTAMPTZ: "<q",
-    Primitive.FLOAT: "<f",
-    Primitive.DOUBLE: "<d",
-}
+_NUMBERS = {type_: row.single for type_, row in TYPES.items() if row.single is not None}
 _SHORTER = {Primitive.LONG: "<i", Primitive.DOUBLE: "<f"}
 
 

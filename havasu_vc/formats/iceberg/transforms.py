@@ -21,13 +21,13 @@ import pyarrow as pa
 from havasu_vc.errors import UnsupportedError
 from havasu_vc.formats.iceberg import bucketing, truncating
 from havasu_vc.formats.iceberg.single_values import to_plain
+from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
 from havasu_vc.records import dataclass
 
 __all__ = ["Transform", "parse_transform"]
 
 _TRANSFORM = re.compile(r"(bucket|truncate)\[(\d{1,9})\]|(identity|year|month|day|hour|void)")
-_NUMBERS = frozenset((Primitive.INT, Primitive.LONG))
 _TEXTS = frozenset((Primitive.STRING, Primitive.BINARY))
 _INSTANTS = frozenset((Primitive.TIMESTAMP, Primitive.TIMESTAMPTZ))
 _UNHASHED = frozenset((Primitive.BOOLEAN, Primitive.FLOAT, Primitive.DOUBLE))
@@ -62,7 +62,7 @@ class Transform:
                 simple = isinstance(source, Primitive | Decimal | Fixed)
                 return simple and source not in _UNHASHED
             case "truncate":
-                return source in _NUMBERS or source in _TEXTS or isinstance(source, Decimal)
+                return is_whole(source) or source in _TEXTS or isinstance(source, Decimal)
             case "year" | "month" | "day":
                 return source is Primitive.DATE or source in _INSTANTS
             case "hour":

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Primitive
+from havasu_vc.model.type_table import is_whole
 from havasu_vc.records import dataclass
 
 __all__ = [
@@ -136,7 +136,7 @@ LEGACY = PathStructure("msgpack/hash", 256, 2, "hex")
 def path_structure_of(schema: Schema) -> PathStructure:
     """Return the structure that Kart chooses for a new dataset."""
     fields = schema.key.fields
-    whole = len(fields) == 1 and fields[0].type in (Primitive.INT, Primitive.LONG)
+    whole = len(fields) == 1 and is_whole(fields[0].type)
     return INT if whole else GENERAL
 
 
