@@ -11,7 +11,6 @@ AWS_IGNORE_CONFIGURED_ENDPOINT_URLS leaves all of it out.
 
 from __future__ import annotations
 
-import configparser
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,6 +116,8 @@ def _parsed(path: str | Path | None) -> dict[str, dict[str, str]]:
         return {}
     except (OSError, UnicodeError) as error:
         raise InvalidArgumentError(f"{place} cannot be read: {error}") from error
+    import configparser
+
     parser = configparser.RawConfigParser(
         strict=False, default_section="\0", inline_comment_prefixes=("#", ";")
     )

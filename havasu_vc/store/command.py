@@ -95,10 +95,8 @@ class GitResult:
         return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
 
-_LOCKED = re.compile(r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref")
-_STORAGE = re.compile(
-    "No space left on device|Input/output error|: Permission denied|: Read-only file system"
-)
+_LOCKED = r"\.lock': File exists|(?i:unable|could not) lock|cannot lock ref"
+_STORAGE = "No space left on device|Input/output error|: Permission denied|: Read-only file system"
 _TALKING = frozenset(("clone", "fetch", "ls-remote", "push"))
 SILENT_SECONDS = "300"
 
@@ -159,12 +157,12 @@ def raise_for(result: GitResult, arguments: Sequence[str], place: str) -> None:
 
 def is_locked(result: GitResult) -> bool:
     """Whether git failed as something was locked."""
-    return _LOCKED.search(result.errors) is not None
+    return re.search(_LOCKED, result.errors) is not None
 
 
 def _translated(result: GitResult, arguments: Sequence[str], place: str) -> HavasuError:
     text, line = result.errors, result.message
-    if _STORAGE.search(text):
+    if re.search(_STORAGE, text):
         return StorageError(f"git says: {line}")
     if is_locked(result):
         return LockedError(

@@ -35,11 +35,13 @@ UNSEEN_INDEX_SECONDS = 24 * 60 * 60.0
 """The same for an index, which is locked as long as an editor is open."""
 PROC = Path("/proc")
 
-_NETWORK = re.compile(
-    r"nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|glusterfs|beegfs|ocfs2|gfs2|virtiofs|vboxsf|fuse\..*"
+# Every command loads this, and hardly any meets a lock: patterns are compiled where it does.
+_NETWORK = (
+    r"nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|glusterfs|beegfs|ocfs2|gfs2|virtiofs|vboxsf"
+    r"|fuse\..*"
 )
-_NAMED = re.compile(r"(?:Unable to create|unable to create) '(.+?\.lock)': File exists", re.DOTALL)
-_CONFIG = re.compile(r"could not lock config file (.+?): File exists")
+_NAMED = r"(?:Unable to create|unable to create) '((?s:.+?)\.lock)': File exists"
+_CONFIG = r"could not lock config file (.+?): File exists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,10 @@ class LeftLock:
 
 def lock_in_message(text: str, folder: Path) -> Path | None:
     """Return the lock that git, run in a folder, says is in its way."""
-    found = _NAMED.search(text)
+    found = re.search(_NAMED, text)
     if found is not None:
         return folder / found[1]
-    found = _CONFIG.search(text)
+    found = re.search(_CONFIG, text)
     return None if found is None else folder / f"{found[1]}.lock"
 
 
@@ -194,7 +196,7 @@ def _is_on_a_network(lock: Path) -> bool:
         mount = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), words[4])
         if Path(place).is_relative_to(mount) and len(mount) >= len(best):
             best, kind = mount, after.partition(" ")[0]
-    return _NETWORK.fullmatch(kind) is not None
+    return re.fullmatch(_NETWORK, kind) is not None
 
 
 def _text(path: Path) -> str:
