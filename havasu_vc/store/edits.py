@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from havasu_vc.records import dataclass
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectKind, ObjectSource
-from havasu_vc.store.trees import BLOB, TREE, format_tree, read_entries
+from havasu_vc.store.trees import BLOB, TREE, changed_tree, read_named
 
 __all__ = ["Change", "Existing", "ObjectSink", "edit_tree"]
 
@@ -97,23 +97,17 @@ def _edited(
             raise ValueError(f"{path!r} cannot be a file and have paths below it")
     if not node.below:
         return old
-    items: dict[bytes, tuple[bytes, bytes]] = {}
-    if old is not None and old[0] == TREE:
-        items = {name: (m, i) for m, name, i in read_entries(sink, old[1].hex())}
-    changed = False
-    for name, below in node.below.items():
-        before = items.get(name)
-        edited = _edited(sink, before, below, f"{path}/{name.decode(errors='replace')}")
-        if edited == before:
-            continue
-        changed = True
-        if edited is None:
-            del items[name]
-        else:
-            items[name] = edited
-    if not changed:
-        return old  # also a file, below which nothing can be removed
-    if not items:
-        return None
     before_id = old[1].hex() if old is not None and old[0] == TREE else None
-    return TREE, bytes.fromhex(sink.write("tree", format_tree(items), before=before_id))
+    there = {} if before_id is None else read_named(sink, before_id)
+    changes: dict[bytes, tuple[bytes, bytes] | None] = {}
+    for name, below in node.below.items():
+        before = there.get(name)
+        edited = _edited(sink, before, below, f"{path}/{name.decode(errors='replace')}")
+        if edited != before:
+            changes[name] = edited
+    if not changes:
+        return old  # also a file, below which nothing can be removed
+    data = changed_tree(there, changes)
+    if not data:
+        return None
+    return TREE, bytes.fromhex(sink.write("tree", data, before=before_id))

@@ -5,13 +5,14 @@ UTF-8; other bytes survive as surrogates. Trees from strangers are bounded in de
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.model.names import DATASET_MARKERS, unsafe_reason
 from havasu_vc.records import dataclass
+from havasu_vc.store.flat_trees import FlatTree
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId, ObjectSource, read_object
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Entry",
     "TreeChange",
     "blobs_below",
+    "changed_tree",
     "entries",
     "entry_pairs",
     "find_datasets",
@@ -30,6 +32,7 @@ __all__ = [
     "parse_tree",
     "read_blob",
     "read_entries",
+    "read_named",
     "tree_difference",
 ]
 
@@ -45,6 +48,9 @@ MOST_FILES = 10_000_000
 """Below one folder: one tree may stand in itself a thousand times over."""
 """Datasets in one tree beyond this are refused."""
 
+_MOST_FLAT = 512
+_flat: dict[ObjectId, FlatTree] = {}
+"""Trees that were read last: a commit looks up what it changes, then changes it."""
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^/\x00]+)\x00(.{20})", re.DOTALL)
 _WHOLE_ENTRY = re.compile(rb"[0-7]{5,6} [^/\x00]+\x00.{20}", re.DOTALL)
 
@@ -121,6 +127,33 @@ def read_entries(source: ObjectSource, tree: ObjectId) -> list[tuple[bytes, byte
     return _parsed(read_object(source, tree, "tree"), tree)
 
 
+def read_named(source: ObjectSource, tree: ObjectId) -> FlatTree | dict[bytes, Leaf]:
+    """Return mode and raw id of what is in a tree, by its name."""
+    if tree == EMPTY_TREE:
+        return {}
+    if (known := _flat.get(tree)) is not None:
+        return known
+    data = read_object(source, tree, "tree")
+    flat = FlatTree.read(data)
+    if flat is None:
+        return {name: (mode, identity) for mode, name, identity in _parsed(data, tree)}
+    if len(_flat) >= _MOST_FLAT:
+        _flat.clear()
+    _flat[tree] = flat
+    return flat
+
+
+def changed_tree(
+    there: FlatTree | dict[bytes, Leaf], changes: Mapping[bytes, Leaf | None]
+) -> bytes:
+    """Return the bytes of a tree that has other entries, and lacks those that become None."""
+    data = there.edited(changes) if isinstance(there, FlatTree) else None
+    if data is not None:
+        return data
+    items = {**(there.items() if isinstance(there, FlatTree) else there), **changes}
+    return format_tree({name: leaf for name, leaf in items.items() if leaf is not None})
+
+
 def _parsed(data: bytes, tree: ObjectId) -> list[tuple[bytes, bytes, bytes]]:
     try:
         return parse_tree(data)
@@ -135,7 +168,7 @@ def find_ids(source: ObjectSource, tree: ObjectId, paths: Iterable[str]) -> dict
         first, _, rest = path.partition("/")
         inside.setdefault(first, []).append(rest)
     found: dict[str, ObjectId] = {}
-    there = {name: (mode, identity) for mode, name, identity in read_entries(source, tree)}
+    there = read_named(source, tree)
     for name, rests in inside.items():
         entry = there.get(_raw(name))
         if entry is None:

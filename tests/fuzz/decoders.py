@@ -63,6 +63,7 @@ from havasu_vc.geo.wkb import Encoding, from_canonical, to_canonical
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.review.policy import parse_policy
 from havasu_vc.store.commits import parse_commit
+from havasu_vc.store.flat_trees import FlatTree
 from havasu_vc.store.trees import parse_tree
 from havasu_vc.workspace.state import parse_state
 from tests.formats.havasu.golden import FIXTURES
@@ -401,6 +402,8 @@ def _others() -> Iterator[Decoder]:
     raster = {"width": 3, "height": 2, "num_bands": 1, "crs": "EPSG:4326", "bands": [band]}
     yield Decoder("raster", _raster, (json.dumps(raster).encode(),))
     yield Decoder("git tree", parse_tree, (b"100644 a\0" + bytes(20),), (ValueError,))
+    flat = b"100644 a\0" + bytes(20) + b"100644 b\0" + bytes(20)
+    yield Decoder("git tree, flat", FlatTree.read, (flat,))
     who = b"A <a@b> 1 +0000"
     commit = b"tree " + b"ab" * 20 + b"\nauthor " + who + b"\ncommitter " + who + b"\n\nm\n"
     yield Decoder(

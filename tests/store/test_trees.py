@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.flat_trees import FlatTree
 from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import (
+    BLOB,
     TreeChange,
     blobs_below,
+    changed_tree,
     entries,
     find_datasets,
     find_entry,
@@ -266,3 +269,56 @@ def test_a_small_difference_of_large_trees_reads_little(shared: GitRepository) -
     counting = Counting()
     assert len(list(tree_difference(counting, a, b))) == 5  # type: ignore[arg-type]
     assert counting.reads <= 2 * (2 + 5)
+
+
+SAME = st.text("abc0/\0é", min_size=1, max_size=2).map(str.encode)
+ONE_LENGTH = st.integers(1, 3).flatmap(
+    lambda size: st.dictionaries(
+        st.lists(st.sampled_from(b"ab0.~"), min_size=size, max_size=size).map(bytes),
+        st.binary(min_size=20, max_size=20),
+        min_size=1,
+        max_size=12,
+    )
+)
+
+
+@given(files=ONE_LENGTH, other=st.dictionaries(SAME, st.none() | st.just(b"x" * 20), max_size=3))
+def test_a_flat_tree_is_looked_up_and_edited_as_any_other(
+    files: dict[bytes, bytes], other: dict[bytes, bytes | None]
+) -> None:
+    items = {name: (BLOB, identity) for name, identity in files.items()}
+    data = format_tree(items)
+    flat = FlatTree.read(data)
+    assert flat is not None
+    edit = dict.fromkeys(list(files)[::3]) | {
+        name: None if identity is None else (BLOB, identity)
+        for name, identity in other.items()
+        if not set(name) & set(b"/\0")
+    }
+
+    assert flat.items() == items
+    assert all(flat.get(name) == items.get(name) for name in (*files, *edit))
+    after = {name: leaf for name, leaf in {**items, **edit}.items() if leaf is not None}
+    assert changed_tree(flat, edit) == format_tree(after)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"100644", b"100755", b"40000", b"040000"]),
+            SAME,
+            st.binary(min_size=20, max_size=20),
+        ),
+        max_size=4,
+    )
+)
+def test_only_what_any_reader_would_read_alike_is_flat(
+    entries: list[tuple[bytes, bytes, bytes]],
+) -> None:
+    data = b"".join(b"%s %s\0%s" % entry for entry in entries)
+    flat = FlatTree.read(data)
+    if flat is not None:
+        parsed = parse_tree(data)
+        assert flat.items() == {name: (mode, identity) for mode, name, identity in parsed}
+        assert [name for _, name, _ in parsed] == sorted({name for _, name, _ in parsed})
+        assert {mode for mode, _, _ in parsed} == {BLOB}

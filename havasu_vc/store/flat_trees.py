@@ -1,0 +1,92 @@
+"""Trees of many ordinary files whose names have one length, looked up and edited as they are.
+
+A table's markers lie in 256 such folders of some hundred files, of which a commit touches a
+few each: to take every entry out and put it back in would cost more than the rest of the
+commit. Entries of one length stand at multiples of it, so one is found by bisection, and
+pieces between those that change are copied.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from itertools import islice
+from operator import lt
+
+__all__ = ["FlatTree"]
+
+_HEAD = b"100644 "
+_ID = 20
+
+
+class FlatTree:
+    """The entries of one tree, where all have one length; `read` says whether they have."""
+
+    __slots__ = ("_data", "_names", "_size")
+
+    def __init__(self, data: bytes, size: int, names: list[bytes]) -> None:
+        """Take a tree's bytes, the length of an entry, and all names in order."""
+        self._data = data
+        self._size = size
+        self._names = names
+
+    @classmethod
+    def read(cls, data: bytes) -> FlatTree | None:
+        r"""Return the tree of some bytes; None where entries differ in length or mode.
+
+        >>> FlatTree.read(b"100644 ab\0" + bytes(20) + b"100644 c\0" + bytes(20))
+        """
+        end = data.find(b"\0")
+        size = end + 1 + _ID
+        count, rest = divmod(len(data), size)
+        if end <= len(_HEAD) or rest or not count:
+            return None
+        # Each byte around the names stands in one column; then what is between are the names.
+        if data[end::size] != bytes(count) or any(
+            data[at::size] != _HEAD[at : at + 1] * count for at in range(len(_HEAD))
+        ):
+            return None
+        columns = [data[at::size] for at in range(len(_HEAD), end)]
+        if any(b"\0" in column or b"/" in column for column in columns):
+            return None
+        names = [data[at : at + end - len(_HEAD)] for at in range(len(_HEAD), len(data), size)]
+        if not all(map(lt, names, islice(names, 1, None))):
+            return None
+        return cls(data, size, names)
+
+    def get(self, name: bytes) -> tuple[bytes, bytes] | None:
+        """Return mode and raw id of a file."""
+        at = bisect_left(self._names, name)
+        if at == len(self._names) or self._names[at] != name:
+            return None
+        end = (at + 1) * self._size
+        return _HEAD[:-1], self._data[end - _ID : end]
+
+    def items(self) -> dict[bytes, tuple[bytes, bytes]]:
+        """Return mode and raw id of every file."""
+        ends = range(self._size, len(self._data) + 1, self._size)
+        return {
+            name: (_HEAD[:-1], self._data[end - _ID : end])
+            for name, end in zip(self._names, ends, strict=True)
+        }
+
+    def edited(self, changes: Mapping[bytes, tuple[bytes, bytes] | None]) -> bytes | None:
+        """Return the bytes of the tree with other files, or without some.
+
+        None where entries would no longer have one length.
+        """
+        length = self._size - len(_HEAD) - 1 - _ID
+        pieces: list[bytes] = []
+        done = 0
+        for name in sorted(changes):
+            new = changes[name]
+            if len(name) != length or (new is not None and new[0] != _HEAD[:-1]):
+                return None
+            at = bisect_left(self._names, name)
+            there = at < len(self._names) and self._names[at] == name
+            pieces.append(self._data[done : at * self._size])
+            if new is not None:
+                pieces.append(b"%s%s\0%s" % (_HEAD, name, new[1]))
+            done = (at + there) * self._size
+        pieces.append(self._data[done:])
+        return b"".join(pieces)
