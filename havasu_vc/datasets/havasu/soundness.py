@@ -46,6 +46,8 @@ _REMEMBERED = 50_000
 MOST_EDITS = 500_000
 """An epoch is closed long before it has so many markers."""
 _deltas: dict[tuple[str, ObjectId], Delta | str] = {}
+_tombstones: dict[ObjectId, str] = {}
+"""The delta that a tombstone names: what one delta replaced has tombstones that are alike."""
 _sound: set[str] = set()
 _unsound: dict[str, str] = {}
 
@@ -75,13 +77,17 @@ def delta_of(folder: Folder, name: str, blob: ObjectId, where: str) -> Delta | s
     known = _deltas.get((name, blob))
     if known is not None:
         return known
-    data = folder.read_blob(blob)
     identity = name.rpartition("/")[2].removesuffix(".json")
     if name != f"{identity[:2]}/{identity}.json":
         raise CorruptDatasetError(f"{where}/{name}", "this is no name of a delta")
-    found: Delta | str | None = parse_tombstone(data)
+    found: Delta | str | None = _tombstones.get(blob)
     if found is None:
-        found = parse_delta(data, identity, f"{where}/{name}")
+        data = folder.read_blob(blob)
+        found = parse_tombstone(data)
+        if found is not None and len(_tombstones) < _REMEMBERED:
+            _tombstones[blob] = found
+        if found is None:
+            found = parse_delta(data, identity, f"{where}/{name}")
     if len(_deltas) < _REMEMBERED:
         _deltas[name, blob] = found
     return found
