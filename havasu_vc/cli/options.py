@@ -7,7 +7,8 @@ Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pag
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -22,12 +23,29 @@ __all__ = [
     "Command",
     "RevisionCommand",
     "engine_option",
+    "gathered",
     "message_options",
     "output_option",
     "style_option",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_R = TypeVar("_R")
+
+
+def gathered(kind: type) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Hand a command, as `options`, one value whose fields are options of the command line."""
+    names = [each.name for each in fields(kind)]
+
+    def decorate(function: Callable[..., _R]) -> Callable[..., _R]:
+        @wraps(function)
+        def call(*arguments: Any, **given: Any) -> _R:
+            options = kind(**{name: given.pop(name) for name in names if name in given})
+            return function(*arguments, options=options, **given)
+
+        return call
+
+    return decorate
 
 
 class _Place(click.ParamType[Any]):

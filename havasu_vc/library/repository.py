@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc import checkouts, editing, looking, merging, review, sharing, transfer, upkeep
+from havasu_vc import repo as core
 from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError
 from havasu_vc.library.methods import asks, uses
-from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.store import refs
 from havasu_vc.store.index import mend
 from havasu_vc.store.refs import Branch, Tag
@@ -198,7 +197,7 @@ class Repo:
     get_meta = uses(lambda: editing.get_meta)
 
     read_rows = uses(lambda: looking.read_rows)
-    sound_datasets = uses(lambda: sound_datasets)
+    sound_datasets = uses(lambda: core.sound_datasets)
     document_diff = uses(lambda: looking.document_diff)
 
     def view(self, folder: DatasetFolder, revision: str) -> AnyDataset:
@@ -265,7 +264,7 @@ class Repo:
     apply_patch = uses(lambda: editing.apply_patch, within=committing)
     set_meta = uses(lambda: editing.set_meta, within=committing)
     declare_geometries = uses(lambda: editing.declare_geometries, within=committing)
-    commit_edits = uses(lambda: commit_edits, within=committing)
+    commit_edits = uses(lambda: core.commit_edits, within=committing)
     restore = uses(lambda: editing.restore, within=following)
 
     def transaction(self) -> Transaction:

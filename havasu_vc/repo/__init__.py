@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.repo.results import (
-        CheckoutResult,
-        CommitResult,
-        DatasetInfo,
-        ExportResult,
-        GcResult,
-        ImportResult,
-        Problem,
-        RepoStatus,
-        WaitingMerge,
-    )
+    from havasu_vc.repo.edits import commit_edits as commit_edits
+    from havasu_vc.repo.results import CheckoutResult as CheckoutResult
+    from havasu_vc.repo.results import CommitResult as CommitResult
+    from havasu_vc.repo.results import DatasetInfo as DatasetInfo
+    from havasu_vc.repo.results import ExportResult as ExportResult
+    from havasu_vc.repo.results import GcResult as GcResult
+    from havasu_vc.repo.results import ImportResult as ImportResult
+    from havasu_vc.repo.results import Problem as Problem
+    from havasu_vc.repo.results import RepoStatus as RepoStatus
+    from havasu_vc.repo.results import WaitingMerge as WaitingMerge
+    from havasu_vc.repo.soundness import sound_datasets as sound_datasets
 
 __all__ = [
     "CheckoutResult",
@@ -31,6 +31,25 @@ __all__ = [
     "Problem",
     "RepoStatus",
     "WaitingMerge",
+    "commit_edits",
+    "sound_datasets",
 ]
 
-__getattr__ = loads(__name__, {"results": __all__})
+__getattr__ = loads(
+    __name__,
+    {
+        "edits": ["commit_edits"],
+        "results": [
+            "CheckoutResult",
+            "CommitResult",
+            "DatasetInfo",
+            "ExportResult",
+            "GcResult",
+            "ImportResult",
+            "Problem",
+            "RepoStatus",
+            "WaitingMerge",
+        ],
+        "soundness": ["sound_datasets"],
+    },
+)

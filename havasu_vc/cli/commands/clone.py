@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -53,7 +52,10 @@ def command(
     datasets: tuple[str, ...],
     bbox: str | None,
     no_checkout: bool,
-    **options: Any,
+    branch: str | None,
+    bare: bool,
+    depth: int | None,
+    data_url: str | None,
 ) -> None:
     """Clone a repository with its data into DIRECTORY.
 
@@ -68,7 +70,7 @@ def command(
 
     place = invocation.folder / (directory or folder_of(url))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
-    tables = not (options["bare"] or no_checkout or what == "data" or bbox is not None)
+    tables = not (bare or no_checkout or what == "data" or bbox is not None)
     request = CloneRequest(
         url,
         place,
@@ -76,7 +78,10 @@ def command(
         part=part,
         base=invocation.folder,
         tables=tables,
-        **options,
+        branch=branch,
+        bare=bare,
+        depth=depth,
+        data_url=data_url,
     )
     repo, fetched = Repo.clone(request, settings=invocation.settings())
     if fetched.files:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +18,6 @@ from havasu_vc.cli.pager import paged_output
 
 if TYPE_CHECKING:
     from havasu_vc.model.conflicts import ConflictedDataset
-    from havasu_vc.writers import WriterOptions
 
 __all__ = ["command"]
 
@@ -78,25 +78,24 @@ def command(
 
     name, style = parse_format(output_format, json_style)
     repo = invocation.open_repo()
-    options: dict[str, Any] = {"json_style": JsonStyle(style)}
+    options = WriterOptions(json_style=JsonStyle(style))
     if crs is not None:
         from havasu_vc.looking import reprojection
 
-        options["reproject"] = reprojection(crs)[1]
+        options = replace(options, reproject=reprojection(crs)[1])
     write = conflict_writer_named(name)
     found: Iterable[ConflictedDataset] = repo.view_conflicts(filters)
     if name == "geojson":
         found = _without_meta(invocation, found)
-    how: WriterOptions
     if output is None:
-        how = WriterOptions(color=invocation.colored(sys.stdout), **options)
+        how = replace(options, color=invocation.colored(sys.stdout))
         with paged_output(repo.git, wanted=invocation.pager and name != "quiet") as out:
             count = write(found, out, how, summary)
     elif name == "geojson" and output.is_dir():
-        count = write(found, sys.stdout, WriterOptions(directory=output, **options), summary)
+        count = write(found, sys.stdout, replace(options, directory=output), summary)
     else:
         with opened_output(output) as out:
-            count = write(found, out, WriterOptions(**options), summary)
+            count = write(found, out, options, summary)
     if not count and name == "text":
         last = "" if filters else "; `havasu-vc merge --continue` completes the merge"
         invocation.say(f"No conflicts{last}")

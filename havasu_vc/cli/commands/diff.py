@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import RevisionCommand
+from havasu_vc.cli.options import RevisionCommand, gathered
 from havasu_vc.cli.revisions import revisions_and_filters
 
 __all__ = ["command"]
@@ -21,7 +19,8 @@ __all__ = ["command"]
 )
 @diff_options
 @click.pass_context
-def command(context: click.Context, /, arguments: tuple[str, ...], **options: Any) -> int:
+@gathered(DiffOptions)
+def command(context: click.Context, /, arguments: tuple[str, ...], options: DiffOptions) -> int:
     r"""Show what differs between two revisions, or what is edited in the workspace.
 
     \b
@@ -42,22 +41,20 @@ def command(context: click.Context, /, arguments: tuple[str, ...], **options: An
     range_text = "..".join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
-        return print_diff(
-            invocation, repo, diffs, DiffOptions(**options), revisions=(range_text, filters)
-        )
-    if not revisions and not filters and options["output_format"] == "text":
+        return print_diff(invocation, repo, diffs, options, revisions=(range_text, filters))
+    if not revisions and not filters and options.output_format == "text":
         invocation.note(
             "there is no workspace to compare with; `havasu-vc checkout` makes one, "
             "`havasu-vc show` shows the last commit, `havasu-vc diff A...B` compares two"
         )
     # Kart's JSON lines name every dataset.
-    equal_ones = options["output_format"] == "json-lines"
+    equal_ones = options.output_format == "json-lines"
     diffs = repo.diff(range_text, filters, equal_ones=equal_ones)
     return print_diff(
         invocation,
         repo,
         diffs,
-        DiffOptions(**options),
+        options,
         revisions=(range_text, filters),
         with_files=True,
     )

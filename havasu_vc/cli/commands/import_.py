@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
@@ -13,7 +13,7 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option, message_options
+from havasu_vc.cli.options import Command, engine_option, format_option, gathered, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
@@ -195,6 +195,7 @@ def _delimiter(text: str | None) -> str | None:
 @engine_option
 @format_option("text", "json")
 @click.pass_obj
+@gathered(_Reading)
 def command(
     invocation: Invocation,
     /,
@@ -214,7 +215,7 @@ def command(
     messages: tuple[str, ...],
     message_file: TextIO | None,
     output_format: str,
-    **reading: Any,
+    options: _Reading,
 ) -> None:
     r"""Take tables in from SOURCE and commit them.
 
@@ -243,12 +244,11 @@ def command(
         raise click.UsageError("--layer and --all-layers contradict each other")
     if refs and not history:
         raise click.UsageError("--refs goes with --history")
-    if history and reading["snapshot"] is not None:
+    if history and options.snapshot is not None:
         raise click.UsageError("--history and --snapshot contradict each other")
-    if link and reading["bbox"] is not None:
+    if link and options.bbox is not None:
         raise click.UsageError("--link takes files as they are, so --bbox cannot be given with it")
     message = join_message(messages, message_file.read() if message_file else None)
-    options = _Reading(**reading).options()
     leave_frames_out()
     repo = invocation.open_repo()
     begin = time.monotonic()
@@ -257,7 +257,7 @@ def command(
         destination,
         layers=layers,
         all_layers=all_layers,
-        options=options,
+        options=options.options(),
         order=order,
         replace=replace,
         dry_run=dry_run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -124,19 +124,29 @@ def merge_and_tell(
     repo: Repo,
     name: str,
     *,
+    fast_forward: str = "auto",
+    message: str | None = None,
+    squash: bool = False,
+    dry_run: bool = False,
+    policy: MergePolicy | None = None,
     fail_on_conflict: bool = False,
     output_format: str = "text",
-    **options: Any,
 ) -> int:
     """Merge a revision into HEAD, tell what came of it, and return the exit code."""
-    dry_run = bool(options.get("dry_run"))
     context = repo.merge_context(name)
-    result = repo.merge(name, **options)
+    result = repo.merge(
+        name,
+        message=message,
+        fast_forward=fast_forward,
+        squash=squash,
+        dry_run=dry_run,
+        policy=policy,
+    )
     refused = bool(result.conflicts) and fail_on_conflict
     if refused and not dry_run:
         repo.abort_merge()
     if context is not None:
-        text = _message(repo, result, options.get("message"), name, context)
+        text = _message(repo, result, message, name, context)
         report = _report(result, context, text, dry_run=dry_run, waits=not refused)
         _tell(invocation, report, result, output_format)
     return CONFLICT if refused else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -12,7 +11,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option
+from havasu_vc.cli.options import Command, engine_option, format_option, gathered
 
 __all__ = ["command"]
 
@@ -71,11 +70,12 @@ def list_(invocation: Invocation, output_format: str) -> None:
 @_name
 @diff_options
 @click.pass_obj
-def show(invocation: Invocation, /, name: str | None, **options: Any) -> int:
+@gathered(DiffOptions)
+def show(invocation: Invocation, /, name: str | None, options: DiffOptions) -> int:
     """Show what a stash changes of the commit that it was made on."""
     repo = invocation.open_repo()
     _, diffs = repo.workspace.diff_stash(name)
-    return print_diff(invocation, repo, diffs, DiffOptions(**options))
+    return print_diff(invocation, repo, diffs, options)
 
 
 @command.command("apply", cls=Command, short_help="Bring a stash back into the tables, and keep it")
