@@ -154,6 +154,7 @@ def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path, what: str, delay: f
     repo.import_(file, options=BY_ID)
     said = status(repo)
     commands = {"import": f"import:{file}:more", "upserts": "upserts:points:70000:500"}
+    crowded = crowding()
     child = start(repo, commands[what])
     assert child.stdout is not None
     child.stdout.readline()
@@ -161,13 +162,22 @@ def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path, what: str, delay: f
 
     pressed = time.monotonic()
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=30)
+    child.communicate(timeout=120)
+    took = time.monotonic() - pressed
 
-    assert time.monotonic() - pressed < 2
+    assert took < 2 * max(crowded, crowding())
     repo = Repo.open(repo.path, settings=LOCAL)
     assert leftovers(repo) == []
     assert status(repo) == said
     check_mended(repo.path, {"points": 60_000}, said)
+
+
+def crowding() -> float:
+    """Return how many times as long as alone a process takes now that others run beside it."""
+    began, wanted = time.monotonic(), time.process_time() + 0.1
+    while time.process_time() < wanted:
+        pass
+    return max(1.0, (time.monotonic() - began) / 0.1)
 
 
 def run_together(repo: Repo, commands: Sequence[str]) -> list[tuple[int, str]]:

@@ -163,18 +163,18 @@ def test_a_file_that_unpacks_to_much_more_is_refused_at_once() -> None:
     packed = b"".join(packer.compress(zeros) for _ in range(MOST_BYTES // len(zeros) + 1))
     packed += packer.flush()
     bomb = container('"long"', 1, packed, b"raw").replace(b"\x06raw", b"\x0edeflate")
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(CorruptDatasetError, match="unpacks to more than"):
         parse_manifest(bomb, WHERE)
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 def test_counts_that_claim_a_billion_take_no_time() -> None:
     schema = record('{"name":"x","type":{"type":"array","items":"null"}}')
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(CorruptDatasetError):
         parse_manifest(container(schema, 1, encode_long(10**9) + bytes(9)), WHERE)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_negative_sizes_of_files_are_refused() -> None:
