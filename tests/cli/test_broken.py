@@ -23,6 +23,7 @@ from tests.support.broken import (
     make_sound_kart,
     set_files,
 )
+from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
 
@@ -103,7 +104,7 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("since", ["", "one more commit", "bare"])
-@pytest.mark.parametrize("way", SOME)
+@pytest.mark.parametrize("way", some(SOME, "our side's text", NAMED[0]))
 def test_what_looks_works_on_the_others(place: Path, way: str, since: str) -> None:
     if since == "one more commit":
         set_files(place, {"README": b"more\n"}, "More")
@@ -150,7 +151,7 @@ def test_check_only_warns_where_that_is_asked_for(place: Path) -> None:
     assert havasu(place, "check", "dev").exit_code == 0
 
 
-@pytest.mark.parametrize("way", BREAKS)
+@pytest.mark.parametrize("way", some(BREAKS, *SOME))
 def test_copies_and_reviews_hold_the_others(place: Path, way: str, tmp_path: Path) -> None:
     assert succeed(havasu(place, "export", "good", tmp_path / "good.csv"))
     copy = succeed(havasu(place, "checkout", "--as", tmp_path / "copy.gpkg"))
@@ -174,7 +175,7 @@ def test_copies_and_reviews_hold_the_others(place: Path, way: str, tmp_path: Pat
     assert asked.exit_code == (0 if way in NAMED else 20)
 
 
-@pytest.mark.parametrize("way", BREAKS)
+@pytest.mark.parametrize("way", some(BREAKS, *SOME))
 def test_a_clone_has_the_others(place: Path, way: str, tmp_path: Path) -> None:
     done = succeed(invoke(["clone", place, tmp_path / "clone"]))
     fetched = succeed(havasu(tmp_path / "clone", "fetch"))
@@ -202,7 +203,7 @@ def test_broken_on_another_branch_alone(place: Path, way: str) -> None:
 # Carrying on
 
 
-@pytest.mark.parametrize("way", BREAKS)
+@pytest.mark.parametrize("way", some(BREAKS, *SOME))
 def test_commit_and_push_refuse_to_carry_it_on(place: Path, way: str, tmp_path: Path) -> None:
     copy, server = tmp_path / "copy.gpkg", tmp_path / "server.git"
     succeed(havasu(place, "checkout", "--as", copy, "good"))
@@ -229,7 +230,7 @@ def test_commit_and_push_refuse_to_carry_it_on(place: Path, way: str, tmp_path: 
     assert run_git("rev-parse", "main", cwd=server) == run_git("rev-parse", "HEAD", cwd=place)
 
 
-@pytest.mark.parametrize("way", UNREADABLE)
+@pytest.mark.parametrize("way", some(UNREADABLE, *SOME))
 def test_a_repair_is_pushed_without_force(place: Path, way: str, tmp_path: Path) -> None:
     server = tmp_path / "server.git"
     run_git("init", "-q", "--bare", server, cwd=tmp_path)
@@ -262,7 +263,7 @@ def test_the_others_are_edited(place: Path, way: str, tmp_path: Path) -> None:
     assert all(named(each.stderr, way) <= 1 for each in (title, new, back))
 
 
-@pytest.mark.parametrize("way", BREAKS)
+@pytest.mark.parametrize("way", some(BREAKS, *SOME))
 def test_the_others_are_merged(place: Path, way: str) -> None:
     run_git("branch", "topic", "HEAD", cwd=place)
     repo = Repo.open(place)
@@ -299,21 +300,21 @@ def since(place: Path, more: bool) -> None:
 
 
 @pytest.mark.parametrize("more", [False, True])
-@pytest.mark.parametrize("way", UNREADABLE)
+@pytest.mark.parametrize("way", some(UNREADABLE, *SOME))
 def test_restore_replaces_it(place: Path, way: str, more: bool) -> None:
     since(place, more)
     assert replaced(place, "restore", "-s", "dev", "bad") == THEIRS
 
 
 @pytest.mark.parametrize("more", [False, True])
-@pytest.mark.parametrize("way", [w for w in UNREADABLE if "side" not in w])
+@pytest.mark.parametrize("way", some((w for w in UNREADABLE if "side" not in w), *SOME))
 def test_revert_replaces_it(place: Path, way: str, more: bool) -> None:
     since(place, more)
     assert replaced(place, "revert", "HEAD^" if more else "HEAD") == OURS
 
 
 @pytest.mark.parametrize("more", [False, True])
-@pytest.mark.parametrize("way", UNREADABLE)
+@pytest.mark.parametrize("way", some(UNREADABLE, *SOME))
 def test_an_import_replaces_it(place: Path, way: str, more: bool, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -325,7 +326,7 @@ def test_an_import_replaces_it(place: Path, way: str, more: bool, tmp_path: Path
     assert Repo.open(place).dataset("bad").schema == before
 
 
-@pytest.mark.parametrize("way", UNREADABLE)
+@pytest.mark.parametrize("way", some(UNREADABLE, *SOME))
 def test_a_merge_replaces_it(place: Path, way: str) -> None:
     # A branch of before, on which somebody did it right.
     start = run_git("merge-base", "HEAD", "dev", cwd=place)
@@ -408,7 +409,7 @@ def kart(sound_kart: Path, kart_way: str, tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("kart_way", KART_BREAKS)
+@pytest.mark.parametrize("kart_way", some(KART_BREAKS, "no schema", "a garbled feature"))
 def test_a_dataset_of_karts_is_an_ordinary_event_too(
     kart: Path, kart_way: str, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from tests.conftest import ROOT, lacking
 from tests.remotes.buckets import Tables, made, s3
 from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import make
+from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.servers import (
     AZURE_ACCOUNT,
@@ -89,7 +90,7 @@ def theirs(ours: Repo, shared: Path, tmp_path: Path) -> Repo:
     return copied(shared, tmp_path, "theirs")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
     if not has_moto():
         lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
@@ -108,7 +109,7 @@ def url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"s3://{name}/tables"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def google_host() -> Iterator[str]:
     if not has_google():
         lacking("this needs a server of Google's API: pip install gcp-storage-emulator")
@@ -122,7 +123,7 @@ def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"gs://maps/{secrets.token_hex(6)}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def azure_host() -> Iterator[str]:
     if not has_azurite():
         # It is no Python, and not had from where the system has its programs.
@@ -141,7 +142,7 @@ def azure_url(azure_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{url}/tables"
 
 
-@pytest.fixture(params=["folder", "url", "google_url", "azure_url"])
+@pytest.fixture(params=some(["folder", "url", "google_url", "azure_url"], "folder", "url"))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "folder":
         return str(tmp_path / "elsewhere" / "tables")

@@ -27,6 +27,7 @@ from havasu_vc.tables.bucket import BucketTable
 from tests.conftest import lacking
 from tests.remotes.buckets import ROWS, Tables, far_url, rows, s3, there
 from tests.repo.points import make, read
+from tests.support.examples import some
 from tests.support.servers import S3_ENVIRONMENT, moto
 
 KILLED = """
@@ -204,7 +205,7 @@ class TestWhatGoesWrong:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         assert rows(far.read()) == before
 
-    @pytest.mark.parametrize("after", range(6))
+    @pytest.mark.parametrize("after", some(range(6), 1, 4))
     def test_a_server_that_goes_in_the_middle(
         self, far: Tables, monkeypatch: pytest.MonkeyPatch, after: int
     ) -> None:
@@ -236,7 +237,9 @@ class TestWhatGoesWrong:
         repo.workspace.check_out()
         far.assert_show_head()
 
-    @pytest.mark.parametrize("when", ["send 1", "send 2", "publish 1", "remove 1"])
+    @pytest.mark.parametrize(
+        "when", some(["send 1", "send 2", "publish 1", "remove 1"], "publish 1")
+    )
     def test_a_killed_checkout(self, far: Tables, when: str) -> None:
         far.repo.config.set("havasu.workspace.keep", 1)
         before = rows(far.read())

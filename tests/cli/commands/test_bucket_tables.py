@@ -1,6 +1,7 @@
 """checkout --to, commit --from, spark-conf --tables and the workspace's path take URLs."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,61 +13,65 @@ from tests.repo.points import make, write
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 
 
-def test_a_table_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
     if not has_moto():
         lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
-    for name, value in S3_ENVIRONMENT.items():
+    with moto() as url:
+        yield url
+
+
+@pytest.fixture
+def maps(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A place for tables in a new bucket."""
+    for name, value in {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}.items():
         monkeypatch.setenv(name, value)
+    bucket = request.node.name.replace("_", "-")
+    s3(endpoint).create_dir(bucket)
+    return f"s3://{bucket}/all"
+
+
+def test_a_table_in_a_bucket(tmp_path: Path, maps: str) -> None:
     repo = make(tmp_path / "ours", {1: ("one", 1)})
-    with moto() as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        s3(endpoint).create_dir("maps")
 
-        made = invoke(["-C", repo.path, "checkout", "--to", "s3://maps/all"])
-        assert made.exit_code == 0 and "1 table at" in made.stderr
-        assert "s3://maps/all" in made.stderr
-        again = invoke(["-C", repo.path, "checkout", "--to", "s3://maps/all"])
-        assert "Nothing to do" in again.stderr
+    made = invoke(["-C", repo.path, "checkout", "--to", maps])
+    assert made.exit_code == 0 and "1 table at" in made.stderr
+    assert maps in made.stderr
+    again = invoke(["-C", repo.path, "checkout", "--to", maps])
+    assert "Nothing to do" in again.stderr
 
-        for options in (["-m", "x"], ["-m", "x", "--dry-run"]):
-            answer = invoke(["-C", repo.path, "commit", "--from", "s3://maps/all/points", *options])
-            assert (answer.exit_code == 0) is ("--dry-run" in options), answer.stderr
-        other = invoke(["-C", repo.path, "checkout", "--to", "s3://maps/all", "--layout=clustered"])
-        assert other.exit_code == 0 and "1 table at" in other.stderr
+    for options in (["-m", "x"], ["-m", "x", "--dry-run"]):
+        answer = invoke(["-C", repo.path, "commit", "--from", f"{maps}/points", *options])
+        assert (answer.exit_code == 0) is ("--dry-run" in options), answer.stderr
+    other = invoke(["-C", repo.path, "checkout", "--to", maps, "--layout=clustered"])
+    assert other.exit_code == 0 and "1 table at" in other.stderr
 
 
-def test_a_workspace_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not has_moto():
-        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
-    for name, value in S3_ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+def test_a_workspace_in_a_bucket(tmp_path: Path, maps: str) -> None:
     repo = make(tmp_path / "ours", {1: ("one", 1)})
     repo.switch("dev", create=True)
     write(repo, {1: ("dev", 1)})
     at = ["-C", str(repo.path)]
-    with moto() as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        s3(endpoint).create_dir("maps")
-        assert invoke([*at, "config", "havasu.workspace.path", "s3://maps/all"]).exit_code == 0
-        made = invoke([*at, "checkout"])
-        assert made.exit_code == 0 and "Checked out 1 table" in made.stderr
-        assert "s3://maps/all" in made.stderr
-        assert "working copy clean" in invoke([*at, "status"]).stdout
-        conf = json.loads(invoke([*at, "spark-conf", "--json"]).stdout)
-        assert conf["spark.sql.catalog.havasu.warehouse"] == "s3://maps/all"
-        assert "hadoop-aws" in conf["spark.jars.packages"]
+    assert invoke([*at, "config", "havasu.workspace.path", maps]).exit_code == 0
+    made = invoke([*at, "checkout"])
+    assert made.exit_code == 0 and "Checked out 1 table" in made.stderr
+    assert maps in made.stderr
+    assert "working copy clean" in invoke([*at, "status"]).stdout
+    conf = json.loads(invoke([*at, "spark-conf", "--json"]).stdout)
+    assert conf["spark.sql.catalog.havasu.warehouse"] == maps
+    assert "hadoop-aws" in conf["spark.jars.packages"]
 
-        edit("s3://maps/all/points", tmp_path / "engine", {5: ("five", 5)})
+    edit(f"{maps}/points", tmp_path / "engine", {5: ("five", 5)})
 
-        assert "1 inserts" in invoke([*at, "status"]).stdout
-        refused = invoke([*at, "switch", "main"])
-        assert refused.exit_code == 29 and "Hint" in refused.stderr
-        assert "five" in invoke([*at, "diff"]).stdout
-        assert invoke([*at, "commit", "-m", "Five"]).exit_code == 0
-        assert invoke([*at, "switch", "main"]).exit_code == 0
-        state = json.loads(invoke([*at, "status", "-o", "json"]).stdout)
-        part = state["kart.status/v2"]["workingCopy"]["parts"]["tabular"]
-        assert part["location"] == "s3://maps/all" and part["status"] == "ok"
+    assert "1 inserts" in invoke([*at, "status"]).stdout
+    refused = invoke([*at, "switch", "main"])
+    assert refused.exit_code == 29 and "Hint" in refused.stderr
+    assert "five" in invoke([*at, "diff"]).stdout
+    assert invoke([*at, "commit", "-m", "Five"]).exit_code == 0
+    assert invoke([*at, "switch", "main"]).exit_code == 0
+    state = json.loads(invoke([*at, "status", "-o", "json"]).stdout)
+    part = state["kart.status/v2"]["workingCopy"]["parts"]["tabular"]
+    assert part["location"] == maps and part["status"] == "ok"
 
 
 def test_settings_for_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

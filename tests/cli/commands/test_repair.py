@@ -23,6 +23,7 @@ from tests.support.broken import (
     named,
     set_files,
 )
+from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
 
@@ -60,7 +61,7 @@ def one_more_commit(place: Path) -> None:
     set_files(place, {"README": b"more\n"}, "More")
 
 
-@pytest.mark.parametrize("since", [nothing, one_more_commit, make_bare])
+@pytest.mark.parametrize("since", some((nothing, one_more_commit, make_bare), one_more_commit))
 @pytest.mark.parametrize("way", MENDABLE)
 def test_every_breakage_is_mended(place: Path, way: str, since: Callable[[Path], None]) -> None:
     BREAKS[way](place)
