@@ -107,8 +107,7 @@ class TreeFolder:
 
     def blobs(self, path: str) -> Iterator[tuple[str, ObjectId]]:
         """Yield path and id of every blob below a path, in git's order."""
-        for entry in blobs_below(self.source, self.tree, path):
-            yield entry.name, entry.id
+        return blobs_below(self.source, self.tree, path)
 
     def difference(
         self, new: Folder, path: str

@@ -189,10 +189,10 @@ class Transaction:
             for folder in plan.folders:
                 path = folder.rpartition("/")[0]
                 blobs = found.setdefault(path, {})
-                for entry in blobs_below(draft, tree, folder):
-                    blobs[f"{folder}/{entry.name}"] = entry.id
-                    if draft.has(entry.id):
-                        writer.write("blob", draft.read(entry.id)[1])
+                for name, blob in blobs_below(draft, tree, folder):
+                    blobs[f"{folder}/{name}"] = blob
+                    if draft.has(blob):
+                        writer.write("blob", draft.read(blob)[1])
             writer.flush()
         return found
 

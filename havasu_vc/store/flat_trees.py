@@ -70,6 +70,12 @@ class FlatTree:
             for name, end in zip(self._names, ends, strict=True)
         }
 
+    def texts(self) -> list[tuple[str, str]]:
+        """Return name and id of every file, in order."""
+        names = [name.decode("utf-8", "surrogateescape") for name in self._names]
+        ends = range(self._size, len(self._data) + 1, self._size)
+        return list(zip(names, [self._data[end - _ID : end].hex() for end in ends], strict=True))
+
     def edited(self, changes: Mapping[bytes, tuple[bytes, bytes] | None]) -> bytes | None:
         """Return the bytes of the tree with other files, or without some.
 

@@ -211,16 +211,40 @@ def read_blob(source: ObjectSource, tree: ObjectId, path: str) -> bytes | None:
     return read_object(source, found.id, "blob")
 
 
-def blobs_below(source: ObjectSource, tree: ObjectId, path: str = "") -> Iterator[Entry]:
-    """Yield every file below a folder, with its path from there as its name, in git's order."""
+def blobs_below(
+    source: ObjectSource, tree: ObjectId, path: str = ""
+) -> Iterator[tuple[str, ObjectId]]:
+    """Yield path and id of every file below a folder, in git's order."""
     folder = find_entry(source, tree, path)
     if folder is None or not folder.is_tree:
         return
-    for count, (name, _, new) in enumerate(_differing(source, EMPTY_TREE, folder.id)):
+    for count, found in enumerate(_ids_below(source, folder.id, "", 1)):
         if count > MOST_FILES:
             raise CorruptDatasetError(path or "a tree", f"it has over {MOST_FILES:,} files")
-        if new is not None:
-            yield Entry(_text(name), new[1].hex(), new[0])
+        yield found
+
+
+def _ids_below(
+    source: ObjectSource, tree: ObjectId, prefix: str, depth: int
+) -> Iterator[tuple[str, ObjectId]]:
+    _check_depth(tree, depth)
+    data = b"" if tree == EMPTY_TREE else read_object(source, tree, "tree")
+    if (flat := FlatTree.read(data)) is not None:
+        yield from [(prefix + name, identity) for name, identity in flat.texts()]
+        return
+    try:
+        pairs = entry_pairs(b"", data)
+    except ValueError:
+        _parsed(data, tree)  # which says what is wrong
+        raise
+    for key, (_, leaf) in pairs:
+        if leaf is None:
+            continue
+        name = prefix + _text(key)
+        if leaf[0] == TREE:
+            yield from _ids_below(source, leaf[1].hex(), name, depth + 1)
+        else:
+            yield name, leaf[1].hex()
 
 
 def tree_difference(

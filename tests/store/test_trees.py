@@ -116,7 +116,9 @@ def test_differences_are_gits_and_lead_from_one_to_the_other(
     # git shows a file before the folder that took its place; we sort by git's tree order.
     assert sorted(found, key=str) == sorted(expected, key=str)
     assert [c.path for c in found if c.new] == [
-        e.name for e in blobs_below(shared.objects, b) if e.name in {c.path for c in found if c.new}
+        name
+        for name, _ in blobs_below(shared.objects, b)
+        if name in {c.path for c in found if c.new}
     ]
 
     edit: dict[str, Change] = {c.path: None for c in found if c.new is None}
@@ -143,7 +145,7 @@ def test_trees_are_read_as_written(shared: GitRepository, files: dict[str, bytes
     assert format_tree({name: (mode, i) for mode, name, i in parse_tree(data)}) == data
     assert {path: read_blob(shared.objects, tree, path) for path in files} == files
     assert {
-        e.name: shared.objects.read(e.id)[1] for e in blobs_below(shared.objects, tree)
+        name: shared.objects.read(blob)[1] for name, blob in blobs_below(shared.objects, tree)
     } == files
     assert read_blob(shared.objects, tree, "a/none") is None
 
@@ -160,11 +162,11 @@ def test_other_bytes_are_no_tree(data: bytes) -> None:
 def test_a_whole_folder_is_replaced_moved_and_removed(shared: GitRepository) -> None:
     tree = write(shared, None, {"a/x": b"1", "a/y": b"2", "b/z": b"3"})
     replaced = write(shared, tree, {"a": None, "a/n": b"4"})
-    assert [e.name for e in blobs_below(shared.objects, replaced)] == ["a/n", "b/z"]
+    assert [name for name, _ in blobs_below(shared.objects, replaced)] == ["a/n", "b/z"]
     folder = find_entry(shared.objects, tree, "a")
     assert folder is not None and folder.is_tree
     moved = write(shared, tree, {"a": None, "c/d": Existing(folder.id, "tree"), "c/d/x": b"5"})
-    assert [e.name for e in blobs_below(shared.objects, moved)] == ["b/z", "c/d/x", "c/d/y"]
+    assert [name for name, _ in blobs_below(shared.objects, moved)] == ["b/z", "c/d/x", "c/d/y"]
     assert write(shared, tree, {"a": None, "b": None}) == EMPTY_TREE
     assert write(shared, tree, {"a/none": None, "q/r": None}) == tree
 
@@ -298,6 +300,8 @@ def test_a_flat_tree_is_looked_up_and_edited_as_any_other(
 
     assert flat.items() == items
     assert all(flat.get(name) == items.get(name) for name in (*files, *edit))
+    names = {name.encode(): (BLOB, bytes.fromhex(identity)) for name, identity in flat.texts()}
+    assert list(names.items()) == sorted(items.items())
     after = {name: leaf for name, leaf in {**items, **edit}.items() if leaf is not None}
     assert changed_tree(flat, edit) == format_tree(after)
 
