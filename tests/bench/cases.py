@@ -23,6 +23,7 @@ MODULES = (
     "merging",
     "checkouts",
     "storing",
+    "ledger",
     "sharing",
     "kart",
     "encoding",
@@ -40,7 +41,7 @@ class Figure:
     value: float | None
     """The value; None when it could not be measured, and `note` says why."""
     unit: str
-    """`s`, `s CPU`, `MB`, `kB`, `%`, or `x` for a ratio."""
+    """`s`, `s CPU`, `ms CPU`, `MB`, `kB`, `%`, or `x` for a ratio."""
     at_most: float | None = None
     """What is asked for; None when it is measured for the record."""
     note: str = ""

@@ -100,17 +100,51 @@ def scan(repo: str, cores: str = "") -> dict[str, Any]:
     return {"seconds": time.perf_counter() - begin, "rows": rows}
 
 
-def apply_all(repo: str, folder: str) -> dict[str, Any]:
-    """Apply patches one after the other, each a commit."""
+def apply_all(repo: str, folder: str, first: str = "0", end: str = "") -> dict[str, Any]:
+    """Apply patches one after the other, each a commit; perhaps from one on, up to another."""
     from havasu_vc import Repo
 
     seconds = []
-    for patch in sorted(Path(folder).glob("patch-*.json")):
+    patches = sorted(Path(folder).glob("patch-*.json"))
+    for patch in patches[int(first) : int(end) if end else None]:
         data = patch.read_bytes()
         begin = time.perf_counter()
         Repo.open(repo).apply_patch(data)
         seconds.append(time.perf_counter() - begin)
-    return {"seconds": sum(seconds), "commits": len(seconds), "slowest": max(seconds)}
+    return {"seconds": sum(seconds), "commits": len(seconds), "slowest": max(seconds, default=0.0)}
+
+
+def check_sound(repo: str) -> dict[str, Any]:
+    """Look whether what stands in a dataset agrees, though it was found sound before."""
+    from havasu_vc import Repo
+    from havasu_vc.datasets.folder import TreeFolder
+    from havasu_vc.datasets.havasu.soundness import check_guard
+    from havasu_vc.store.trees import find_datasets
+
+    opened = Repo.open(repo).opened
+    (found,) = find_datasets(opened.git.objects, opened.head().tree)
+    folder = TreeFolder(opened.git.objects, found.internals)
+    begin = time.process_time()
+    check_guard(folder, found.path, "HEAD")
+    return {"seconds": time.process_time() - begin}
+
+
+def plan(repo: str, other: str) -> dict[str, Any]:
+    """Tell which files a read takes, once another repository was asked the same."""
+    import havasu_vc.datasets.havasu.settling  # noqa: F401  (loaded by whatever reads rows)
+    from havasu_vc import Repo
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+
+    def asked(path: str) -> tuple[float, int]:
+        begin = time.process_time()
+        view = Repo.open(path).dataset(DATASET)
+        assert isinstance(view, HavasuDataset)
+        files = len(view.entries)
+        return time.process_time() - begin, files
+
+    asked(other)
+    seconds, files = asked(repo)
+    return {"seconds": seconds, "files": files}
 
 
 def optimize(repo: str) -> dict[str, Any]:
@@ -129,7 +163,17 @@ def data_files(repo: str) -> list[Path]:
 
 JOBS: dict[str, Job] = {
     job.__name__: job
-    for job in (upsert, read_touched, read_all, compare, scan, apply_all, optimize)
+    for job in (
+        upsert,
+        read_touched,
+        read_all,
+        compare,
+        scan,
+        apply_all,
+        check_sound,
+        plan,
+        optimize,
+    )
 }
 
 if __name__ == "__main__":

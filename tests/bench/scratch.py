@@ -33,6 +33,10 @@ class Sizes:
     """Rows of a usual edit."""
     commits: int = 100
     """Commits over which added bytes are averaged."""
+    marking: int = 46
+    """Commits that leave an epoch with nearly as many markers as it may have."""
+    branches: int = 46
+    """Branches that are merged two by two."""
     tiny_commits: int = 1000
     """Commits of ten edits before a scan."""
     runs: int = 5
@@ -48,6 +52,8 @@ QUICK = Sizes(
     largest=1_000_000,
     polygons=20_000,
     commits=40,
+    marking=10,
+    branches=8,
     tiny_commits=100,
     runs=3,
     slow_runs=1,
