@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import pydoc
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +18,14 @@ import havasu_vc.spark
 from havasu_vc import Repo
 from havasu_vc.checkouts.tables_elsewhere import Elsewhere
 from havasu_vc.checkouts.workspace import Workspace
-from havasu_vc.library.methods import Method
+from havasu_vc.library.methods import Method, sentences
 from havasu_vc.looking.histories import LogRequest
 from havasu_vc.looking.tables import Table
 from havasu_vc.merging.merge_commits import MergeRequest
 from havasu_vc.merging.resolving import Resolution
 from havasu_vc.sharing.pushing import PushRequest
+from havasu_vc.transfer.imports import ImportRequest
+from havasu_vc.upkeep.repairing import RepairRequest
 from tests.repo.points import make
 
 EXPORTED = (havasu_vc, havasu_vc.repo, havasu_vc.spark)
@@ -89,6 +92,16 @@ def test_an_unknown_keyword_is_named(name: str) -> None:
         return
     with pytest.raises(TypeError, match="'auther'"):
         inspect.signature(PUBLIC[name]).bind_partial(auther="x")
+
+
+def test_help_tells_every_field_of_a_request() -> None:
+    text = pydoc.plain(pydoc.render_doc(Repo))
+    assert "log(self, revision: 'str' = 'HEAD', filters: 'Sequence[str]' = ()" in text
+    for request in (ImportRequest, LogRequest, MergeRequest, PushRequest, RepairRequest):
+        told = sentences(request)
+        assert list(told) == [field.name for field in dataclasses.fields(request)]
+        for name, sentence in told.items():
+            assert f"{name}: {sentence}" in text
 
 
 def test_a_word_that_is_misspelt_is_not_ignored(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ loaded then.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +20,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 
 from havasu_vc.repo.opened import OpenRepo
 
-__all__ = ["Method", "asks", "uses"]
+__all__ = ["Method", "asks", "sentences", "uses"]
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -76,15 +77,19 @@ class Method(Generic[P, R]):
         function = self._function()
         taken = inspect.signature(function)
         parameters = list(taken.parameters.values())[1:]
+        text = inspect.getdoc(function) or ""
         if self._request is not None:
-            parameters = list(inspect.signature(self._request()).parameters.values())
+            request = self._request()
+            parameters = list(inspect.signature(request).parameters.values())
+            said = "\n".join(f"{name}: {each}" for name, each in sentences(request).items())
+            text = f"{text}\n\n{said}"
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
         def method(self: _Opened, /, *arguments: Any, **keywords: Any) -> R:
             made: R = getattr(self, method.__name__)(*arguments, **keywords)
             return made
 
-        method.__doc__ = function.__doc__
+        method.__doc__ = text
         method.__name__ = self._name
         method.__qualname__ = f"{self._owner.__qualname__}.{self._name}"
         method.__module__ = self._owner.__module__
@@ -93,6 +98,21 @@ class Method(Generic[P, R]):
         signature = taken.replace(parameters=[itself, *parameters])
         method.__signature__ = signature  # type: ignore[attr-defined]
         return method
+
+
+def sentences(request: Callable[..., object]) -> dict[str, str]:
+    """Return what stands below each field of a request in its source, by the field's name."""
+    (written,) = ast.parse(inspect.getsource(request)).body
+    found: dict[str, str] = {}
+    name = None
+    for node in written.body if isinstance(written, ast.ClassDef) else ():
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=field)):
+                name = field
+            case ast.Expr(value=ast.Constant(value=str(text))) if name is not None:
+                found[name] = " ".join(text.split())
+                name = None
+    return found
 
 
 def uses(
