@@ -9,8 +9,13 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from havasu_vc.errors import StorageError
-from havasu_vc.exchange.export_columns import ExportFormat, Notes, Outgoing, outgoing
-from havasu_vc.exchange.export_geometry import OutgoingGeometry
+from havasu_vc.exchange.export_columns import (
+    ExportFormat,
+    Notes,
+    Outgoing,
+    OutgoingGeometry,
+    outgoing,
+)
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.schema import Schema
 

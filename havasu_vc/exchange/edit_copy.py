@@ -20,7 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, StorageError, UnsupportedTypeError
-from havasu_vc.exchange.edit_reading import EditedLayer, open_edited_layer
+from havasu_vc.exchange.edit_reading import (
+    EditedLayer,
+    EditForm,
+    edit_form,
+    exact_values,
+    open_edited_layer,
+)
 from havasu_vc.exchange.edit_state import (
     LayerState,
     open_state,
@@ -29,10 +35,8 @@ from havasu_vc.exchange.edit_state import (
     write_exact,
     write_state,
 )
-from havasu_vc.exchange.edit_values import EditForm, edit_form, exact_values
 from havasu_vc.exchange.export import Written, layer_metadata, replacing
-from havasu_vc.exchange.export_columns import Notes
-from havasu_vc.exchange.export_geometry import outgoing_geometry
+from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
 from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.exchange.gdal_writer import geometry_options
 from havasu_vc.exchange.ogr_formats import quoted

@@ -1,4 +1,4 @@
-"""What an edit copy remembers of where it came from: tables of its own in the GeoPackage.
+"""Tables of an edit copy's own, by which it knows where it came from; layers that others put there.
 
     gpkg_havasu_vc_state   one row for each layer: dataset, commit, schema, columns
     gpkg_havasu_vc_exact   cells that a GeoPackage cannot hold exactly (`edit_values`)
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
@@ -22,14 +22,17 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
 __all__ = [
+    "STYLES",
     "LayerState",
     "Move",
     "TableColumn",
     "move_state",
     "open_state",
+    "other_tables",
     "read_states",
     "write_state",
 ]
+
 
 _STATE, _EXACT = "gpkg_havasu_vc_state", "gpkg_havasu_vc_exact"
 _VERSION = 1
@@ -266,3 +269,38 @@ def exact_columns(database: sqlite3.Connection, table: str) -> set[str]:
 def srid_column(name: str) -> str:
     """Return under which name the SRIDs that geometries have of their own are remembered."""
     return _SRID + name
+
+
+# What stands in a copy to edit beside the layers that datasets were written to.
+
+STYLES = "layer_styles"
+"""The table in which QGIS keeps how layers look."""
+
+
+def other_tables(path: Path, layers: Collection[str]) -> dict[str, int]:
+    """Return the tables and views of a GeoPackage that none of these layers is, and their rows.
+
+    Without what GeoPackage, SQLite and we keep of them.
+    """
+    try:
+        with closing(sqlite3.connect(read_only(str(path)), uri=True)) as database:
+            found = database.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+            )
+            own = {each.lower() for each in layers}
+            names = [name for (name,) in found if not _is_kept(name) and name.lower() not in own]
+            return {name: _rows(database, name) for name in names}
+    except sqlite3.Error as error:
+        raise InvalidFileError(str(path), f"not a GeoPackage: {error}") from error
+
+
+def _is_kept(name: str) -> bool:
+    return name.lower().startswith(("gpkg_", "rtree_", "sqlite_"))
+
+
+def _rows(database: sqlite3.Connection, name: str) -> int:
+    try:
+        (count,) = database.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()
+    except sqlite3.Error:
+        return 0  # a table of an extension that is not here
+    return int(count)

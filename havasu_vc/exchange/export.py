@@ -10,25 +10,37 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, StorageError
+from havasu_vc.errors import InvalidArgumentError, LockedError, StorageError
 from havasu_vc.exchange.csv_writer import write_csv
-from havasu_vc.exchange.export_columns import ExportFormat, Notes
-from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
+from havasu_vc.exchange.export_columns import (
+    ExportFormat,
+    Notes,
+    OutgoingGeometry,
+    outgoing_geometry,
+)
 from havasu_vc.exchange.gdal_writer import GdalLayer, write_gdal
-from havasu_vc.exchange.held_files import require_unheld
 from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass
 
-__all__ = ["EXPORT_EXTENSIONS", "ExportFormat", "Written", "format_of", "write_file"]
+__all__ = [
+    "EXPORT_EXTENSIONS",
+    "ExportFormat",
+    "Written",
+    "format_of",
+    "require_unheld",
+    "write_file",
+]
+
 
 EXPORT_EXTENSIONS: dict[str, ExportFormat] = {
     ".parquet": ExportFormat.GEOPARQUET,
@@ -243,3 +255,93 @@ def _sync(path: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# GeoPackages that another program has open, which are not replaced under it.
+#
+# SQLite keeps what was committed last in a log beside the file (`-wal`) while somebody has
+# it open. A new file in the place of the old one would be read together with that log, which
+# is of other pages; and an editor would go on writing into a file that has no name any more.
+
+_LOGS = ("-wal", "-journal")
+
+
+def require_unheld(path: Path) -> None:
+    """Take a log into its GeoPackage, and raise `LockedError` when another program holds it.
+
+    A log without its file belongs to none that could be written.
+    """
+    if not path.exists():
+        for log in _logs(path):
+            raise LockedError(
+                f"{log.name} is a log of edits whose file is not there; "
+                "it would be read into the new one",
+                hints=(f"move {log} away, or bring {path.name} back",),
+            )
+        return
+    with open(path, "rb") as file:
+        if file.read(15) != b"SQLite format 3":
+            if not _logs(path):
+                return
+            raise LockedError(
+                f"{path} is no GeoPackage, and has a log of one beside it",
+                hints=("choose another name",),
+            )
+    try:
+        with closing(sqlite3.connect(path, timeout=0.2, isolation_level=None)) as database:
+            (mode,) = database.execute("PRAGMA journal_mode").fetchone()
+            if mode == "wal":
+                # Only who alone has it open may leave the mode, which takes the log in.
+                (mode,) = database.execute("PRAGMA journal_mode = DELETE").fetchone()
+            if mode == "wal":
+                raise _held(path)
+            database.execute("BEGIN EXCLUSIVE")
+            database.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise _held(path) from error
+        raise StorageError(f"{path} cannot be opened: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise StorageError(f"{path} cannot be opened: {error}") from error
+    if _logs(path) or _is_open_elsewhere(path):
+        raise _held(path)
+
+
+def _logs(path: Path) -> list[Path]:
+    """Return the logs beside a file that SQLite would read: their first byte is not 0."""
+    beside = [path.with_name(path.name + ending) for ending in _LOGS]
+    return [each for each in beside if each.is_file() and _first_byte(each) not in (b"", b"\0")]
+
+
+def _first_byte(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(1)
+
+
+def _is_open_elsewhere(path: Path) -> bool:
+    """Whether a process that we may look into has a file open; False where none can be seen.
+
+    An editor that rests holds no lock of SQLite's.
+    """
+    wanted, own = os.stat(path), str(os.getpid())
+    try:
+        processes = [name for name in os.listdir("/proc") if name.isdigit() and name != own]
+    except OSError:
+        return False
+    for process in processes:
+        try:
+            with os.scandir(f"/proc/{process}/fd") as opened:
+                for each in opened:
+                    found = os.stat(each.path)
+                    if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+                        return True
+        except OSError:
+            continue  # it is another user's, or has ended
+    return False
+
+
+def _held(path: Path) -> LockedError:
+    return LockedError(
+        f"{path} is open in another program",
+        hints=("close it there, then try again; or write to another file",),
+    )

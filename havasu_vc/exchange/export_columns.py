@@ -7,21 +7,44 @@ are found on the way: they are either noted or stop the export, never silent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.errors import UnsupportedTypeError
-from havasu_vc.exchange.json_values import format_json, is_nested
+from havasu_vc.errors import CrsError, UnsupportedTypeError
 from havasu_vc.exchange.layout import JSON
-from havasu_vc.model.types import Decimal, Field, Fixed, Primitive
+from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.reproject import transform
+from havasu_vc.model.arrow import arrow_type
+from havasu_vc.model.crs import Crs
+from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
-__all__ = ["ExportFormat", "Notes", "Outgoing", "hex_text", "outgoing", "uuid_text"]
+__all__ = [
+    "ExportFormat",
+    "Notes",
+    "Outgoing",
+    "OutgoingGeometry",
+    "format_json",
+    "hex_text",
+    "outgoing",
+    "outgoing_geometry",
+    "parse_json",
+    "type_name",
+    "uuid_text",
+]
+
 
 Convert = Callable[[pa.Array], pa.Array]
 
@@ -303,3 +326,181 @@ def hex_text(values: pa.Array) -> pa.Array:
     buffers = [None, pa.py_buffer(moved), pa.py_buffer(np.ascontiguousarray(text))]
     whole = pa.Array.from_buffers(pa.large_string(), count, buffers).cast(pa.string())
     return pc.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))
+
+
+# Geometries on their way out: from a column's encoding and system to the one wanted.
+
+_NAMES = (
+    "Geometry", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString",
+    "MultiPolygon", "GeometryCollection", "CircularString", "CompoundCurve", "CurvePolygon",
+    "MultiCurve", "MultiSurface", "Curve", "Surface", "PolyhedralSurface", "TIN", "Triangle",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingGeometry:
+    """A geometry column on its way out."""
+
+    field: Field
+    """As the dataset has it."""
+    source: Crs | None
+    """Its coordinate reference system; None when unknown."""
+    target: Crs | None
+    """The one it is written in."""
+    notes: Notes
+
+    def canonical(self, column: pa.Array) -> pa.Array:
+        """Return a stored column as little-endian ISO WKB in the target system."""
+        if self.field.geometry is None:
+            raise ValueError(f"{self.field.name!r} is no geometry column")
+        wkb, srids = geometry_bytes.to_canonical(column, self.field.geometry.encoding.value)
+        if srids is not None:
+            known = {0, self.source.srid if self.source else 0}
+            if not set(np.unique(srids).tolist()) <= known:
+                self.notes.say(
+                    f"the SRIDs that values of column {self.field.name!r} have of their own "
+                    "are left out"
+                )
+        if self.source is not None and self.target is not None and self.source != self.target:
+            wkb = transform(wkb, self.source, self.target)
+        return wkb
+
+
+def outgoing_geometry(
+    field: Field, crs: Mapping[str, str], wanted: Crs | None, notes: Notes
+) -> OutgoingGeometry:
+    """Return how a geometry column goes out.
+
+    Raises `CrsError` if another system is wanted and the column's is not known.
+    """
+    source = None
+    if field.geometry is not None and field.geometry.crs is not None:
+        source = _known(field.geometry.crs, crs)
+    if wanted is not None and source is None:
+        raise CrsError(
+            f"column {field.name!r} has no coordinate reference system to transform from",
+            hints=("set the dataset's first",),
+        )
+    return OutgoingGeometry(field, source, wanted or source, notes)
+
+
+def _known(identifier: str, crs: Mapping[str, str]) -> Crs:
+    """Return a dataset's system: its own definition under its own name."""
+    if identifier not in crs:
+        return parse_crs(identifier)
+    parsed = parse_crs(crs[identifier])
+    return Crs(identifier, parsed.wkt, parsed.srid)
+
+
+def type_name(code: int) -> str:
+    """Return the name of an ISO type code.
+
+    >>> type_name(1), type_name(3006)
+    ('Point', 'MultiPolygon ZM')
+    """
+    kind, dimensions = code % 1000, ("", " Z", " M", " ZM")[code // 1000]
+    return (_NAMES[kind] if kind < len(_NAMES) else "Geometry") + dimensions
+
+
+# Nested values as JSON text and back, exactly.
+#
+# For formats that know only flat columns. Lists and structs are JSON's own; a map is a
+# list of pairs, because its keys need not be text. Bytes are hexadecimal, decimals,
+# dates and times are text, and floats that are no numbers are written as Python does
+# (`NaN`, `Infinity`). Read back with the type at hand, every value is what it was.
+# Each value goes through Python one by one; flat columns never come here.
+
+
+def format_json(column: pa.Array, type_: Type) -> pa.Array:
+    """Return a nested column as JSON text; null stays null."""
+    texts = [
+        None if value is None else json.dumps(_plain(value, type_), ensure_ascii=False)
+        for value in column.to_pylist()
+    ]
+    return pa.array(texts, pa.string())
+
+
+def parse_json(column: pa.Array, type_: Type) -> pa.Array:
+    """Return what `format_json` was given.
+
+    Raises `ValueError` for text that is not JSON, or not of that type.
+    """
+    values = []
+    for text in column.to_pylist():
+        try:
+            values.append(None if text is None else _typed(json.loads(text), type_))
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{text[:60]!r} is not a {type_}") from error
+    try:
+        return pa.array(values, arrow_type(type_))
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise ValueError(f"a value does not fit {type_}: {error}") from error
+
+
+def _plain(value: Any, type_: Type) -> Any:
+    """Return a value in what JSON has."""
+    if value is None:
+        return None
+    match type_:
+        case Struct(fields):
+            return {field.name: _plain(value[field.name], field.type) for field in fields}
+        case List(element):
+            return [_plain(each, element.type) for each in value]
+        case Map(key, item):
+            return [[_plain(k, key.type), _plain(v, item.type)] for k, v in value]
+        case _:
+            return _plain_leaf(value)
+
+
+def _plain_leaf(value: Any) -> Any:
+    match value:
+        case bytes():
+            return value.hex()
+        case decimal.Decimal():
+            return str(value)
+        case datetime.datetime() | datetime.date() | datetime.time():
+            return value.isoformat()
+        case _:
+            return value
+
+
+def _typed(value: Any, type_: Type) -> Any:
+    """Return a value of JSON as Arrow takes it for a type."""
+    if value is None:
+        return None
+    match type_:
+        case Struct(fields):
+            if not isinstance(value, dict):
+                raise TypeError
+            return {field.name: _typed(value.get(field.name), field.type) for field in fields}
+        case List(element):
+            return [_typed(each, element.type) for each in _list(value)]
+        case Map(key, item):
+            return [(_typed(k, key.type), _typed(v, item.type)) for k, v in _list(value)]
+        case _:
+            return _typed_leaf(value, type_)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _typed_leaf(value: Any, type_: Type) -> Any:
+    match type_:
+        case Fixed() | Primitive.BINARY | Primitive.UUID:
+            return bytes.fromhex(value)
+        case Decimal():
+            return decimal.Decimal(str(value))
+        case Primitive.DATE | Primitive.TIME | Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            return from_scalar(value, type_)
+        case Primitive.FLOAT | Primitive.DOUBLE if isinstance(value, int):
+            return float(value) if math.isfinite(value) else value
+        case _:
+            return value
+
+
+def is_nested(field: Field) -> bool:
+    """Whether a column holds lists, structs or maps."""
+    return isinstance(field.type, List | Struct | Map)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, MissingProgramError
-from havasu_vc.exchange.raster_formats import RASTER_DRIVERS
+from havasu_vc.exchange.ogr_formats import RASTER_DRIVERS
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
 from havasu_vc.geo.raster_v1_outlines import BandOutline, Outline

@@ -17,10 +17,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.exchange.crs_names import CrsNames
-from havasu_vc.exchange.layout import Layout, kept_names, key_field, require_names, stored_batches
-from havasu_vc.exchange.logical_types import NO_CRS
-from havasu_vc.exchange.row_group_boxes import may_meet, sound_box
+from havasu_vc.exchange.geoparquet import may_meet, sound_box
+from havasu_vc.exchange.layout import (
+    CrsNames,
+    Layout,
+    kept_names,
+    key_field,
+    require_names,
+    stored_batches,
+)
+from havasu_vc.exchange.native_tables import NO_CRS
 from havasu_vc.exchange.source import Box, SourceOptions
 from havasu_vc.formats.iceberg.entries import point_of
 from havasu_vc.formats.iceberg.native_geometry import CRS_WKT

@@ -22,12 +22,11 @@ from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.datasets.havasu.writing import split_offsets
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, InvalidArgumentError, StorageError
 from havasu_vc.exchange.export import Written
-from havasu_vc.exchange.export_columns import Notes
-from havasu_vc.exchange.export_geometry import OutgoingGeometry, outgoing_geometry
-from havasu_vc.exchange.logical_types import logical_type
+from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, outgoing_geometry
 from havasu_vc.exchange.native_tables import (
     Boxes,
     edges_of,
+    logical_type,
     native_geometry,
     table_stands,
     write_data_file,

@@ -10,19 +10,26 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, InvalidFileError, UnsupportedTypeError
+from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, UnsupportedTypeError
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, SourceOptions
 from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.arrow import arrow_type, bounded, schema_from_arrow, to_stored
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["GeometryColumn", "Layout", "lay_out", "stored_batches"]
+__all__ = [
+    "CrsNames",
+    "GeometryColumn",
+    "Layout",
+    "lay_out",
+    "stored_batches",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +100,14 @@ def lay_out(
         ]
     )
     fields = []
-    for field in schema_from_arrow(plain).fields:
-        given = geometries.get(field.name)
+    for column in schema_from_arrow(plain).fields:
+        given = geometries.get(column.name)
         if given is not None:
-            field = _geometry_field(field, given, options.geometry_encoding)
+            column = _geometry_field(column, given, options.geometry_encoding)
         else:
-            field = _json_field(field, source.field(field.name))
-        fields.append(key_field(field) if field.name in key else field)
-    ids = tuple(field.id for field in fields if field.name in key)
+            column = _json_field(column, source.field(column.name))
+        fields.append(key_field(column) if column.name in key else column)
+    ids = tuple(column.id for column in fields if column.name in key)
     schema = Schema(tuple(fields), ids)
     encodings = tuple((name, geometries[name].encoding) for name in names if name in geometries)
     return Layout(schema, encodings)
@@ -219,3 +226,47 @@ def _stored_geometry(column: pa.Array, encoding: Encoding, wanted: Field) -> pa.
     said = Encoding.EWKB if encoding.is_binary else encoding
     wkb, srids = geometry_bytes.to_canonical(column, said.value)
     return geometry_bytes.from_canonical(wkb, srids, wanted.geometry.encoding.value)
+
+
+# The coordinate reference systems that the columns of one file name.
+#
+# Files say them as PROJJSON, WKT or `EPSG:2193`; a dataset has an identifier on the
+# column and the WKT in a file of its own. A system given by the user stands for every
+# column, whatever the file says.
+
+
+@dataclass(slots=True)
+class CrsNames:
+    """Collects systems by identifier while a file's columns are looked at."""
+
+    override: str | None = None
+    """What the user gave instead."""
+    wkt: dict[str, str] = field(default_factory=dict)
+    """WKT by identifier."""
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def name(self, text: str | None, where: str) -> str | None:
+        """Return the identifier of a system as a file says it; None when it says none.
+
+        Raises `CrsError` for one that is unknown.
+        """
+        said = self.override or text
+        if not said:
+            return None
+        if said not in self._known:
+            self._known[said] = self._add(said, where)
+        return self._known[said]
+
+    def _add(self, said: str, where: str) -> str:
+        try:
+            crs = parse_crs(said)
+        except CrsError as error:
+            if self.override is not None:
+                raise
+            raise CrsError(
+                f"{where}: its coordinate reference system is unknown",
+                hints=(error.message, "name one with --crs, such as --crs EPSG:4326"),
+            ) from error
+        # Two columns may word one system differently; the first wording stands.
+        self.wkt.setdefault(crs.identifier, crs.wkt)
+        return crs.identifier

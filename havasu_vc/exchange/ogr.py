@@ -19,11 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError
-from havasu_vc.exchange.crs_names import CrsNames
 from havasu_vc.exchange.gdal import open_stream, read_info
-from havasu_vc.exchange.geojson_precision import rounded_columns
-from havasu_vc.exchange.gpkg_values import ValueCheck, refuse_odd_values, value_checks
-from havasu_vc.exchange.layout import GeometryColumn, Layout, lay_out, stored_batches
+from havasu_vc.exchange.layout import CrsNames, GeometryColumn, Layout, lay_out, stored_batches
 from havasu_vc.exchange.ogr_formats import (
     VectorFile,
     cut_short,
@@ -32,7 +29,14 @@ from havasu_vc.exchange.ogr_formats import (
     read_only,
     require_all_records,
 )
-from havasu_vc.exchange.ogr_times import TimeColumns, judge_times
+from havasu_vc.exchange.ogr_values import (
+    TimeColumns,
+    ValueCheck,
+    judge_times,
+    refuse_odd_values,
+    rounded_columns,
+    value_checks,
+)
 from havasu_vc.exchange.source import MOST_BATCH_ROWS, TASK_BYTES, SourceOptions
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of

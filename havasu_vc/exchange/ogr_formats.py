@@ -15,12 +15,18 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.records import dataclass
 
-__all__ = ["EXTENSIONS", "VectorFile", "find_vector_files", "has_feature_ids"]
+__all__ = [
+    "EXTENSIONS",
+    "RASTER_DRIVERS",
+    "VectorFile",
+    "find_vector_files",
+    "has_feature_ids",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +301,17 @@ def quoted(name: str) -> str:
 def read_only(path: str) -> str:
     """Return the address by which SQLite opens a GeoPackage without writing to it."""
     return f"{Path(path).absolute().as_uri()}?mode=ro"
+
+
+# Which files hold images that rasters are made of, by extension, and what reads them.
+
+RASTER_DRIVERS: Final = {
+    ".tif": "GTiff",
+    ".tiff": "GTiff",
+    ".jp2": "JP2OpenJPEG",
+    ".img": "HFA",
+}
+"""GDAL's driver for each extension.
+
+A file is what its name says: one of XML called .tif could have GDAL read any other file.
+"""

@@ -17,13 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
-from havasu_vc.exchange.covering import BOX, boxes_of, covering_columns
-from havasu_vc.exchange.export_columns import Notes
-from havasu_vc.exchange.export_geometry import OutgoingGeometry, type_name
-from havasu_vc.exchange.geoarrow_writer import NATIVE, NativeColumn
-from havasu_vc.exchange.geoparquet import VERSIONS, WrittenColumn, format_geo
+from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, type_name
+from havasu_vc.exchange.geoarrow import NATIVE, NativeColumn
+from havasu_vc.exchange.geoparquet import (
+    BOX,
+    VERSIONS,
+    WrittenColumn,
+    boxes_of,
+    covering_columns,
+    format_geo,
+)
 from havasu_vc.exchange.layout import JSON
-from havasu_vc.exchange.logical_types import arrow_schema_text, file_crs, logical_type, projjson
+from havasu_vc.exchange.native_tables import arrow_schema_text, file_crs, logical_type, projjson
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.extent import extents

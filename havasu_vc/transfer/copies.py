@@ -30,10 +30,9 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.exchange.edit_copy import EditedLayer, LayerToEdit, read_edit_copy, write_edit_copy
-from havasu_vc.exchange.edit_others import STYLES, other_tables
 from havasu_vc.exchange.edit_reading import edited_cells
-from havasu_vc.exchange.edit_state import Move, move_state, read_states
-from havasu_vc.exchange.held_files import require_unheld
+from havasu_vc.exchange.edit_state import STYLES, Move, move_state, other_tables, read_states
+from havasu_vc.exchange.export import require_unheld
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.looking import Table

@@ -44,7 +44,7 @@ class Rasters:
         overwrite: bool = False,
     ) -> ExportResult:
         """Write the rasters of a dataset as GeoTIFFs, into a folder or as one file."""
-        from havasu_vc.exchange.geotiff_export import GeoTiffExport, write_geotiffs
+        from havasu_vc.exchange.geotiff_writer import GeoTiffExport, write_geotiffs
 
         view = self._view(path, revision)
         name = raster_column(view, column)

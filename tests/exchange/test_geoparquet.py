@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError
-from havasu_vc.exchange.covering import boxes_of
 from havasu_vc.exchange.export import ExportFormat, Written, write_file
-from havasu_vc.exchange.geoparquet import parse_geo
+from havasu_vc.exchange.geoparquet import boxes_of, parse_geo
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.model.types import Encoding, Geometry
 from tests.exchange.reading import open_one, read_all

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange import parquet_writer
-from havasu_vc.exchange.covering import boxes_of
 from havasu_vc.exchange.export import ExportFormat, write_file
+from havasu_vc.exchange.geoparquet import boxes_of, group_boxes, may_meet, sound_box
 from havasu_vc.exchange.parquet_writer import ParquetForm
-from havasu_vc.exchange.row_group_boxes import group_boxes, may_meet, sound_box
-from havasu_vc.exchange.windowed import meets
+from havasu_vc.exchange.sources import meets
 from havasu_vc.model.types import Encoding, Geometry
 from tests.exchange.reading import open_one, read_all
 from tests.exchange.tables import batches_of, points, stored

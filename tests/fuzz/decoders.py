@@ -22,7 +22,7 @@ import shapely
 from pyroaring import BitMap, BitMap64
 
 from havasu_vc.exchange.geoparquet import parse_geo
-from havasu_vc.exchange.parquet_geometry import extension_geometry
+from havasu_vc.exchange.parquet import extension_geometry
 from havasu_vc.formats.delta import geometry_columns, parse_corner, replay
 from havasu_vc.formats.delta_deletes import parse_deleted, vector_of
 from havasu_vc.formats.delta_schema import delta_columns

@@ -12,7 +12,7 @@ import pyproj
 import pytest
 import shapely
 
-from havasu_vc.exchange.logical_types import _GeoArrowWkb
+from havasu_vc.exchange.native_tables import _GeoArrowWkb
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.library.repository import Repo
