@@ -307,7 +307,7 @@ def test_the_architecture_page_shows_the_layers() -> None:
 GOOD = {
     "the standard library": ("errors.py", "import enum"),
     "a lower part": ("geo/wkb.py", "from havasu_vc.errors import GeometryError"),
-    "its own part": ("geo/wkb.py", "from havasu_vc.geo.kinds import Kind"),
+    "its own part": ("geo/wkb.py", "from havasu_vc.geo.buffers import Kind"),
     "columns everywhere": ("cli/diff.py", "import pyarrow.compute as pc"),
     "a heavy library, late": ("geo/crs.py", "def f():\n    import pyproj"),
     "a heavy library, for types": (

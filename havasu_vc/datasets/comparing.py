@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.geo.equality import equal as equal_geometries
+from havasu_vc.geo.wkb import equal as equal_geometries
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.evolution import widens
 from havasu_vc.model.schema import Schema

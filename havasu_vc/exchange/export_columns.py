@@ -24,10 +24,9 @@ from havasu_vc.errors import CrsError, UnsupportedTypeError
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.geo import wkb as geometry_bytes
-from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import transform
 from havasu_vc.model.arrow import arrow_type
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 

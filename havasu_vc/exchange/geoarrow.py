@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import GeometryError, UnsupportedTypeError
-from havasu_vc.geo.ragged import ragged
+from havasu_vc.geo.wkt import ragged
 from havasu_vc.records import dataclass
 
 __all__ = [

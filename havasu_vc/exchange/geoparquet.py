@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.exchange.geoarrow import NATIVE_ENCODINGS
 from havasu_vc.exchange.source import Box
-from havasu_vc.geo.globe_bounds import meets_on_globe, reach_of_rows
+from havasu_vc.geo.bounds import meets_on_globe, reach_of_rows
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 

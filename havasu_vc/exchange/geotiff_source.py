@@ -32,7 +32,7 @@ from havasu_vc.exchange.geotiff import (
 from havasu_vc.exchange.layout import Layout, lay_out
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, TASK_BYTES, RasterReading, SourceOptions
 from havasu_vc.geo.crs import parse_crs, same_crs
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import format_rasters
 from havasu_vc.model.rasters import RASTER_TYPE
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of

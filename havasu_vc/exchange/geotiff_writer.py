@@ -26,8 +26,7 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.export import Written, replacing
 from havasu_vc.exchange.geotiff import use_rasterio
-from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import parse_rasters
+from havasu_vc.geo.raster_v1 import GeoReference, PixelType, Raster, parse_rasters
 from havasu_vc.geo.raster_v1_outlines import Outline, parse_outlines
 from havasu_vc.geo.raster_v1_pixels import OpenUrl, pixels
 from havasu_vc.model.schema import Schema

@@ -22,10 +22,9 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry
 from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NativeGeometry
 from havasu_vc.geo.bounds import bounds_of
-from havasu_vc.geo.crs import common_code, projection
+from havasu_vc.geo.crs import Crs, common_code, projection
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.crs import Crs
 from havasu_vc.records import dataclass
 
 __all__ = [

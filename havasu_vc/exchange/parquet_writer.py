@@ -29,10 +29,9 @@ from havasu_vc.exchange.geoparquet import (
 )
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.exchange.native_tables import arrow_schema_text, file_crs, logical_type, projjson
-from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.bounds import bounds_of, globe_row_bounds, united_globe_bounds
 from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.extent import extents
-from havasu_vc.geo.globe_bounds import globe_row_bounds, united_globe_bounds
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.arrow import source_type

@@ -20,8 +20,7 @@ from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFo
 from havasu_vc.exchange.layout import listed
 from havasu_vc.exchange.ogr_formats import EXTENSIONS, RASTER_DRIVERS, VectorFile, find_vector_files
 from havasu_vc.exchange.source import Box, RasterReading, Source, SourceOptions
-from havasu_vc.geo.bounds import row_bounds
-from havasu_vc.geo.globe_bounds import globe_row_bounds, meets_on_globe
+from havasu_vc.geo.bounds import globe_row_bounds, meets_on_globe, row_bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding

@@ -7,6 +7,8 @@ as WKT2:2019. `format_wkt_definition` lays WKT out as Kart does, so that equal
 definitions are equal files.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Iterator
@@ -14,12 +16,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from havasu_vc.errors import CrsError
-from havasu_vc.model.crs import Crs
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     import pyproj
 
 __all__ = [
+    "Crs",
     "common_code",
     "format_wkt_definition",
     "nameless_definition",
@@ -27,6 +30,7 @@ __all__ = [
     "projection",
     "same_crs",
 ]
+
 
 _AUTHORITIES: Final = ("EPSG", "OGC", "ESRI", "IAU")
 _MAX_TEXT: Final = 1 << 20
@@ -65,7 +69,7 @@ def _parse(text: str) -> Crs:
 
 
 @lru_cache(maxsize=64)
-def projection(crs: Crs) -> "pyproj.CRS":
+def projection(crs: Crs) -> pyproj.CRS:
     """Return pyproj's form of a CRS.
 
     The authority's own definition, which knows more ways to transform, if the
@@ -152,7 +156,7 @@ def _tokens(text: str) -> Iterator[str]:
         yield {"(": "[", ")": "]"}.get(match[1], match[1])
 
 
-def _read(text: str) -> "pyproj.CRS":
+def _read(text: str) -> pyproj.CRS:
     import pyproj
 
     if not text:
@@ -171,7 +175,7 @@ def _read(text: str) -> "pyproj.CRS":
         raise _unknown(text) from error
 
 
-def _known(identifier: str) -> "pyproj.CRS | None":
+def _known(identifier: str) -> pyproj.CRS | None:
     """Return an authority's own definition, if PROJ has it."""
     import pyproj
 
@@ -189,7 +193,7 @@ def _unknown(text: str) -> CrsError:
     )
 
 
-def _declared(crs: "pyproj.CRS") -> tuple[str, str] | None:
+def _declared(crs: pyproj.CRS) -> tuple[str, str] | None:
     """Return the authority and code that a definition itself states."""
     described = crs.to_json_dict()
     if "source_crs" in described and "id" not in described:
@@ -198,7 +202,7 @@ def _declared(crs: "pyproj.CRS") -> tuple[str, str] | None:
     return None if stated is None else _safe(str(stated["authority"]), str(stated["code"]))
 
 
-def _identified(crs: "pyproj.CRS") -> tuple[str, str] | None:
+def _identified(crs: pyproj.CRS) -> tuple[str, str] | None:
     """Return the authority and code of an equal definition, where there is no doubt."""
     found = crs.to_authority(min_confidence=90)
     if found is None and crs.datum is not None and not crs.datum.name.startswith("Unknown"):
@@ -212,7 +216,7 @@ def _safe(authority: str, code: str) -> tuple[str, str] | None:
     return (authority, code) if sound and authority[0].isalnum() else None
 
 
-def _definition(crs: "pyproj.CRS") -> str:
+def _definition(crs: pyproj.CRS) -> str:
     import pyproj
 
     try:
@@ -236,3 +240,37 @@ def _srid(authority: str, code: str) -> int:
 def _hashed(text: str) -> int:
     digest = hashlib.sha256(text.encode()).digest()
     return _CUSTOM_FIRST + int.from_bytes(digest[:8], "big") % _CUSTOM_COUNT
+
+
+# A coordinate reference system as datasets keep it: a name and a definition.
+#
+# The name stands in schemas and is the file name of the definition,
+# `meta/crs/<identifier>.wkt`. In all stored coordinates x is longitude or easting,
+# whatever order of axes the definition states.
+
+_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(:[A-Za-z0-9_.-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Crs:
+    """One coordinate reference system.
+
+    >>> Crs("EPSG:2193", "PROJCS[...]", 2193).authority
+    'EPSG'
+    """
+
+    identifier: str
+    """Its name: `EPSG:2193`, or `CUSTOM:<number>` where no authority knows it."""
+    wkt: str
+    """Its definition, pretty-printed, with a newline at the end."""
+    srid: int
+    """The number that stands for it where only a number can."""
+
+    def __post_init__(self) -> None:
+        if not _SAFE.fullmatch(self.identifier) or len(self.identifier) > 100:
+            raise ValueError(f"{self.identifier!r} cannot name a CRS")
+
+    @property
+    def authority(self) -> str:
+        """What is before the colon; empty if there is none."""
+        return self.identifier.rpartition(":")[0]

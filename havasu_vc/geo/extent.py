@@ -7,8 +7,7 @@ has no extent that its vertices tell: its flag is set and callers decide.
 
 import numpy as np
 
-from havasu_vc.geo.buffers import Bools, Floats, Ints, overlapping, ranges
-from havasu_vc.geo.kinds import ARC_KINDS
+from havasu_vc.geo.buffers import ARC_KINDS, Bools, Floats, Ints, overlapping, ranges
 from havasu_vc.geo.layout import Layout
 from havasu_vc.records import dataclass
 

@@ -13,12 +13,25 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.geo.buffers import Column, byte_column, overlapping, row_error, simple_column
+from havasu_vc.geo.buffers import (
+    MAX_DEPTH,
+    Column,
+    byte_column,
+    overlapping,
+    row_error,
+    simple_column,
+)
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
-from havasu_vc.geo.kinds import MAX_DEPTH
 from havasu_vc.geo.layout import Layout, scan
-from havasu_vc.geo.point_text import GEOJSON_FORMS, format_points, parse_points
-from havasu_vc.geo.wkt import geos_geometries, objects, read_by_geos, wkb_of_geometries
+from havasu_vc.geo.wkt import (
+    GEOJSON_FORMS,
+    format_points,
+    geos_geometries,
+    objects,
+    parse_points,
+    read_by_geos,
+    wkb_of_geometries,
+)
 from havasu_vc.model import kernels as pc
 
 __all__ = ["GeometryObject", "format_geojson", "geometry_objects", "parse_geojson"]

@@ -9,6 +9,8 @@ Bounds of geometries lie in the plane of their own CRS and do not wrap. Bounds o
 rasters are WGS 84 and may wrap; a window meets them where it lies on the globe.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -18,13 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, GeometryError, InvalidArgumentError
-from havasu_vc.geo.buffers import Bools, Floats
-from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.geographic import geographic_bounds, geographic_positions
+from havasu_vc.geo.bounds import row_bounds
+from havasu_vc.geo.buffers import Bools, Column, Floats
+from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.geo.reproject import geographic_bounds, geographic_positions
 from havasu_vc.geo.wkb import AnyEncoding, to_canonical
 from havasu_vc.geo.wkt import geos_geometries
 from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.geographic_bounds import GeographicBounds
 from havasu_vc.records import dataclass
 
@@ -36,8 +38,10 @@ __all__ = [
     "Window",
     "box_array",
     "geometry_files",
+    "matching_rows",
     "raster_files",
 ]
+
 
 _WGS84: Final = "EPSG:4326"
 # Degrees by which two ways to compute one longitude may differ: a tenth of a millimetre.
@@ -65,7 +69,7 @@ class Window:
     Bounds(xmin=0.0, ymin=0.0, xmax=4.0, ymax=2.0)
     """
 
-    geometry: "shapely.Geometry"
+    geometry: shapely.Geometry
     """As shapely holds it."""
     crs: Crs | None = None
     """Its system; None where it is that of the column."""
@@ -97,7 +101,7 @@ class Window:
         return cls(shapely.box(bounds.xmin, bounds.ymin, bounds.xmax, bounds.ymax), crs)
 
     @property
-    def on_globe(self) -> "shapely.Geometry":
+    def on_globe(self) -> shapely.Geometry:
         """The geometry with the SRID of its system: longitude and latitude unless one is told."""
         import shapely
 
@@ -227,3 +231,72 @@ def _vertices(window: Window) -> npt.NDArray[Any]:
     found: npt.NDArray[Any] = shapely.get_coordinates(window.geometry)
     found = found[np.isfinite(found).all(axis=1)]
     return found[:: max(1, -(-len(found) // 256))]
+
+
+# Which rows of a geometry column match a spatial predicate, exactly.
+#
+# Boxes decide what boxes can; only the rows in doubt become geometries. Coordinates are
+# compared as they are, in the plane of the column, and SRIDs are not looked at. Rows that
+# are null or empty match nothing, and an empty window is matched by nothing.
+
+
+def matching_rows(
+    column: Column, encoding: AnyEncoding, predicate: SpatialPredicate, window: Window
+) -> Bools:
+    """Return which rows of a column match a window; rows without a geometry do not."""
+    boxes = row_bounds(column, encoding)
+    found = _by_boxes(predicate, window, boxes)
+    sure = _inside(predicate, window, boxes) & found
+    rows = np.flatnonzero(found & ~sure)
+    if rows.size:
+        part = column if rows.size == len(column) else column.take(pa.array(rows))
+        found[rows] = _exactly(part, encoding, predicate, window.geometry)
+    return found
+
+
+def _by_boxes(predicate: SpatialPredicate, window: Window, boxes: Floats) -> Bools:
+    """Return which rows can match by their boxes; those without coordinates cannot."""
+    bounds = window.bounds
+    if bounds is None:
+        return np.zeros(len(boxes), np.bool_)
+    west, south, east, north = boxes.T
+    if predicate is SpatialPredicate.CONTAINS:
+        found = (west <= bounds.xmin) & (east >= bounds.xmax)
+        found &= (south <= bounds.ymin) & (north >= bounds.ymax)
+    else:
+        found = (west <= bounds.xmax) & (east >= bounds.xmin)
+        found &= (south <= bounds.ymax) & (north >= bounds.ymin)
+    can: Bools = found  # comparisons with NaN are false
+    return can
+
+
+def _inside(predicate: SpatialPredicate, window: Window, boxes: Floats) -> Bools:
+    """Return which rows a rectangle is sure to hold as a whole."""
+    nothing = np.zeros(len(boxes), np.bool_)
+    bounds = window.bounds
+    if bounds is None or predicate is SpatialPredicate.CONTAINS or not window.is_rectangle:
+        return nothing
+    west, south, east, north = boxes.T
+    # Strictly: what lies on the edge alone is not within.
+    inside = (west > bounds.xmin) & (east < bounds.xmax)
+    inside &= (south > bounds.ymin) & (north < bounds.ymax)
+    sure: Bools = inside
+    return sure
+
+
+def _exactly(
+    column: Column, encoding: AnyEncoding, predicate: SpatialPredicate, shape: Any
+) -> Bools:
+    import shapely
+
+    geometries = geos_geometries(to_canonical(column, encoding)[0])
+    shapely.prepare(shape)
+    match predicate:
+        case SpatialPredicate.INTERSECTS:
+            found = shapely.intersects(shape, geometries)
+        case SpatialPredicate.WITHIN:
+            found = shapely.contains(shape, geometries)
+        case _:
+            found = shapely.within(shape, geometries)
+    matched: Bools = np.asarray(found, np.bool_)
+    return matched

@@ -5,9 +5,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.geo.buffers import Column, byte_column, pack, simple_column
+from havasu_vc.geo.buffers import KINDS, Column, byte_column, pack, simple_column
 from havasu_vc.geo.extent import extents
-from havasu_vc.geo.kinds import KINDS
 from havasu_vc.geo.layout import Layout, scan
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
 from havasu_vc.model import kernels as pc

@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError
-from havasu_vc.geo.crs import parse_crs
+from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import transform
 from havasu_vc.geo.wkb import from_canonical, to_canonical
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.writers import Reproject

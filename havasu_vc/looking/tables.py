@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset, Predicate
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError, UnsupportedTypeError
-from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.geo.wkt import beyond_geos
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.source_types import to_source, to_source_table

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.geo.bounds import vertex_bounds
-from havasu_vc.geo.distances import Measure
-from havasu_vc.geo.globe_bounds import reach_of_rows
+from havasu_vc.geo.bounds import reach_of_rows, vertex_bounds
+from havasu_vc.geo.measuring import Measure
 from havasu_vc.geo.sketching import invalid_rows
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch

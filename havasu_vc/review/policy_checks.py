@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.exchange.duckdb import RowExpressions
-from havasu_vc.geo.globe_bounds import reach_of_rows
+from havasu_vc.geo.bounds import reach_of_rows
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.schema import Schema

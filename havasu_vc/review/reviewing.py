@@ -14,12 +14,10 @@ from dataclasses import replace
 
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.errors import CrsError
-from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.distances import Measure, measure_of
-from havasu_vc.geo.geographic import geographic_bounds
-from havasu_vc.geo.reproject import transform_bounds
+from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.geo.measuring import Measure, measure_of
+from havasu_vc.geo.reproject import geographic_bounds, transform_bounds
 from havasu_vc.looking import reprojection
-from havasu_vc.model.crs import Crs
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, GeometryError
-from havasu_vc.geo.outlines import UNREADABLE
-from havasu_vc.geo.sketching import geometry_words
+from havasu_vc.geo.sketching import UNREADABLE, geometry_words
 from havasu_vc.model.changes import ChangeBatch, ChangeKind
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field

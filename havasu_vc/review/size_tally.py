@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.geo.distances import Measure
-from havasu_vc.geo.measuring import total_area
+from havasu_vc.geo.measuring import Measure, total_area
 from havasu_vc.model.types import Field
 from havasu_vc.review.readable_rows import readable_rows
 from havasu_vc.writers.values import canonical_wkb

@@ -27,8 +27,7 @@ from havasu_vc.engine.session import ensure_package
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute, function_named
-from havasu_vc.geo.functions.arguments import constant_bytes, repeated
-from havasu_vc.geo.functions.catalogue import SqlFunction
+from havasu_vc.geo.functions.catalogue import SqlFunction, constant_bytes, repeated
 from havasu_vc.spark.series import series_udf
 
 __all__ = ["names", "register"]

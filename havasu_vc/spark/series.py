@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from havasu_vc.geo.raster_v1_columns import RASTER_TYPE
+from havasu_vc.geo.raster_v1 import RASTER_TYPE
 
 __all__ = ["series_udf"]
 

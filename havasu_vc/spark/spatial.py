@@ -19,8 +19,7 @@ from havasu_vc.datasets.havasu.live import SpatialTest
 from havasu_vc.engine.session import ensure_package
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.geo.matching import matching_rows
-from havasu_vc.geo.predicates import SpatialPredicate, Window
+from havasu_vc.geo.predicates import SpatialPredicate, Window, matching_rows
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field

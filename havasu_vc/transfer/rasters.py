@@ -9,10 +9,8 @@ import pyarrow as pa
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
-from havasu_vc.geo.out_db import ALLOWED, opener
-from havasu_vc.geo.raster_v1_outlines import Outline, parse_outlines
-from havasu_vc.geo.raster_v1_pixels import OpenUrl
-from havasu_vc.geo.raster_v1_summary import RasterSummary
+from havasu_vc.geo.raster_v1_outlines import Outline, RasterSummary, parse_outlines
+from havasu_vc.geo.raster_v1_pixels import ALLOWED, OpenUrl, opener
 from havasu_vc.looking import Table
 from havasu_vc.repo.filters import parse_key
 from havasu_vc.repo.opened import OpenRepo

@@ -16,9 +16,9 @@ from havasu_vc.errors import GeometryError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.geo.bounds import bounds_of
-from havasu_vc.geo.raster_v1_bounds import Places, places_of_rasters
+from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.geo.raster_v1_checks import first_unsound
-from havasu_vc.geo.raster_v1_columns import raster_headers
+from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds

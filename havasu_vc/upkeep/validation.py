@@ -23,7 +23,7 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources, parse_table_location
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.out_db import ALLOWED
+from havasu_vc.geo.raster_v1_pixels import ALLOWED
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.upkeep.dataset_checks import check_dataset

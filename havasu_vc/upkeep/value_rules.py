@@ -30,16 +30,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, GeometryError, MissingProgramError
-from havasu_vc.geo.beyond_geos import beyond_geos
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import byte_column, overlapping
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.out_db import PlaceOfPixels
-from havasu_vc.geo.outlines import geometry_labels
-from havasu_vc.geo.raster_v1 import Raster
-from havasu_vc.geo.raster_v1_columns import parse_rasters
-from havasu_vc.geo.sketching import invalid_rows, invalidity
+from havasu_vc.geo.raster_v1 import Raster, parse_rasters
+from havasu_vc.geo.raster_v1_pixels import PlaceOfPixels
+from havasu_vc.geo.sketching import geometry_labels, invalid_rows, invalidity
 from havasu_vc.geo.wkb import to_canonical
+from havasu_vc.geo.wkt import beyond_geos
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field
 from havasu_vc.records import dataclass

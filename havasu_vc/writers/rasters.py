@@ -51,7 +51,7 @@ _NAME: Final = re.compile(r'^\s*\w+\["([^"]+)"')
 
 def readable_rasters(column: pa.Array) -> list[Raster | None]:
     """Return the rasters of a column, None for null and for one that cannot be read."""
-    from havasu_vc.geo.raster_v1_columns import parse_rasters
+    from havasu_vc.geo.raster_v1 import parse_rasters
 
     try:
         return parse_rasters(column)
@@ -289,7 +289,7 @@ def _band_object(band: BandDifference) -> dict[str, Any]:
 
 def footprint_tokens(column: pa.Array, layout: Layout, depth: int) -> pa.StringArray:
     """Return where each raster lies on the globe as GeoJSON; null where that is not known."""
-    from havasu_vc.geo.raster_v1_footprints import footprints
+    from havasu_vc.geo.raster_v1_outlines import footprints
 
     return pa.array(
         [None if shape is None else layout.dumps(shape, depth) for shape in footprints(column)],

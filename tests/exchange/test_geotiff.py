@@ -8,8 +8,7 @@ import rasterio
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError
 from havasu_vc.exchange.geotiff import TiledRaster, read_image_header, read_tiles, tile_grid
 from havasu_vc.exchange.geotiff_writer import CanvasOfTiles, GeoTiffWriter
-from havasu_vc.geo.raster_v1 import PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import format_rasters, parse_rasters
+from havasu_vc.geo.raster_v1 import PixelType, Raster, format_rasters, parse_rasters
 from havasu_vc.geo.raster_v1_outlines import Outline
 from havasu_vc.geo.raster_v1_pixels import pixels
 

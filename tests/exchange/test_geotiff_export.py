@@ -11,8 +11,7 @@ import rasterio
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.export import Written
 from havasu_vc.exchange.geotiff_writer import GeoTiffExport, write_geotiffs
-from havasu_vc.geo.raster_v1 import GeoReference, Raster
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import GeoReference, Raster, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.model.rasters import raster_field
 from havasu_vc.model.schema import Schema

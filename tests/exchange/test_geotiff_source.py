@@ -11,8 +11,7 @@ from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError
 from havasu_vc.exchange.geotiff_source import GeoTiffSource, tile_size
 from havasu_vc.exchange.source import RasterReading, Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
-from havasu_vc.geo.raster_v1 import Raster
-from havasu_vc.geo.raster_v1_columns import parse_rasters
+from havasu_vc.geo.raster_v1 import Raster, parse_rasters
 from havasu_vc.geo.raster_v1_pixels import pixels
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.task import run_task

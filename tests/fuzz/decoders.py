@@ -58,7 +58,7 @@ from havasu_vc.formats.roaring import (
 )
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.raster_v1_columns import format_rasters, parse_rasters
+from havasu_vc.geo.raster_v1 import format_rasters, parse_rasters
 from havasu_vc.geo.wkb import Encoding, from_canonical, to_canonical
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.review.policy import parse_policy

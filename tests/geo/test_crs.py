@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CrsError
-from havasu_vc.geo.crs import format_wkt_definition, parse_crs, projection
-from havasu_vc.model.crs import Crs
+from havasu_vc.geo.crs import Crs, format_wkt_definition, parse_crs, projection
 
 NZTM = pyproj.CRS("EPSG:2193")
 ESRI = (

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.equality import equal
-from havasu_vc.geo.wkb import Encoding, from_canonical
+from havasu_vc.geo.wkb import Encoding, equal, from_canonical
 from tests.geo.shapes import Dialect, Shape, encode, quiet_dialects, shapes, with_srid
 
 POINT = Shape(1, vertices=((1.0, 2.0),))

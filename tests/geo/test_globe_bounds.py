@@ -11,7 +11,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.geo.globe_bounds import (
+from havasu_vc.geo.bounds import (
     globe_box,
     globe_row_bounds,
     may_reach,

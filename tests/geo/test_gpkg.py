@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.equality import equal
-from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.geo.wkb import equal, from_canonical, to_canonical
 from tests.geo.shapes import Shape, encode, shapes, vertices_of
 
 

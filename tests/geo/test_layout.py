@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.buffers import byte_column
-from havasu_vc.geo.kinds import MAX_DEPTH
+from havasu_vc.geo.buffers import MAX_DEPTH, byte_column
 from havasu_vc.geo.layout import Layout, scan
 from tests.geo.shapes import Dialect, Shape, dialects, encode, kinds_of, shapes, vertices_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.out_db import opener
+from havasu_vc.geo.raster_v1_pixels import opener
 
 
 @pytest.fixture

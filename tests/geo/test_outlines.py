@@ -9,7 +9,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.geo.outlines import (
+from havasu_vc.geo.sketching import (
     LINE_PATH,
     POINT_PATH,
     RING_PATH,

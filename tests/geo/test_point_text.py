@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.point_text import (
+from havasu_vc.geo.wkb import from_canonical, to_canonical
+from havasu_vc.geo.wkt import (
     GEOJSON_FORMS,
     WKT_FORMS,
     PointForm,
     format_points,
     parse_points,
 )
-from havasu_vc.geo.wkb import from_canonical, to_canonical
 
 PLAIN = st.one_of(
     st.integers(-10_000, 10_000).map(float),

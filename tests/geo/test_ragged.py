@@ -5,7 +5,7 @@ import pytest
 import shapely
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.ragged import ragged
+from havasu_vc.geo.wkt import ragged
 
 
 def column(*texts: str | None) -> pa.Array:

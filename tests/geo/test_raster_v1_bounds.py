@@ -4,14 +4,13 @@ import pyproj
 import pytest
 
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.geographic import geographic_positions
-from havasu_vc.geo.raster_v1 import GeoReference, Raster
-from havasu_vc.geo.raster_v1_bounds import (
+from havasu_vc.geo.raster_v1 import GeoReference, Raster, format_rasters, raster_headers
+from havasu_vc.geo.raster_v1_outlines import (
     places_of_rasters,
     raster_row_bounds,
     united_places,
 )
-from havasu_vc.geo.raster_v1_columns import format_rasters, raster_headers
+from havasu_vc.geo.reproject import geographic_positions
 from havasu_vc.model.geographic_bounds import GeographicBounds
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
+from havasu_vc.geo.raster_v1 import RASTER_TYPE, parse_rasters
 from havasu_vc.geo.raster_v1_checks import check_rasters
-from havasu_vc.geo.raster_v1_columns import RASTER_TYPE, parse_rasters
 
 BAND = {
     "pixel_type": 4,

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import (
+from havasu_vc.geo.raster_v1 import (
     RASTER_TYPE,
+    Band,
+    GeoReference,
+    PixelType,
+    Raster,
     format_rasters,
     parse_rasters,
     raster_headers,

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError
-from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import format_rasters, parse_rasters
+from havasu_vc.geo.raster_v1 import (
+    Band,
+    GeoReference,
+    PixelType,
+    Raster,
+    format_rasters,
+    parse_rasters,
+)
 from havasu_vc.geo.raster_v1_pixels import (
     band_of_pixels,
     no_data_bytes,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
-from havasu_vc.geo.equality import equal
-from havasu_vc.geo.wkb import Encoding, from_canonical, to_canonical
+from havasu_vc.geo.wkb import Encoding, equal, from_canonical, to_canonical
 from tests.geo.shapes import (
     NAN,
     Dialect,

@@ -18,7 +18,7 @@ from havasu_vc.datasets.havasu.live import SpatialTest, live_files
 from havasu_vc.errors import GeometryError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo.predicates import SpatialPredicate, Window
-from havasu_vc.geo.raster_v1_columns import raster_headers
+from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.history.merging import Side
 from havasu_vc.model.arrow import to_stored
 from havasu_vc.model.bounds import Bounds

@@ -10,8 +10,7 @@ import shapely
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute
-from havasu_vc.geo.raster_v1 import GeoReference
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import GeoReference, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.spark import functions
 from havasu_vc.spark.series import series_udf

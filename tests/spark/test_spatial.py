@@ -15,8 +15,7 @@ from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.geo.matching import matching_rows
-from havasu_vc.geo.predicates import SpatialPredicate, Window
+from havasu_vc.geo.predicates import SpatialPredicate, Window, matching_rows
 from havasu_vc.geo.wkb import from_canonical
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive

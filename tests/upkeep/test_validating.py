@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import format_rasters
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.rasters import raster_field
 from havasu_vc.model.schema import Schema

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader

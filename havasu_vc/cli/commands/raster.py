@@ -19,8 +19,7 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 
 if TYPE_CHECKING:
-    from havasu_vc.geo.raster_v1_outlines import Outline
-    from havasu_vc.geo.raster_v1_summary import RasterSummary
+    from havasu_vc.geo.raster_v1_outlines import Outline, RasterSummary
     from havasu_vc.model.bounds import Bounds
     from havasu_vc.model.geographic_bounds import GeographicBounds
 
@@ -124,7 +123,7 @@ def _lines(raster: Outline) -> dict[str, str]:
 
 
 def _extent_lines(raster: Outline) -> dict[str, str]:
-    from havasu_vc.geo.raster_v1_summary import native_extent, place_on_globe
+    from havasu_vc.geo.raster_v1_outlines import native_extent, place_on_globe
     from havasu_vc.writers.rasters import number
 
     extent = native_extent(raster)
@@ -151,7 +150,7 @@ def _globe_words(globe: GeographicBounds) -> str:
 
 
 def _object(raster: Outline) -> dict[str, Any]:
-    from havasu_vc.geo.raster_v1_summary import native_extent, place_on_globe
+    from havasu_vc.geo.raster_v1_outlines import native_extent, place_on_globe
     from havasu_vc.writers.rasters import crs_name
 
     extent = native_extent(raster)

@@ -435,7 +435,7 @@ def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schem
         else:
             bounds = entry.bounds.get(column.id)
             if bounds is not None and column.edges is not None:
-                from havasu_vc.geo.globe_bounds import may_reach
+                from havasu_vc.geo.bounds import may_reach
 
                 if may_reach(bounds, box):
                     return False

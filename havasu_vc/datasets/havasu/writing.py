@@ -29,8 +29,8 @@ from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.geo.bounds import bounds_of
-from havasu_vc.geo.raster_v1_bounds import Places, places_of_rasters, united_places
 from havasu_vc.geo.raster_v1_checks import check_rasters
+from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters, united_places
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds

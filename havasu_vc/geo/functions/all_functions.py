@@ -6,18 +6,17 @@ from types import MappingProxyType
 from typing import Final
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.geo.functions import encodings, making, measures, rasters, relations
-from havasu_vc.geo.functions.arguments import Array
-from havasu_vc.geo.functions.catalogue import SqlFunction
+from havasu_vc.geo.functions import geometries, measures, rasters
+from havasu_vc.geo.functions.catalogue import Array, SqlFunction
 
 __all__ = ["FUNCTIONS", "GROUPS", "compute", "function_named"]
 
 GROUPS: Final[Mapping[str, tuple[SqlFunction, ...]]] = MappingProxyType(
     {
-        "How two geometries lie": relations.FUNCTIONS,
-        "Measures of a geometry": measures.FUNCTIONS,
-        "Geometries from geometries": making.FUNCTIONS,
-        "Reading and writing geometries": encodings.FUNCTIONS,
+        "How two geometries lie": measures.RELATIONS,
+        "Measures of a geometry": measures.MEASURES,
+        "Geometries from geometries": geometries.FROM_GEOMETRIES,
+        "Reading and writing geometries": geometries.ENCODINGS,
         "Rasters": rasters.FUNCTIONS,
     }
 )

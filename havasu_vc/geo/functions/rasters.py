@@ -16,22 +16,29 @@ import pyarrow as pa
 
 from havasu_vc.errors import CrsError, InvalidArgumentError
 from havasu_vc.geo.buffers import Bools, Floats, Ints, merge_rows
-from havasu_vc.geo.crs import parse_crs
-from havasu_vc.geo.functions.arguments import (
+from havasu_vc.geo.crs import Crs, parse_crs
+from havasu_vc.geo.functions.catalogue import (
     Array,
     Geometries,
+    Kernel,
+    Result,
     Shapes,
+    SqlFunction,
     geometry_array,
     masked,
     whole_numbers,
 )
-from havasu_vc.geo.functions.catalogue import Kernel, Result, SqlFunction
-from havasu_vc.geo.raster_v1 import Band, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import RasterHeaders, parse_rasters, raster_headers
+from havasu_vc.geo.raster_v1 import (
+    Band,
+    PixelType,
+    Raster,
+    RasterHeaders,
+    parse_rasters,
+    raster_headers,
+)
 from havasu_vc.geo.raster_v1_pixels import pixels
 from havasu_vc.geo.reproject import transform
 from havasu_vc.geo.wkt import geos_geometries
-from havasu_vc.model.crs import Crs
 
 __all__ = ["FUNCTIONS"]
 

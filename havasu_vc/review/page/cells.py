@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.geo.outlines import UNREADABLE, geometry_labels
+from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.review.readable_rows import readable_rows

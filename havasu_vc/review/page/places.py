@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import CrsError, GeometryError
-from havasu_vc.geo.outlines import Outlines, outlines, simplified
+from havasu_vc.geo.sketching import Outlines, outlines, simplified
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError, InvalidArgumentError
-from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from tests.geo.functions.columns import call, text
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 import shapely
 
-from havasu_vc.geo.raster_v1 import GeoReference
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import GeoReference, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.diffs import MetaChange

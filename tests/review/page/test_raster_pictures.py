@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 import rasterio
 
-from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
-from havasu_vc.geo.raster_v1_columns import format_rasters
+from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.model.rasters import raster_field
 from havasu_vc.review.page import Picture
