@@ -48,8 +48,7 @@ from havasu_vc.errors import (
 from havasu_vc.history.diff import diff_datasets, meta_changes, row_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits

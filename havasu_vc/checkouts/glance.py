@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

@@ -13,7 +13,7 @@ from havasu_vc.writers.commits import ABBREVIATED, format_offset, format_time
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.model.commits import CommitInfo
-    from havasu_vc.model.counts import ChangeCounts
+    from havasu_vc.model.diffs import ChangeCounts
     from havasu_vc.repo.results import CommitResult
 
 __all__ = ["changes_object", "commit_json", "tell_commit"]

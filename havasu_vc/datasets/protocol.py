@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.records import dataclass

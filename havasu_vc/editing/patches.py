@@ -31,7 +31,7 @@ from havasu_vc.formats.patch_values import PatchBatch, patch_batches
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import DATASET_MARKERS, check_dataset_path, unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.drafts import MergedTree

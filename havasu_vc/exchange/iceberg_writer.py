@@ -53,7 +53,7 @@ from havasu_vc.formats.iceberg.version_3 import corner_of
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.diffs import DatasetHeader
-from havasu_vc.model.required_parts import without_gaps
+from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass

@@ -36,9 +36,9 @@ from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.required_parts import without_gaps
+from havasu_vc.model.evolution import to_source
+from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.source_types import to_source
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 

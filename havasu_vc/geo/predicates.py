@@ -26,8 +26,7 @@ from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import geographic_bounds, geographic_positions
 from havasu_vc.geo.wkb import AnyEncoding, to_canonical
 from havasu_vc.geo.wkt import geos_geometries
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:

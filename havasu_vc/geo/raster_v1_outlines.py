@@ -28,8 +28,7 @@ from havasu_vc.geo.raster_v1 import (
 )
 from havasu_vc.geo.reproject import geographic_bounds
 from havasu_vc.model import kernels as pc
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.records import dataclass
 
 __all__ = [

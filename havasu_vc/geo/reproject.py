@@ -28,8 +28,7 @@ from havasu_vc.geo.buffers import (
 from havasu_vc.geo.crs import Crs, parse_crs, projection
 from havasu_vc.geo.extent import vertex_positions
 from havasu_vc.geo.layout import scan
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import Bounds, GeographicBounds
 
 if TYPE_CHECKING:
     import pyproj

@@ -11,7 +11,7 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.records import dataclass
 

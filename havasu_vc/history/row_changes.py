@@ -30,9 +30,9 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrays import among, distinct
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.distinct import among, distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

@@ -18,7 +18,7 @@ from havasu_vc.looking.rows import keys_batch, require_rows
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.blames import Blame
+from havasu_vc.model.commits import Blame
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import read_commit

@@ -12,8 +12,8 @@ from havasu_vc.errors import InvalidArgumentError, MissingProgramError, Unsuppor
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.geo.wkt import beyond_geos
 from havasu_vc.model.arrow import arrow_schema, arrow_type
+from havasu_vc.model.evolution import to_source, to_source_table
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.source_types import to_source, to_source_table
 
 if TYPE_CHECKING:
     import geopandas

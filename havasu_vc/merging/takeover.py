@@ -27,7 +27,7 @@ from havasu_vc.history.merge_datasets import markers_of
 from havasu_vc.merging import merge_commits as merging
 from havasu_vc.merging.merge_commits import MergeResult, base_of, merge_datasets, require_resolved
 from havasu_vc.merging.state import MergeState, drop_state, read_state, write_state
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
 from havasu_vc.records import dataclass
 
-__all__ = ["CommitInfo"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Blame",
+    "BlamedRow",
+    "CommitInfo",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +45,48 @@ class CommitInfo:
     """Minutes east of UTC."""
     refs: tuple[str, ...] = ()
     """Names of branches and tags at this commit."""
+
+
+# Who last changed what: rows of a dataset, or their cells, each with a commit.
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedRow:
+    """Who last changed one row, or each of its cells."""
+
+    key: tuple[Any, ...]
+    """Key values, in schema order."""
+    commit: CommitInfo | None
+    """Who last changed the row; None when cells were asked for."""
+    cells: Mapping[str, CommitInfo]
+    """Who last changed each cell, by column; empty when none were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who last changed the rows of a dataset, or their cells."""
+
+    path: str
+    """The dataset."""
+    revision: str
+    """The commit at which it was looked at."""
+    key: tuple[str, ...]
+    """The key's columns."""
+    columns: tuple[str, ...]
+    """The columns whose cells are told; none when whole rows are."""
+    commits: tuple[CommitInfo, ...]
+    """All commits that something is blamed on."""
+    batches: Iterator[pa.RecordBatch]
+    """`key`, a struct of the key's columns; then `commit`, or `cells`, a struct with a field
+    for each column: places in `commits` as int32. Read once."""
+
+    def rows(self) -> Iterator[BlamedRow]:
+        """Yield each row as a value of Python."""
+        for batch in self.batches:
+            for value in batch.to_pylist():
+                key = tuple(value["key"].values())
+                if self.columns:
+                    cells = {name: self.commits[at] for name, at in value["cells"].items()}
+                    yield BlamedRow(key, None, cells)
+                else:
+                    yield BlamedRow(key, self.commits[value["commit"]], {})

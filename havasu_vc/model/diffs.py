@@ -15,7 +15,13 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
 
-__all__ = ["DatasetDiff", "DatasetHeader", "FileChange", "MetaChange"]
+__all__ = [
+    "ChangeCounts",
+    "DatasetDiff",
+    "DatasetHeader",
+    "FileChange",
+    "MetaChange",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +96,30 @@ class DatasetDiff:
         if header is None:
             raise ValueError(f"{self.path} is on neither side")
         return header
+
+
+# How many rows a change stream touches.
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """How many rows a change stream touches."""
+
+    inserts: int = 0
+    """Rows that appear."""
+    updates: int = 0
+    """Rows that change."""
+    deletes: int = 0
+    """Rows that go."""
+
+    @property
+    def total(self) -> int:
+        """All changes."""
+        return self.inserts + self.updates + self.deletes
+
+    def __add__(self, other: ChangeCounts) -> ChangeCounts:
+        return ChangeCounts(
+            self.inserts + other.inserts,
+            self.updates + other.updates,
+            self.deletes + other.deletes,
+        )

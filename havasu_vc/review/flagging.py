@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.model.hashing import hash_values
 from havasu_vc.model.type_table import is_number
 from havasu_vc.model.types import Field, Struct

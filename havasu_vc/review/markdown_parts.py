@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.review.markup import code_span, marked, sentence, table_row
 from havasu_vc.review.report import (
     Area,

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from havasu_vc.geo.measuring import Measure
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.review.column_tally import ColumnTally

@@ -22,7 +22,7 @@ from havasu_vc.errors import (
     StorageError,
 )
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

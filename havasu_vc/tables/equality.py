@@ -19,7 +19,7 @@ import pyarrow as pa
 from havasu_vc.datasets.havasu.parquet import open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
 from havasu_vc.model import kernels as pc
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, List, Map, Struct
 from havasu_vc.tables.damage import damaged, missing, reading_table_file

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.parquet import Positions, open_parquet
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.arrow import FIELD_ID
-from havasu_vc.model.distinct import distinct
 from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
 from havasu_vc.tables.damage import damaged, reading_table_file
 

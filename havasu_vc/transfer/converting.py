@@ -28,7 +28,7 @@ from havasu_vc.formats.havasu.properties import Properties
 from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.history.diff import row_changes
 from havasu_vc.merging import require_calm
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult

@@ -26,7 +26,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import StateError
 from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

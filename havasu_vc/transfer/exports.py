@@ -16,8 +16,8 @@ from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.looking import Table, diff
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.evolution import as_stored, has_source_type
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.source_types import as_stored, has_source_type
 from havasu_vc.model.types import Field
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult

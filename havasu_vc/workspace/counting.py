@@ -27,7 +27,7 @@ from havasu_vc.datasets.havasu.locate import shared_schema
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
 from havasu_vc.datasets.pairing import nth_equal, same_key
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

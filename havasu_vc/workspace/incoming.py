@@ -29,7 +29,7 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.summing import add_up
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.workspace.counting import count_edits
 from havasu_vc.workspace.edited_dataset import edited_dataset, foreign_documents, stage_added

@@ -17,7 +17,7 @@ from havasu_vc.datasets.conforming import describe_key
 from havasu_vc.datasets.havasu.locate import find_in, shared_schema
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows
 from havasu_vc.errors import KeyViolationError
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.records import dataclass
 from havasu_vc.workspace.counting import INTERVAL_ROWS, file_key_cache

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from havasu_vc.model.blames import Blame
-from havasu_vc.model.commits import CommitInfo
+from havasu_vc.model.commits import Blame, CommitInfo
 from havasu_vc.writers.commits import ABBREVIATED, commit_object, format_time
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
 from havasu_vc.writers.geojson_geometry import geometry_tokens
 from havasu_vc.writers.json_style import STRICT_LAYOUTS, Layout
 from havasu_vc.writers.protocol import (

@@ -18,8 +18,7 @@ from typing import Any, TextIO
 
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff, MetaChange
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, MetaChange
 from havasu_vc.writers.commits import commit_object, patch_header
 from havasu_vc.writers.files import FILES_KEY, file_object
 from havasu_vc.writers.json_style import LAYOUTS, PATCH_LAYOUTS

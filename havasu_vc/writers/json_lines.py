@@ -19,8 +19,7 @@ from typing import Any, TextIO
 
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.columns import columns_of
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.writers.commits import commit_object
 from havasu_vc.writers.files import file_object, is_binary
 from havasu_vc.writers.json import meta_object

@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Any
 
 from havasu_vc.model.conflicts import ConflictCounts, MergeContext
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 from havasu_vc.writers.conflicts import count_lines, counts_object

@@ -22,8 +22,7 @@ import pyarrow as pa
 from havasu_vc.geo.text import short_text
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.model.types import Field, Fixed, Primitive
 from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.commits import format_commit

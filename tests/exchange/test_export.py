@@ -22,7 +22,7 @@ from havasu_vc.errors import (
     UnsupportedTypeError,
 )
 from havasu_vc.exchange.export import EXPORT_EXTENSIONS, ExportFormat, Written, write_file
-from havasu_vc.model.source_types import to_source
+from havasu_vc.model.evolution import to_source
 from havasu_vc.model.types import Encoding, Geometry
 from tests.exchange.reading import open_one, read_all
 from tests.exchange.tables import (

@@ -14,7 +14,7 @@ import shapely
 from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, UnsupportedTypeError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import open_sources
-from havasu_vc.model.source_types import to_source
+from havasu_vc.model.evolution import to_source
 from havasu_vc.model.types import Decimal, Encoding, Primitive
 from tests.exchange.reading import open_one, read_all, read_table
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.reproject import geographic_bounds, geographic_positions
-from havasu_vc.model.bounds import EVERYWHERE, Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import EVERYWHERE, Bounds, GeographicBounds
 from tests.support.examples import examples
 
 

@@ -17,8 +17,7 @@ from havasu_vc.geo.predicates import (
     geometry_files,
     raster_files,
 )
-from havasu_vc.model.bounds import EVERYWHERE, Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import EVERYWHERE, Bounds, GeographicBounds
 from tests.geo.shapes import Shape, encode, sound_shapes
 
 INTERSECTS, WITHIN, CONTAINS = SpatialPredicate

@@ -11,7 +11,7 @@ from havasu_vc.geo.raster_v1_outlines import (
     united_places,
 )
 from havasu_vc.geo.reproject import geographic_positions
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import GeographicBounds
 
 
 def placed(

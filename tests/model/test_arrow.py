@@ -14,8 +14,8 @@ from havasu_vc.model.arrow import (
     source_type,
     to_stored,
 )
+from havasu_vc.model.evolution import to_source
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.source_types import to_source
 from havasu_vc.model.types import Decimal, Field, Primitive, descendants
 from tests.model.strategies import ARRAYS, schemas
 from tests.support.examples import examples

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.model.distinct import among, distinct
+from havasu_vc.model.arrays import among, distinct
 
 NUMBERS = st.lists(st.integers(-5, 5), max_size=20)
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import SchemaViolationError
-from havasu_vc.model.rasters import RASTER_TYPE
-from havasu_vc.model.required_parts import has_required_parts, without_gaps
+from havasu_vc.model.rasters import RASTER_TYPE, has_required_parts, without_gaps
 from havasu_vc.testing.tables import rasters
 
 LEAVES = [

@@ -6,15 +6,16 @@ import pytest
 
 from havasu_vc.errors import SchemaViolationError, UnsupportedTypeError
 from havasu_vc.model.arrow import schema_from_arrow, to_stored
-from havasu_vc.model.evolution import field_ids, match_by_name
-from havasu_vc.model.schema import Schema
-from havasu_vc.model.source_types import (
+from havasu_vc.model.evolution import (
     agreed_source_type,
     as_stored,
+    field_ids,
     has_source_type,
+    match_by_name,
     to_source,
     to_source_table,
 )
+from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 
 U8, I8, I16, I32, I64 = pa.uint8(), pa.int8(), pa.int16(), pa.int32(), pa.int64()

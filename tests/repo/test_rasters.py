@@ -21,8 +21,7 @@ from havasu_vc.geo.predicates import SpatialPredicate, Window
 from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.history.merging import Side
 from havasu_vc.model.arrow import to_stored
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.rasters import RASTER_PARTS, RASTER_TYPE, raster_ids
 from havasu_vc.model.schema import Schema
 from havasu_vc.upkeep.fsck_values import ValueCheck

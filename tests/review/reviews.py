@@ -2,7 +2,7 @@
 
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.review.report import (
     Area,
     Cell,

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 from havasu_vc import Repo
 from havasu_vc.errors import HavasuError, InvalidInputError, NoChangesError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named
 from tests.datasets.thresholds import tiny_thresholds

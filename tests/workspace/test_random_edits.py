@@ -12,7 +12,7 @@ import shapely
 from havasu_vc.checkouts import clustered_versions
 from havasu_vc.checkouts.checking_out import Wish
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import deleted_rows, row_sources
 from havasu_vc.tables.table import read_table

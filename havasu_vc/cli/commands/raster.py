@@ -20,8 +20,7 @@ from havasu_vc.cli.options import Command, format_option
 
 if TYPE_CHECKING:
     from havasu_vc.geo.raster_v1_outlines import Outline, RasterSummary
-    from havasu_vc.model.bounds import Bounds
-    from havasu_vc.model.geographic_bounds import GeographicBounds
+    from havasu_vc.model.bounds import Bounds, GeographicBounds
 
 __all__ = ["command"]
 

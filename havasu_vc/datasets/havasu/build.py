@@ -29,7 +29,7 @@ from havasu_vc.formats.havasu.properties import (
     format_properties,
     parse_properties,
 )
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass

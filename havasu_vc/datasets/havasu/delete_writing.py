@@ -20,7 +20,7 @@ from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import FIELD_ID, arrow_schema
-from havasu_vc.model.required_parts import without_gaps
+from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.files import DataFileStore
 

@@ -46,8 +46,8 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.model import kernels as pc
-from havasu_vc.model.counts import ChangeCounts
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import run_task

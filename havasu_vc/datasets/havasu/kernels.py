@@ -14,7 +14,7 @@ from havasu_vc.datasets.havasu.parquet import (
     read_row_groups,
     read_rows,
 )
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
 

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, descendants

@@ -35,7 +35,7 @@ from havasu_vc.formats.havasu.markers import (
 )
 from havasu_vc.formats.havasu.snapshot import Digest
 from havasu_vc.formats.lfs import Pointer, format_pointer
-from havasu_vc.model.distinct import distinct
+from havasu_vc.model.arrays import distinct
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.records import dataclass
 

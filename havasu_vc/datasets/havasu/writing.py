@@ -33,9 +33,8 @@ from havasu_vc.geo.raster_v1_checks import check_rasters
 from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters, united_places
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
-from havasu_vc.model.required_parts import without_gaps
+from havasu_vc.model.bounds import Bounds, GeographicBounds
+from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
 from havasu_vc.records import dataclass

@@ -32,7 +32,7 @@ from havasu_vc.formats.kart.paths import (
     path_structure_of,
 )
 from havasu_vc.model.arrow import arrow_field
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive

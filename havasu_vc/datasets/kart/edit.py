@@ -38,7 +38,7 @@ from havasu_vc.formats.kart.paths import (
 from havasu_vc.formats.kart.values import values_of
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.counts import ChangeCounts
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.store.edits import Change, Existing

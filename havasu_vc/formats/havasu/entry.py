@@ -32,8 +32,7 @@ from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
-from havasu_vc.model.bounds import Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.records import dataclass
 
 __all__ = [

@@ -26,8 +26,7 @@ from havasu_vc.formats.iceberg.entries import (
 )
 from havasu_vc.formats.iceberg.single_values import from_single_value, to_single_value
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent, Flavour
-from havasu_vc.model.bounds import EVERYWHERE, Bounds
-from havasu_vc.model.geographic_bounds import GeographicBounds
+from havasu_vc.model.bounds import EVERYWHERE, Bounds, GeographicBounds
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import (
     Decimal,
