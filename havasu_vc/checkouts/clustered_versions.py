@@ -42,7 +42,7 @@ from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition, parse_partition
 from havasu_vc.formats.havasu.properties import DATASET, format_properties
-from havasu_vc.formats.iceberg.spec_text import parse_spec
+from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.history.diff import row_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.workspace.edited_dataset import edited_dataset

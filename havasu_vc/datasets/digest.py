@@ -17,7 +17,7 @@ from dataclasses import field as fact
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.wkb import to_canonical
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.hashing import FIELD, Hashes, cell_hashes, hash_values, mix

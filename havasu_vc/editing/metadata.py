@@ -15,8 +15,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.editing.evolving import rekeyed
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
-from havasu_vc.formats.kart.columns import schema_of_columns
-from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.formats.kart.columns import format_wkt, schema_of_columns
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.evolution import BLOCK, check_evolution, field_ids, with_stored_names

@@ -19,8 +19,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import PatchError
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.kart.columns import schema_of_columns
-from havasu_vc.formats.patch import DatasetPatch
-from havasu_vc.formats.patch_values import patch_batches
+from havasu_vc.formats.patch import DatasetPatch, patch_batches
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema

@@ -25,9 +25,15 @@ from havasu_vc.errors import (
     PatchError,
     StateError,
 )
-from havasu_vc.formats.kart.repository import KART_VERSION, OLD_VERSION
-from havasu_vc.formats.patch import MOST_PATCH_BYTES, DatasetPatch, Patch, parse_patch
-from havasu_vc.formats.patch_values import PatchBatch, patch_batches
+from havasu_vc.formats.kart import KART_VERSION, OLD_VERSION
+from havasu_vc.formats.patch import (
+    MOST_PATCH_BYTES,
+    DatasetPatch,
+    Patch,
+    PatchBatch,
+    parse_patch,
+    patch_batches,
+)
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch

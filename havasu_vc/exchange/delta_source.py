@@ -24,9 +24,15 @@ from havasu_vc.exchange.geoparquet import group_boxes, may_meet, sound_box
 from havasu_vc.exchange.layout import CrsNames, GeometryColumn, Layout, lay_out, stored_batches
 from havasu_vc.exchange.parquet import FoundGeometry, find_geometries, unreadable
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, Box, SourceOptions
-from havasu_vc.formats.delta import DeltaFile, DeltaLog, parse_corner
-from havasu_vc.formats.delta_deletes import DeletionVector, parse_deleted
-from havasu_vc.formats.delta_schema import DeltaColumn, delta_columns, partition_value
+from havasu_vc.formats.delta import (
+    DeltaColumn,
+    DeltaFile,
+    DeltaLog,
+    delta_columns,
+    parse_corner,
+    partition_value,
+)
+from havasu_vc.formats.roaring import DeletionVector, parse_deleted
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field

@@ -29,9 +29,9 @@ from havasu_vc.exchange.layout import (
 from havasu_vc.exchange.native_tables import NO_CRS
 from havasu_vc.exchange.source import Box, SourceOptions
 from havasu_vc.formats.iceberg.entries import point_of
+from havasu_vc.formats.iceberg.metadata import parse_corner
 from havasu_vc.formats.iceberg.native_geometry import CRS_WKT
 from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference, Snapshot
-from havasu_vc.formats.iceberg.version_3 import parse_corner
 from havasu_vc.geo.bounds import globe_box
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.rasters import with_blocks

@@ -35,6 +35,7 @@ from havasu_vc.exchange.parquet_writer import row_groups_of
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.iceberg.entries import data_file_of
+from havasu_vc.formats.iceberg.metadata import corner_of
 from havasu_vc.formats.iceberg.native_geometry import DEFAULT_CRS, NativeGeometry, native_type_text
 from havasu_vc.formats.iceberg.values import (
     MAIN,
@@ -49,7 +50,6 @@ from havasu_vc.formats.iceberg.values import (
     Status,
     TableMetadata,
 )
-from havasu_vc.formats.iceberg.version_3 import corner_of
 from havasu_vc.model.arrow import arrow_field
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.diffs import DatasetHeader

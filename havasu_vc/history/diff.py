@@ -23,9 +23,9 @@ from havasu_vc.datasets.pairing import row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NotYetSupportedError
-from havasu_vc.formats.havasu.columns import format_columns
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
+from havasu_vc.formats.havasu.schema import format_columns
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange

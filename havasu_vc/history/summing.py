@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, hash_rows
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 

@@ -15,7 +15,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.formats.havasu.deltas import Delta, format_delta, parse_delta
-from havasu_vc.formats.havasu.packed import unpack
+from havasu_vc.formats.havasu.json_text import unpack
 from havasu_vc.formats.havasu.schema import schema_from_json
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.columns import columns_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from havasu_vc.formats.kart.repository import KART_VERSION, OLD_VERSION
+from havasu_vc.formats.kart import KART_VERSION, OLD_VERSION
 from havasu_vc.model.diffs import FileChange
 from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.repo.opened import OpenRepo

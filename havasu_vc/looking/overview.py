@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from havasu_vc.errors import HavasuError
-from havasu_vc.formats.havasu.snapshot import FORMAT
+from havasu_vc.formats.havasu.properties import FORMAT
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus

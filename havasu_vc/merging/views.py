@@ -14,7 +14,7 @@ import pyarrow as pa
 from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import CorruptionError
-from havasu_vc.formats.kart.values import values_of
+from havasu_vc.formats.kart.features import values_of
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, conflict_keys
 from havasu_vc.merging.resolving import conflicts, labels

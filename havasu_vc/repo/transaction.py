@@ -25,7 +25,7 @@ from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
 )
-from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
+from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.drafts import MergedTree, edit_changes

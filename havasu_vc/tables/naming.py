@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.iceberg.name_mapping import NAME_MAPPING, NameMapping, parse_name_mapping
+from havasu_vc.formats.iceberg.schema import NAME_MAPPING, NameMapping, parse_name_mapping
 from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.tables.damage import damaged
 

@@ -19,11 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from havasu_vc.errors import ConcurrentChangeError, NotYetSupportedError
-from havasu_vc.formats.iceberg.manifest_lists import format_manifest_list
-from havasu_vc.formats.iceberg.manifests import format_manifest
-from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
+from havasu_vc.formats.iceberg.entries import manifest_file_of
+from havasu_vc.formats.iceberg.manifests import format_manifest, format_manifest_list
+from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3, parse_metadata
 from havasu_vc.formats.iceberg.native_geometry import NativeTypes
-from havasu_vc.formats.iceberg.summaries import manifest_file_of
 from havasu_vc.formats.iceberg.values import (
     DataFileContent,
     Flavour,
@@ -34,7 +33,6 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
-from havasu_vc.formats.iceberg.version_3 import format_metadata_3
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.tables.locations import Places

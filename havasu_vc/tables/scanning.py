@@ -22,7 +22,7 @@ from havasu_vc.datasets.havasu.parquet import (
 )
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
 from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.iceberg.name_mapping import NameMapping
+from havasu_vc.formats.iceberg.schema import NameMapping
 from havasu_vc.formats.iceberg.values import DataFile
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.schema import Schema

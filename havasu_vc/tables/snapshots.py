@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from havasu_vc.errors import NotFoundError, NotYetSupportedError
-from havasu_vc.formats.iceberg.manifest_lists import parse_manifest_list
-from havasu_vc.formats.iceberg.manifests import inherited, parse_manifest
+from havasu_vc.formats.iceberg.manifests import inherited, parse_manifest, parse_manifest_list
 from havasu_vc.formats.iceberg.values import (
     DataFile,
     DataFileContent,

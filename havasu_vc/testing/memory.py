@@ -23,7 +23,7 @@ from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task

@@ -25,7 +25,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, StateError
 from havasu_vc.formats.havasu.properties import Properties
-from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.formats.kart.columns import format_wkt
 from havasu_vc.history.diff import row_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import ChangeCounts

@@ -25,7 +25,7 @@ from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import StateError
-from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3
+from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.records import dataclass

@@ -39,8 +39,8 @@ from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
-from havasu_vc.formats.kart.repository import KART_VERSION
-from havasu_vc.formats.kart.wkt import format_wkt
+from havasu_vc.formats.kart import KART_VERSION
+from havasu_vc.formats.kart.columns import format_wkt
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema

@@ -23,7 +23,7 @@ from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
-from havasu_vc.formats.kart.generated_keys import GENERATED_KEYS
+from havasu_vc.formats.kart.columns import GENERATED_KEYS
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo

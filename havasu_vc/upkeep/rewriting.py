@@ -25,7 +25,7 @@ from havasu_vc.datasets.sorting import cut_ranges, sort_run
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError, KeyViolationError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.task import Task, task_of

@@ -23,8 +23,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import NoChangesError, NotYetSupportedError, UnfinishedMergeError
 from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
-from havasu_vc.formats.havasu.properties import DATASET
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import DATASET, Digest
 from havasu_vc.history.summing import add_up
 from havasu_vc.upkeep.dataset_checks import check_contents
 

@@ -20,11 +20,15 @@ from havasu_vc.datasets.kart.trees import leaves
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.errors import StateError, UnsupportedVersionError
-from havasu_vc.formats.kart.columns import format_columns
-from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
+from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
+from havasu_vc.formats.kart.columns import (
+    format_columns,
+    format_legend,
+    format_wkt,
+    legend_name,
+    legend_of,
+)
 from havasu_vc.formats.kart.paths import path_structure_of
-from havasu_vc.formats.kart.repository import KART_VERSION, KART_VERSION_3, OLD_VERSION
-from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo

@@ -36,7 +36,7 @@ from havasu_vc.datasets.havasu.writing import (
 )
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry, parse_entry
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
 from havasu_vc.records import dataclass

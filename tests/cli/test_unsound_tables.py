@@ -22,7 +22,7 @@ from havasu_vc.formats.havasu.deltas import (
     parse_delta,
     parse_tombstone,
 )
-from havasu_vc.formats.havasu.packed import pack, unpack
+from havasu_vc.formats.havasu.json_text import pack, unpack
 from tests.cli.conftest import invoke, succeed
 from tests.repo.points import read, write
 from tests.support.broken import FIRST, INSIDE, content, folder_of, make_sound, set_files

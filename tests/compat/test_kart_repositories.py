@@ -12,10 +12,15 @@ from havasu_vc.cli.main import cli, run
 from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import StateError
-from havasu_vc.formats.kart.columns import columns_of_schema, format_columns
-from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
+from havasu_vc.formats.kart.columns import (
+    columns_of_schema,
+    format_columns,
+    format_legend,
+    format_wkt,
+    legend_name,
+    legend_of,
+)
 from havasu_vc.formats.kart.paths import LEGACY, format_path_structure
-from havasu_vc.formats.kart.wkt import format_wkt
 from havasu_vc.model.task import run_task
 from havasu_vc.store.drafts import Draft
 from havasu_vc.tables.table import read_table

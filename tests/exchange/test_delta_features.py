@@ -28,7 +28,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.delta import delta_versions, read_log
 from havasu_vc.formats.delta import parse_corner, replay
-from havasu_vc.formats.delta_deletes import parse_deleted, vector_of
+from havasu_vc.formats.roaring import parse_deleted, vector_of
 from havasu_vc.model.task import run_task
 from tests.exchange.reading import open_one, read_all
 from tests.exchange.tables import points

@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 
 from havasu_vc.errors import PatchError
-from havasu_vc.formats.patch import DatasetPatch, FeatureForm, Patch, parse_patch
-from havasu_vc.formats.patch_values import PatchBatch, patch_batches
+from havasu_vc.formats.patch import (
+    DatasetPatch,
+    FeatureForm,
+    Patch,
+    PatchBatch,
+    parse_patch,
+    patch_batches,
+)
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Encoding, Field, Fixed, Geometry, List, Map, Struct
 from havasu_vc.model.types import Primitive as P

@@ -23,38 +23,41 @@ from pyroaring import BitMap, BitMap64
 
 from havasu_vc.exchange.geoparquet import parse_geo
 from havasu_vc.exchange.parquet import extension_geometry
-from havasu_vc.formats.delta import geometry_columns, parse_corner, replay
-from havasu_vc.formats.delta_deletes import parse_deleted, vector_of
-from havasu_vc.formats.delta_schema import delta_columns
+from havasu_vc.formats.delta import delta_columns, geometry_columns, parse_corner, replay
 from havasu_vc.formats.havasu.deltas import parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import parse_entry
 from havasu_vc.formats.havasu.format_1 import parse_snapshot
-from havasu_vc.formats.havasu.json_text import parse_json
+from havasu_vc.formats.havasu.json_text import is_packed, parse_json
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
-from havasu_vc.formats.havasu.packed import is_packed
 from havasu_vc.formats.havasu.properties import parse_properties
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.iceberg.avro import parse_container
 from havasu_vc.formats.iceberg.entries import point_of
 from havasu_vc.formats.iceberg.manifests import parse_manifest, parse_manifest_list
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
-from havasu_vc.formats.iceberg.name_mapping import parse_name_mapping
 from havasu_vc.formats.iceberg.native_geometry import NativeGeometry
+from havasu_vc.formats.iceberg.schema import parse_name_mapping
 from havasu_vc.formats.iceberg.single_values import from_single_value
-from havasu_vc.formats.kart.columns import format_columns, parse_columns
+from havasu_vc.formats.kart.columns import (
+    format_columns,
+    format_legend,
+    legend_of,
+    parse_columns,
+    parse_generated_keys,
+    parse_legend,
+)
 from havasu_vc.formats.kart.columns import parse_schema as parse_kart_schema
 from havasu_vc.formats.kart.features import FeatureDecoder
-from havasu_vc.formats.kart.generated_keys import parse_generated_keys
-from havasu_vc.formats.kart.legend import format_legend, legend_of, parse_legend
 from havasu_vc.formats.kart.paths import parse_path_structure
 from havasu_vc.formats.lfs import Pointer, format_pointer, parse_pointer
-from havasu_vc.formats.patch import parse_patch
-from havasu_vc.formats.patch_values import patch_batches
+from havasu_vc.formats.patch import parse_patch, patch_batches
 from havasu_vc.formats.repository_config import parse_repository_config
 from havasu_vc.formats.roaring import (
+    parse_deleted,
     parse_deletion_vector,
     parse_framed_deletion_vector,
     parse_roaring_bitmap,
+    vector_of,
 )
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.crs import parse_crs

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from havasu_vc.formats.havasu.packed import is_packed, pack, unpack
+from havasu_vc.formats.havasu.json_text import is_packed, pack, unpack
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.store.repository import GitRepository
 from tests.hostile.scene import DATASET, Scene

@@ -16,8 +16,8 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.iceberg_writer import write_iceberg_3
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.manifests import parse_manifest
+from havasu_vc.formats.iceberg.metadata import parse_corner
 from havasu_vc.formats.iceberg.values import Status
-from havasu_vc.formats.iceberg.version_3 import parse_corner
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive

@@ -24,10 +24,10 @@ from havasu_vc.errors import (
     UnsupportedError,
     UnsupportedTypeError,
 )
-from havasu_vc.formats.iceberg.defaults import default_values, split_defaults
 from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.native_geometry import with_native_types
 from havasu_vc.formats.iceberg.schema import schema_from_json
+from havasu_vc.formats.iceberg.single_values import default_values, split_defaults
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema

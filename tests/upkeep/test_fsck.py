@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.formats.havasu.columns import format_columns
 from havasu_vc.formats.havasu.deltas import Delta, delta_path, format_delta, format_tombstone
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.json_text import document_hash
-from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.formats.havasu.schema import format_columns, format_schema
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.schema import Schema

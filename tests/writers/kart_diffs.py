@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from havasu_vc.formats.patch import DatasetPatch, FeatureChange, FeatureForm
-from havasu_vc.formats.patch_values import patch_batches
+from havasu_vc.formats.patch import DatasetPatch, FeatureChange, FeatureForm, patch_batches
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema

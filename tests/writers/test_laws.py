@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from havasu_vc.formats.patch import parse_patch
-from havasu_vc.formats.patch_values import patch_batches
+from havasu_vc.formats.patch import parse_patch, patch_batches
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.schema import Schema

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from havasu_vc.datasets.folder import Folder, documents_of
 from havasu_vc.datasets.havasu.plan import Layout, clustered_column, past_path
-from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
-from havasu_vc.formats.havasu.columns import format_columns, parse_columns
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,
@@ -16,7 +14,8 @@ from havasu_vc.formats.havasu.layout import (
     format_sort_order,
     parse_sort_order,
 )
-from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
+from havasu_vc.formats.havasu.schema import format_columns, format_schema, parse_columns
 from havasu_vc.model.schema import Schema
 
 __all__ = ["SCHEMA", "column_documents", "layout_documents", "layout_of", "past_documents"]

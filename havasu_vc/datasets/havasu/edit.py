@@ -44,7 +44,7 @@ from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.spool import Spool
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.diffs import ChangeCounts

@@ -33,7 +33,7 @@ from havasu_vc.formats.havasu.markers import (
     marker_names,
     marks_of,
 )
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.hashing import Hashes

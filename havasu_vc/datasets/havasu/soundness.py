@@ -147,8 +147,8 @@ def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None
 
 
 def _check(folder: Folder, path: str) -> None:
-    from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
-    from havasu_vc.formats.havasu.columns import parse_columns
+    from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
+    from havasu_vc.formats.havasu.schema import parse_columns
 
     properties = parse_properties(folder.read(DATASET) or b"", f"{path}/{DATASET}")
     parse_columns(documents_of(folder, COLUMNS), f"{path}/{COLUMNS}")

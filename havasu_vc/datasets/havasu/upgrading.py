@@ -14,8 +14,6 @@ from havasu_vc.datasets.folder import Folder, documents_of
 from havasu_vc.datasets.havasu.ledger import first_blobs, past_of
 from havasu_vc.datasets.havasu.plan import PAST
 from havasu_vc.errors import UnfinishedMergeError
-from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
-from havasu_vc.formats.havasu.columns import format_columns
 from havasu_vc.formats.havasu.deltas import Delta, format_delta, named
 from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.formats.havasu.format_1 import (
@@ -25,7 +23,8 @@ from havasu_vc.formats.havasu.format_1 import (
     parse_snapshot,
 )
 from havasu_vc.formats.havasu.properties import DATASET, format_properties
-from havasu_vc.formats.havasu.schema import parse_schema
+from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
+from havasu_vc.formats.havasu.schema import format_columns, parse_schema
 
 __all__ = ["is_old", "upgrade_blobs"]
 

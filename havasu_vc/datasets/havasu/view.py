@@ -30,8 +30,6 @@ from havasu_vc.errors import (
     CorruptDatasetError,
     HavasuError,
 )
-from havasu_vc.formats.havasu.columns import FOLDER as COLUMNS
-from havasu_vc.formats.havasu.columns import parse_columns
 from havasu_vc.formats.havasu.deltas import Delta
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
@@ -42,9 +40,9 @@ from havasu_vc.formats.havasu.layout import (
     parse_sort_order,
 )
 from havasu_vc.formats.havasu.markers import Epoch
-from havasu_vc.formats.havasu.properties import DATASET, Properties, parse_properties
-from havasu_vc.formats.havasu.schema import format_schema, parse_schema
-from havasu_vc.formats.havasu.snapshot import Snapshot
+from havasu_vc.formats.havasu.properties import DATASET, Properties, Snapshot, parse_properties
+from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
+from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader

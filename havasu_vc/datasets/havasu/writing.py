@@ -27,7 +27,7 @@ from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.bounds import bounds_of
 from havasu_vc.geo.raster_v1_checks import check_rasters
 from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters, united_places

@@ -19,10 +19,16 @@ from havasu_vc.datasets.kart.rows import kart_rows
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError
-from havasu_vc.formats.kart.columns import columns_of_schema, kart_schema
+from havasu_vc.formats.kart.columns import (
+    GENERATED_KEYS,
+    GeneratedKeys,
+    columns_of_schema,
+    format_legend,
+    kart_schema,
+    legend_name,
+    legend_of,
+)
 from havasu_vc.formats.kart.features import FeatureEncoder
-from havasu_vc.formats.kart.generated_keys import GENERATED_KEYS, GeneratedKeys
-from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.formats.kart.paths import (
     LEGACY,
     KeyColumns,

@@ -25,17 +25,18 @@ from havasu_vc.formats.kart.columns import (
     column_id,
     columns_of_schema,
     format_columns,
+    format_legend,
     kart_schema,
+    legend_name,
+    legend_of,
 )
-from havasu_vc.formats.kart.features import FeatureEncoder, RawRows, decode_raw
-from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
+from havasu_vc.formats.kart.features import FeatureEncoder, RawRows, decode_raw, values_of
 from havasu_vc.formats.kart.paths import (
     KeyColumns,
     PathStructure,
     format_path_structure,
     path_structure_of,
 )
-from havasu_vc.formats.kart.values import values_of
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts

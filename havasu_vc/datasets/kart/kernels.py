@@ -11,8 +11,8 @@ from havasu_vc.datasets.kart.reading import Blobs, Objects, StoredFolder
 from havasu_vc.datasets.kart.trees import Leaf, Subtree, leaves
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.kart.columns import Legend
 from havasu_vc.formats.kart.features import FeatureDecoder, RawRows, decode_raw
-from havasu_vc.formats.kart.legend import Legend
 from havasu_vc.formats.kart.paths import KeyColumns, PathStructure, parse_keys
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import keeps_python_busy, kernel

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from havasu_vc.datasets.kart.similar_rows import SimilarRows, related_hashes
-from havasu_vc.formats.kart.columns import column_id
+from havasu_vc.formats.kart.columns import (
+    GeneratedKeys,
+    column_id,
+    format_legend,
+    legend_name,
+    legend_of,
+)
 from havasu_vc.formats.kart.features import FeatureDecoder
-from havasu_vc.formats.kart.generated_keys import GeneratedKeys
-from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass

@@ -23,13 +23,15 @@ from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
-from havasu_vc.formats.kart.columns import parse_columns, parse_schema
-from havasu_vc.formats.kart.generated_keys import (
+from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
+    Legend,
+    parse_columns,
     parse_generated_keys,
+    parse_legend,
+    parse_schema,
 )
-from havasu_vc.formats.kart.legend import Legend, parse_legend
 from havasu_vc.formats.kart.paths import PathStructure, parse_path_structure
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetHeader

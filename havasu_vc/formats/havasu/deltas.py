@@ -27,9 +27,8 @@ from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry, entry_from_json, entry_to_json
-from havasu_vc.formats.havasu.json_text import document_hash, expect
-from havasu_vc.formats.havasu.packed import one_line, pack, unpack
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.json_text import document_hash, expect, one_line, pack, unpack
+from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.records import dataclass
 
 __all__ = [

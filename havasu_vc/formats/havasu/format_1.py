@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.entry import Content, Entry, parse_entry
 from havasu_vc.formats.havasu.json_text import expect, parse_json
-from havasu_vc.formats.havasu.properties import Properties
-from havasu_vc.formats.havasu.snapshot import Digest
+from havasu_vc.formats.havasu.properties import Digest, Properties
 from havasu_vc.records import dataclass
 
 __all__ = ["SNAPSHOT", "Guarded", "parse_entries", "parse_old_properties", "parse_snapshot"]

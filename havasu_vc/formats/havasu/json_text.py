@@ -5,11 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zlib
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError
 
-__all__ = ["document_hash", "expect", "format_json", "parse_json"]
+__all__ = [
+    "document_hash",
+    "expect",
+    "format_json",
+    "is_packed",
+    "one_line",
+    "pack",
+    "parse_json",
+    "unpack",
+]
+
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 MOST_BYTES = 64 * 1024 * 1024
@@ -62,3 +73,41 @@ def expect(value: Any, kind: type | tuple[type, ...], what: str, where: str) -> 
 def document_hash(data: bytes) -> str:
     """Return the name that entries give a document: half of its sha256, in hex."""
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+# Documents that git must not merge or pair: NUL, `z`, and JSON in one line, compressed.
+#
+# Two of them have nothing in common that git could take for a rename, and the NUL makes them
+# binary, so that git never puts two versions together line by line.
+
+_START = b"\0z"
+
+
+def one_line(value: Any) -> bytes:
+    """Return a value as JSON in one line, keys as given."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def pack(value: Any) -> bytes:
+    """Return a value as the bytes of a packed document."""
+    return _START + zlib.compress(one_line(value), 6)
+
+
+def is_packed(data: bytes) -> bool:
+    """Whether some bytes are those of a packed document."""
+    return data.startswith(_START)
+
+
+def unpack(data: bytes, where: str) -> Any:
+    """Return the value of a packed document; `where` names it in errors."""
+    if not is_packed(data):
+        raise CorruptDatasetError(where, "it is not a packed document")
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(data[len(_START) :], MOST_BYTES + 1)
+    except zlib.error as error:
+        raise CorruptDatasetError(where, f"it cannot be unpacked ({error})") from error
+    if len(text) <= MOST_BYTES and not unpacking.eof:
+        raise CorruptDatasetError(where, "it ends before it should")
+    return parse_json(text, where)

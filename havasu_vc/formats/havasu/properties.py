@@ -15,10 +15,19 @@ from dataclasses import field
 
 from havasu_vc.errors import UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import expect, format_json, parse_json
-from havasu_vc.formats.havasu.snapshot import FORMAT
 from havasu_vc.records import dataclass
 
-__all__ = ["DATASET", "HAVASU_VERSION", "Properties", "format_properties", "parse_properties"]
+__all__ = [
+    "DATASET",
+    "FORMAT",
+    "HAVASU_VERSION",
+    "Digest",
+    "Properties",
+    "Snapshot",
+    "format_properties",
+    "parse_properties",
+]
+
 
 HAVASU_VERSION = "0.1.0"
 """The version of the Havasu specification that tables follow."""
@@ -80,3 +89,26 @@ def parse_properties(data: bytes, where: str) -> Properties:
             if name not in _OWN
         },
     )
+
+
+# What the deltas of a dataset add up to.
+
+FORMAT = 2
+"""The version of the dataset format that this code reads and writes."""
+
+Digest = tuple[int, int]
+"""Two lanes of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The sums of a dataset."""
+
+    rows: int
+    """Live rows."""
+    deleted_rows: int
+    """Rows in data files that delete files take away."""
+    size: int
+    """Bytes of all files."""
+    digests: Mapping[int, Digest] = field(default_factory=dict)
+    """By field id: the sum of the hashes of its live cells."""

@@ -13,19 +13,26 @@ Our Hilbert orders have no counterpart in Iceberg and are written as no order.
 
 from __future__ import annotations
 
+import json
+import math
+import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
 from havasu_vc.formats.havasu.json_text import MOST_BYTES, expect, format_json, parse_json
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import HAVASU_VERSION
-from havasu_vc.formats.iceberg.defaults import Defaults, default_values, split_defaults
 from havasu_vc.formats.iceberg.manifests import spec_fields_from_json, spec_fields_to_json
-from havasu_vc.formats.iceberg.metadata_checks import check, raised
-from havasu_vc.formats.iceberg.native_geometry import with_native_types
-from havasu_vc.formats.iceberg.rasters import with_raster_ids
+from havasu_vc.formats.iceberg.native_geometry import (
+    NativeTypes,
+    raster_ids,
+    with_native_types,
+    with_raster_ids,
+    with_type_texts,
+)
 from havasu_vc.formats.iceberg.schema import (
     MIRROR,
     mirrored_properties,
@@ -33,6 +40,7 @@ from havasu_vc.formats.iceberg.schema import (
     schema_from_json,
     schema_to_json,
 )
+from havasu_vc.formats.iceberg.single_values import Defaults, default_values, split_defaults
 from havasu_vc.formats.iceberg.snapshots import (
     log_from_json,
     log_to_json,
@@ -47,8 +55,18 @@ from havasu_vc.formats.iceberg.snapshots import (
 )
 from havasu_vc.formats.iceberg.values import MAIN, Flavour, Reference, Snapshot, TableMetadata
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import descendants
 
-__all__ = ["format_metadata", "parse_metadata"]
+__all__ = [
+    "check",
+    "corner_of",
+    "format_metadata",
+    "format_metadata_3",
+    "parse_corner",
+    "parse_metadata",
+    "raised",
+]
+
 
 HAVASU_KEY = "havasu.format-version"
 _KNOWN = frozenset(
@@ -398,3 +416,98 @@ def _snapshots(value: dict[str, Any], where: str) -> dict[int, Snapshot]:
             raise CorruptDatasetError(where, f"snapshot {snapshot.snapshot_id} stands twice")
         found[snapshot.snapshot_id] = snapshot
     return found
+
+
+# What must hold between the parts of table metadata, whoever wrote them.
+
+
+def check(metadata: TableMetadata) -> None:
+    """Raise ValueError where one part names what another does not have."""
+    if metadata.current_schema_id not in metadata.schemas:
+        raise ValueError(f"it has no schema {metadata.current_schema_id}, its current one")
+    if metadata.default_spec_id not in metadata.partition_specs:
+        raise ValueError(f"it has no partition spec {metadata.default_spec_id}, its default")
+    if metadata.default_sort_order_id not in metadata.sort_orders:
+        raise ValueError(f"it has no sort order {metadata.default_sort_order_id}, its default")
+    current = metadata.current_snapshot_id
+    if current is not None and current not in metadata.snapshots:
+        raise ValueError(f"it has no snapshot {current}, its current one")
+    for name, reference in metadata.references.items():
+        if reference.snapshot_id not in metadata.snapshots:
+            raise ValueError(f"it has no snapshot {reference.snapshot_id}, which {name!r} names")
+    main = metadata.references.get(MAIN)
+    if main is not None and main.snapshot_id != current:
+        raise ValueError("branch main is not at the current snapshot")
+    newest = max((each.sequence_number for each in metadata.snapshots.values()), default=0)
+    if newest > metadata.last_sequence_number:
+        raise ValueError(f"a snapshot has number {newest}, beyond the last")
+    _check_partitions(metadata)
+
+
+def _check_partitions(metadata: TableMetadata) -> None:
+    """Refuse partitions by columns whose values have no order but a place."""
+    columns = {f.id: f for each in metadata.schemas.values() for f in descendants(each.fields)}
+    for spec in metadata.partition_specs.values():
+        for part in spec.fields:
+            column = columns.get(part.source_id)
+            if column is None or part.transform == "void":
+                continue
+            if column.geometry is not None or column.raster is not None:
+                held = "geometries" if column.raster is None else "rasters"
+                raise ValueError(f"it is partitioned by {column.name!r}, which holds {held}")
+
+
+def raised(metadata: TableMetadata) -> TableMetadata:
+    """Return metadata whose last ids are not below any that is in use."""
+    last = metadata.last_column_id
+    for schema in metadata.schemas.values():
+        for field in descendants(schema.fields):
+            last = max(last, field.id, *(raster_ids(field) or ()))
+    parts = [part.field_id for spec in metadata.partition_specs.values() for part in spec.fields]
+    last_part = max((metadata.last_partition_id, *parts))
+    if (last, last_part) == (metadata.last_column_id, metadata.last_partition_id):
+        return metadata
+    return replace(metadata, last_column_id=last, last_partition_id=last_part)
+
+
+# What Iceberg 3 says otherwise than version 2: native types, row lineage, bounds of geometries.
+#
+# Tables of version 3 are written by `export` alone and have no Havasu columns. Their schema is
+# ours with geometries as columns of plain WKB, and beside it the native types by field id.
+# Every snapshot says which ids its new rows have: the first in the snapshot and in each of its
+# manifests, the next free one in the metadata. Bounds of geometries are corners, 8 bytes for
+# each ordinate, where those of other columns are.
+
+_CORNERS = {2: struct.Struct("<2d"), 3: struct.Struct("<3d"), 4: struct.Struct("<4d")}
+
+
+def format_metadata_3(metadata: TableMetadata, types: NativeTypes) -> bytes:
+    """Return the bytes of a table's metadata in version 3.
+
+    Each snapshot says `first-row-id` and `added-rows` among its others.
+    """
+    second = format_metadata(replace(metadata, format_version=2), flavour=Flavour.ICEBERG)
+    value = json.loads(second)
+    del value["havasu.format-version"]
+    value["format-version"] = 3
+    value["schemas"] = with_type_texts(value["schemas"], types)
+    value["properties"].pop(MIRROR, None)
+    return format_json({**value, "next-row-id": metadata.next_row_id})
+
+
+def corner_of(x: float, y: float) -> bytes:
+    """Return a corner of a geometry's bounds.
+
+    >>> corner_of(1.0, 2.0).hex()
+    '000000000000f03f0000000000000040'
+    """
+    return _CORNERS[2].pack(x, y)
+
+
+def parse_corner(data: bytes) -> tuple[float, float] | None:
+    """Return x and y of a corner, None for bytes that are none."""
+    layout = _CORNERS.get(len(data) // 8)
+    if layout is None or len(data) % 8:
+        return None
+    x, y, *_ = layout.unpack(data)
+    return (x, y) if math.isfinite(x) and math.isfinite(y) else None

@@ -11,17 +11,41 @@ is read as the wider type.
 
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Inexact
+from decimal import Context, Inexact, InvalidOperation
 from decimal import Decimal as Number
 from typing import Any
 from uuid import UUID
 
+from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.model.type_table import TYPES
-from havasu_vc.model.types import Decimal, Fixed, Primitive, Type
+from havasu_vc.model.types import (
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+    descendants,
+)
+from havasu_vc.records import dataclass
 
-__all__ = ["from_plain", "from_single_value", "to_plain", "to_single_value"]
+__all__ = [
+    "Defaults",
+    "default_values",
+    "from_plain",
+    "from_single_value",
+    "split_defaults",
+    "to_plain",
+    "to_single_value",
+]
+
 
 _EPOCH = datetime(1970, 1, 1)
 _DAY_ZERO = date(1970, 1, 1)
@@ -130,3 +154,146 @@ def from_single_value(data: bytes, type_: Type) -> Any:
             return from_plain(int.from_bytes(data, "big", signed=True), type_)
         case _:
             raise ValueError(f"{len(data)} bytes are no {type_}")
+
+
+# Default values of Iceberg 3: what a column holds where nobody gave it a value.
+#
+# `initial-default` stands for rows of files that were written before the column was added,
+# and never changes; `write-default` is what writers put in today. Both stand in the schema's
+# JSON as single values: dates and times as ISO text, decimals and UUIDs as text, bytes as
+# hex, structs by field id. Within a struct each field has defaults of its own, which fill
+# what the struct's own default leaves out.
+
+INITIAL, WRITE = "initial-default", "write-default"
+_DEEPEST = 64
+_UNITS = {Primitive.INT: 31, Primitive.LONG: 63}
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """The defaults that the JSON of one schema says, by field id."""
+
+    initial: Mapping[int, Any]
+    """As JSON values."""
+    write: Mapping[int, Any]
+    """As JSON values."""
+
+
+def split_defaults(schema: Any) -> tuple[Any, Defaults]:
+    """Return the JSON of a schema without its defaults, and these."""
+    initial: dict[int, Any] = {}
+    write: dict[int, Any] = {}
+    return _without(schema, initial, write, 0), Defaults(initial, write)
+
+
+def _without(value: Any, initial: dict[int, Any], write: dict[int, Any], depth: int) -> Any:
+    if depth > 2 * _DEEPEST:
+        return value  # whoever parses it refuses it
+    if isinstance(value, list):
+        return [_without(item, initial, write, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    number = value.get("id")
+    if isinstance(number, int):
+        for name, found in ((INITIAL, initial), (WRITE, write)):
+            if value.get(name) is not None:
+                found[number] = value[name]
+    return {
+        name: _without(item, initial, write, depth + 1)
+        if name in ("fields", "type", "element", "key", "value")
+        else item
+        for name, item in value.items()
+        if name not in (INITIAL, WRITE)
+    }
+
+
+def default_values(
+    fields: tuple[Field, ...], said: Mapping[int, Any], where: str
+) -> dict[int, Any]:
+    """Return what columns hold, by field id at any depth, as Arrow takes it for their types.
+
+    Raises `CorruptDatasetError` for a value that is none of its column's type.
+    """
+    found: dict[int, Any] = {}
+    for field in descendants(fields):
+        if field.id not in said:
+            continue
+        try:
+            found[field.id] = _value(said[field.id], field, said)
+        except (ValueError, TypeError, InvalidOperation, OverflowError) as error:
+            raise CorruptDatasetError(
+                where, f"the default of column {field.name!r} is no {_named(field)}"
+            ) from error
+    return found
+
+
+def _named(field: Field) -> str:
+    return "geometry" if field.geometry is not None else str(field.type)
+
+
+def _value(value: Any, field: Field, said: Mapping[int, Any]) -> Any:
+    if value is None:
+        return None
+    if field.geometry is not None or field.raster is not None:
+        raise ValueError("geometries and rasters have no defaults")
+    match field.type:
+        case Struct(parts):
+            if not isinstance(value, dict):
+                raise TypeError
+            return {part.name: _part(value, part, said) for part in parts}
+        case List(element):
+            return [_value(item, element, said) for item in _checked(value, list)]
+        case Map(key, item):
+            keys = _checked(_checked(value, dict).get("keys"), list)
+            items = _checked(value.get("values"), list)
+            pairs = zip(keys, items, strict=True)
+            return [(_value(k, key, said), _value(i, item, said)) for k, i in pairs]
+        case _:
+            return _simple(value, field.type)
+
+
+def _part(value: dict[str, Any], part: Field, said: Mapping[int, Any]) -> Any:
+    """Return a field of a struct's default: the struct's word, else the field's own."""
+    given = value.get(str(part.id))
+    return _value(said.get(part.id) if given is None else given, part, said)
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{value!r} is of another type")
+    return value
+
+
+def _simple(value: Any, type_: Type) -> Any:
+    """Return a value that fits its type as it stands: nothing is rounded, cut or padded."""
+    if type_ in (Primitive.TIMESTAMP, Primitive.TIMESTAMPTZ):
+        value = _microseconds(_checked(value, str))
+    found = from_scalar(value, type_)
+    match type_:
+        case Primitive.INT | Primitive.LONG:
+            fits = -(1 << _UNITS[type_]) <= found < 1 << _UNITS[type_]
+        case Primitive.FLOAT | Primitive.DOUBLE:
+            fits = math.isfinite(found)
+        case Primitive.TIMESTAMP | Primitive.TIMESTAMPTZ:
+            fits = (found.tzinfo is not None) == (type_ is Primitive.TIMESTAMPTZ)
+        case Decimal(precision, scale):
+            digits, exponent = found.as_tuple().digits, found.as_tuple().exponent
+            fits = exponent == -scale and len(digits) <= precision
+        case Fixed(length):
+            fits = len(found) == length
+        case _:
+            fits = True
+    if not fits:
+        raise ValueError(f"{value!r} does not fit {type_}")
+    return found
+
+
+def _microseconds(text: str) -> str:
+    """Return an instant without the zeros of its nanoseconds."""
+    whole, dot, fraction = text.partition(".")
+    digits = fraction[: len(fraction) - len(fraction.lstrip("0123456789"))]
+    if not dot or len(digits) <= 6:
+        return text
+    if digits[6:].strip("0"):
+        raise ValueError(f"{text} has nanoseconds")
+    return f"{whole}.{digits[:6]}{fraction[len(digits) :]}"

@@ -18,25 +18,40 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
+
+import msgpack
 
 from havasu_vc.errors import CorruptDatasetError, SchemaViolationError, UnsupportedTypeError
 from havasu_vc.model.columns import Column, type_of
 from havasu_vc.model.schema import Schema, can_identify
 from havasu_vc.model.types import Decimal, Encoding, Field, Fixed, Geometry, Primitive, Type
+from havasu_vc.records import dataclass
 
 __all__ = [
+    "GENERATED_KEYS",
+    "GeneratedKeys",
+    "Legend",
     "column_id",
     "columns_of_schema",
     "field_id",
     "format_columns",
+    "format_legend",
+    "format_wkt",
     "kart_schema",
+    "legend_name",
+    "legend_of",
     "parse_columns",
+    "parse_generated_keys",
+    "parse_legend",
     "parse_schema",
     "schema_of_columns",
 ]
+
 
 ID, COLUMN = "kart.id", "kart.column"
 """Names of the properties that a field keeps of its column."""
@@ -298,3 +313,190 @@ def _ordered(column: Column) -> Column:
     first = [name for name in ("id", "name", *_FIRST) if name in column]
     rest = sorted(column.keys() - set(first))
     return {name: column[name] for name in (*first, *rest)}
+
+
+# Legends: which columns the values of a feature are of.
+#
+# A feature names the legend that it was written with; a legend lists column ids, those of
+# the key and those of the values in the feature. Legends are added and never change, and
+# are named by 40 digits of the hash of their bytes. The flat list of the published page,
+# in which a feature holds its key too, is read as well.
+
+MOST_COLUMNS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """The columns that a feature has values of."""
+
+    key: tuple[str, ...] | None
+    """Ids of the columns whose values are the file's name; None where the key is not told apart."""
+    values: tuple[str, ...]
+    """Ids of the columns whose values are in the file, in order."""
+
+
+def legend_of(schema: Schema) -> Legend:
+    """Return the legend of features written with a schema."""
+    ids = {field.id: column_id(field) for field in schema.fields}
+    key = tuple(ids[number] for number in schema.identifier_ids)
+    return Legend(key, tuple(name for number, name in ids.items() if name not in key))
+
+
+def format_legend(legend: Legend) -> bytes:
+    """Return a legend as Kart writes it."""
+    packed: bytes = msgpack.packb([list(legend.key or ()), list(legend.values)])
+    return packed
+
+
+def legend_name(data: bytes) -> str:
+    """Return the name of a legend with these bytes."""
+    return hashlib.sha256(data).hexdigest()[:40]
+
+
+def parse_legend(data: bytes, where: str) -> Legend:
+    """Return the legend that some bytes are."""
+    try:
+        value: Any = msgpack.unpackb(data, max_array_len=MOST_COLUMNS, max_ext_len=0)
+    except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:
+        raise CorruptDatasetError(where, f"it is not a legend: not msgpack ({error})") from error
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        found = Legend(None, tuple(value))
+    elif isinstance(value, list) and len(value) == 2 and all(map(_is_ids, value)):
+        found = Legend(tuple(value[0]), tuple(value[1]))
+    else:
+        raise CorruptDatasetError(where, "it is not a legend: not two lists of column ids")
+    ids = (*(found.key or ()), *found.values)
+    if len(set(ids)) != len(ids):
+        raise CorruptDatasetError(where, "it names a column twice")
+    return found
+
+
+def _is_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+# The text of coordinate reference systems as Kart lays it out: one part per line.
+#
+# Parts within a part are on lines of their own, four spaces further in; plain values stand
+# behind each other. Nothing but white space changes.
+#
+# >>> print(format_wkt('UNIT["degree",0.0174,AUTHORITY["EPSG","9122"]]').decode(), end="")
+# UNIT["degree", 0.0174,
+#     AUTHORITY["EPSG", "9122"]]
+
+_TOKEN = re.compile(r'\s*("(?:[^"]|"")*"|[\[\](),]|[^\s\[\](),"]+)')
+
+
+def format_wkt(text: str) -> bytes:
+    """Return WKT in lines; what is not WKT stays as it is."""
+    tokens = _tokens(text)
+    if tokens is None:
+        return text.encode()
+    lines: list[str] = []
+    depth, line = 0, ""
+    for index, token in enumerate(tokens):
+        opens = index + 1 < len(tokens) and tokens[index + 1] in "[("
+        if token in ("[", "("):
+            depth += 1
+        elif token in ("]", ")"):
+            depth -= 1
+        elif opens and depth:
+            lines.append(line.rstrip())
+            line = " " * (4 * depth)
+        line += f"{token} " if token == "," else token
+    if depth:
+        return text.encode()
+    return "\n".join([*lines, line, ""]).encode()
+
+
+def _tokens(text: str) -> list[str] | None:
+    tokens: list[str] = []
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            return None
+        tokens.append(match[1])
+        at = match.end()
+    return tokens if len(tokens) > 1 else None
+
+
+# `meta/generated-pks.json`: keys that rows without one were given, and whose they are.
+#
+#     {"primaryKeySchema": {…the column…}, "generatedPrimaryKeys": {"1": "<id of its feature>", …}}
+#
+# The document remembers every row that was ever imported, by the git id of its feature. So
+# when a source comes in again, rows that are as they were get the keys that they had, those
+# that come twice as many as there are, and others the next numbers.
+#
+# >>> keys = GeneratedKeys({"name": "auto_pk"})
+# >>> keys.assign([b"a" * 20, b"b" * 20, b"a" * 20])
+# [1, 2, 3]
+# >>> again = parse_generated_keys(keys.format(), "it")
+# >>> again.assign([b"b" * 20, b"c" * 20, b"a" * 20])
+# [2, 4, 1]
+# >>> again.unused()
+# [3]
+
+GENERATED_KEYS = "generated-pks.json"
+"""The name of the meta item."""
+
+
+class GeneratedKeys:
+    """Keys that are given to rows by what they hold."""
+
+    def __init__(self, column: Column, known: dict[int, bytes] | None = None) -> None:
+        """Go on from keys that are `known`, each with the id of its feature."""
+        self.column = column
+        """The key column."""
+        self._known = dict(known or {})
+        self._next = max(self._known, default=0) + 1
+        self._free: dict[bytes, deque[int]] = {}
+        for key, identity in self._known.items():
+            self._free.setdefault(identity, deque()).append(key)
+
+    def assign(self, ids: Sequence[bytes]) -> list[int]:
+        """Return the key of each feature, by id: the one it had, or the next number."""
+        return [
+            self.new(identity) if key is None else key
+            for key, identity in zip(self.recall(ids), ids, strict=True)
+        ]
+
+    def recall(self, ids: Sequence[bytes]) -> list[int | None]:
+        """Return the key that each feature had, None where it had none; none is given twice."""
+        free = self._free
+        return [left.popleft() if (left := free.get(each)) else None for each in ids]
+
+    def new(self, identity: bytes) -> int:
+        """Return the next number, for a feature that is new."""
+        self._known[self._next] = identity
+        self._next += 1
+        return self._next - 1
+
+    def change(self, key: int, identity: bytes) -> None:
+        """Say that the row of a key holds something else now."""
+        self._known[key] = identity
+
+    def unused(self) -> list[int]:
+        """Return the keys of rows that did not come again, in order."""
+        return sorted(chain.from_iterable(self._free.values()))
+
+    def format(self) -> bytes:
+        """Return the document as Kart writes it."""
+        head = json.dumps({"primaryKeySchema": self.column})
+        pairs = ", ".join([f'"{key}": "{each.hex()}"' for key, each in self._known.items()])
+        return f'{head[:-1]}, "generatedPrimaryKeys": {{{pairs}}}}}'.encode("ascii")
+
+
+def parse_generated_keys(data: bytes, where: str) -> GeneratedKeys:
+    """Return the keys that a document holds."""
+    try:
+        value = json.loads(data)
+        column, pairs = value["primaryKeySchema"], value["generatedPrimaryKeys"]
+        if not isinstance(column, dict):
+            raise TypeError("no column")
+        known = {int(key): bytes.fromhex(identity) for key, identity in pairs.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptDatasetError(where, "it does not say which keys were given") from error
+    return GeneratedKeys(column, known)

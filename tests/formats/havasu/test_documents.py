@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedVersionError
-from havasu_vc.formats.havasu.columns import format_columns, parse_columns
 from havasu_vc.formats.havasu.deltas import (
     Delta,
     format_delta,
@@ -27,7 +26,7 @@ from havasu_vc.formats.havasu.entry import (
     format_entry,
     parse_entry,
 )
-from havasu_vc.formats.havasu.json_text import MOST_BYTES, document_hash, parse_json
+from havasu_vc.formats.havasu.json_text import MOST_BYTES, document_hash, pack, parse_json, unpack
 from havasu_vc.formats.havasu.layout import (
     PartitionField,
     PartitionSpec,
@@ -39,9 +38,13 @@ from havasu_vc.formats.havasu.layout import (
     parse_sort_order,
 )
 from havasu_vc.formats.havasu.markers import blob_id, open_epoch
-from havasu_vc.formats.havasu.packed import pack, unpack
 from havasu_vc.formats.havasu.properties import Properties, format_properties, parse_properties
-from havasu_vc.formats.havasu.schema import format_schema, parse_schema
+from havasu_vc.formats.havasu.schema import (
+    format_columns,
+    format_schema,
+    parse_columns,
+    parse_schema,
+)
 from havasu_vc.formats.lfs import format_pointer, parse_pointer
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.schema import Schema

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets.havasu.keys import key_cache_path
-from havasu_vc.formats.havasu.columns import parse_columns
-from havasu_vc.formats.havasu.packed import unpack
+from havasu_vc.formats.havasu.json_text import unpack
+from havasu_vc.formats.havasu.schema import parse_columns
 from tests.formats.havasu.golden import FIXTURES
 from tests.model.test_hashing import VECTORS
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.formats.iceberg.avro import SYNC, parse_container
+from havasu_vc.formats.iceberg.entries import manifest_file_of
 from havasu_vc.formats.iceberg.manifests import format_manifest_list, parse_manifest
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
-from havasu_vc.formats.iceberg.rasters import with_raster_ids
-from havasu_vc.formats.iceberg.summaries import manifest_file_of
+from havasu_vc.formats.iceberg.native_geometry import with_raster_ids
 from havasu_vc.formats.iceberg.values import Flavour
 from tests.formats.iceberg.test_manifests import ADDED, PLAIN, SCHEMA, SPEC, written
 from tests.formats.iceberg.test_metadata import TABLE

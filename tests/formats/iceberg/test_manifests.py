@@ -26,8 +26,8 @@ from havasu_vc.formats.iceberg.avro import (
     encode_text,
     parse_container,
 )
-from havasu_vc.formats.iceberg.entries import corner
-from havasu_vc.formats.iceberg.manifest_schemas import entry_schema, manifest_list_schema
+from havasu_vc.formats.iceberg.entries import corner, manifest_file_of
+from havasu_vc.formats.iceberg.manifest_reading import entry_schema, manifest_list_schema
 from havasu_vc.formats.iceberg.manifests import (
     format_manifest,
     format_manifest_list,
@@ -37,7 +37,6 @@ from havasu_vc.formats.iceberg.manifests import (
     partition_types,
 )
 from havasu_vc.formats.iceberg.schema import schema_from_json
-from havasu_vc.formats.iceberg.summaries import manifest_file_of
 from havasu_vc.formats.iceberg.values import (
     DataFile,
     DataFileContent,

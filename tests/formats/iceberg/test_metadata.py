@@ -16,7 +16,7 @@ from havasu_vc.errors import CorruptDatasetError, HavasuError, UnsupportedVersio
 from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.schema import GEOMETRY_ENCODING, RASTER_ENCODING
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
-from havasu_vc.formats.iceberg.rasters import RASTER_PARTS, raster_ids, with_raster_ids
+from havasu_vc.formats.iceberg.native_geometry import RASTER_PARTS, raster_ids, with_raster_ids
 from havasu_vc.formats.iceberg.schema import MIRROR
 from havasu_vc.formats.iceberg.values import (
     Flavour,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.formats.iceberg.name_mapping import (
+from havasu_vc.formats.iceberg.schema import (
     MappedField,
     NameMapping,
     format_name_mapping,

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec, SortOrder
+from havasu_vc.formats.iceberg.entries import manifest_file_of
 from havasu_vc.formats.iceberg.manifests import (
     format_manifest,
     format_manifest_list,
@@ -23,9 +24,8 @@ from havasu_vc.formats.iceberg.manifests import (
     parse_manifest_list,
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
-from havasu_vc.formats.iceberg.name_mapping import format_name_mapping, mapping_of
+from havasu_vc.formats.iceberg.schema import format_name_mapping, mapping_of
 from havasu_vc.formats.iceberg.single_values import to_plain, to_single_value
-from havasu_vc.formats.iceberg.summaries import manifest_file_of
 from havasu_vc.formats.iceberg.transforms import parse_transform
 from havasu_vc.formats.iceberg.values import (
     DataFile,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, HavasuError, UnsupportedError
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
-from havasu_vc.formats.iceberg.rasters import (
+from havasu_vc.formats.iceberg.native_geometry import (
     RASTER_IDS,
     RASTER_PARTS,
     collapsed,

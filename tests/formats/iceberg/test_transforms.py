@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import UnsupportedError
-from havasu_vc.formats.iceberg.bucketing import murmur3
-from havasu_vc.formats.iceberg.transforms import Transform, parse_transform
+from havasu_vc.formats.iceberg.transforms import Transform, murmur3, parse_transform
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Fixed, List, Primitive, Struct, Type
 from havasu_vc.model.types import Field as Column

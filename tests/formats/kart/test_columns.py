@@ -12,10 +12,13 @@ from havasu_vc.formats.kart.columns import (
     columns_of_schema,
     field_id,
     format_columns,
+    format_legend,
     kart_schema,
+    legend_name,
+    legend_of,
+    parse_legend,
     parse_schema,
 )
-from havasu_vc.formats.kart.legend import format_legend, legend_name, legend_of, parse_legend
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Primitive
 from havasu_vc.testing.tables import schemas

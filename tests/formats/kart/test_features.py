@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, UnsupportedTypeError
-from havasu_vc.formats.kart.columns import column_id, kart_schema, schema_of_columns
+from havasu_vc.formats.kart.columns import (
+    Legend,
+    column_id,
+    kart_schema,
+    legend_of,
+    parse_legend,
+    schema_of_columns,
+)
 from havasu_vc.formats.kart.features import FeatureDecoder, FeatureEncoder
-from havasu_vc.formats.kart.legend import Legend, legend_of, parse_legend
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Encoding, Field, Geometry, Primitive
