@@ -21,12 +21,12 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.drafts import KeptObjects, format_objects, parse_objects
 from havasu_vc.store.durability import replace_file
-from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.kept_objects import KeptObjects, format_objects, parse_objects
 from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.short_lived import short_lived_folder
+from havasu_vc.store.trees import edit_tree
 
 __all__ = ["SUFFIX", "forget_versions", "keep_version", "making_version", "read_version"]
 

@@ -45,8 +45,8 @@ from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.refs import delete_ref, list_refs
+from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import COMMIT
 from havasu_vc.workspace.showing import show_as_edits

@@ -17,7 +17,6 @@ from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.markers import blob_id
 from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.objects import (
     EMPTY_TREE,
     ObjectId,
@@ -29,6 +28,7 @@ from havasu_vc.store.objects import (
 from havasu_vc.store.trees import (
     TREE,
     blobs_below,
+    edit_tree,
     find_entry,
     find_ids,
     format_tree,

@@ -15,7 +15,7 @@ from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.records import dataclass
-from havasu_vc.store.edits import Change
+from havasu_vc.store.trees import Change
 
 if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch

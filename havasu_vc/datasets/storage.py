@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from havasu_vc.records import dataclass
-from havasu_vc.store.edits import ObjectSink
-from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.linked import LinkedFiles
+from havasu_vc.store.files import DataFileStore, LinkedFiles
+from havasu_vc.store.trees import ObjectSink
 
 __all__ = ["Fetcher", "Storage"]
 

@@ -46,9 +46,8 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import Signature
-from havasu_vc.store.edits import Change
 from havasu_vc.store.refs import list_branches
-from havasu_vc.store.trees import read_blob
+from havasu_vc.store.trees import Change, read_blob
 
 __all__ = ["apply_patch"]
 

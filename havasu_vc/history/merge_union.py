@@ -21,7 +21,7 @@ from havasu_vc.model.changes import count_changes
 from havasu_vc.model.types import descendants
 from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import Change, Existing, edit_tree
+from havasu_vc.store.trees import Change, Existing, edit_tree
 
 __all__ = ["Versions", "union"]
 

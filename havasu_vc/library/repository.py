@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset
     from havasu_vc.datasets.storage import Fetcher, Storage
     from havasu_vc.repo.transaction import Transaction
-    from havasu_vc.store.configuration import GitConfig
+    from havasu_vc.store.command import GitConfig
     from havasu_vc.store.revisions import Revision
     from havasu_vc.store.trees import DatasetFolder
 
@@ -69,7 +69,7 @@ class Repo:
 
         With `kart`, a new one is such that Kart opens it, and its datasets are Kart's.
         """
-        from havasu_vc.store.initialising import init_repository
+        from havasu_vc.store.preparation import init_repository
 
         repo = cls(init_repository(path, bare=bare, branch=branch, kart=kart), settings)
         if not install_hooks(repo.git):

@@ -25,8 +25,8 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.repo.drafts import MergedTree, edit_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import EMPTY
+from havasu_vc.store.trees import edit_tree
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.storage import Storage

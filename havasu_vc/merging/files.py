@@ -14,9 +14,8 @@ from pathlib import Path
 from havasu_vc.errors import ConflictError
 from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.edits import Change, Existing
 from havasu_vc.store.objects import ObjectSource, read_object
-from havasu_vc.store.trees import Entry, find_entry, tree_difference
+from havasu_vc.store.trees import Change, Entry, Existing, find_entry, tree_difference
 
 __all__ = ["merge_base_files", "merge_files"]
 

@@ -30,11 +30,11 @@ from havasu_vc.repo.soundness import tell_broken
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.edits import Change
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import Operation
+from havasu_vc.store.trees import Change
 
 __all__ = [
     "MergeRequest",

@@ -19,7 +19,7 @@ from havasu_vc.remotes.moving import copy_checked, each
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile
 from havasu_vc.remotes.sftp_session import Absent, SftpSession
 from havasu_vc.remotes.urls import hidden_secrets
-from havasu_vc.store.configuration import GitConfig
+from havasu_vc.store.command import GitConfig
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["SftpRemote", "ssh_command"]

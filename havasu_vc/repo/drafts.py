@@ -8,7 +8,7 @@ from dataclasses import field
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.records import dataclass
-from havasu_vc.store.edits import Change, Existing
+from havasu_vc.store.trees import Change, Existing
 
 __all__ = ["MergedTree", "edit_changes"]
 

@@ -15,9 +15,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import CorruptDatasetError, DatasetNotFoundError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
-from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.lfs_links import lfs_folder
-from havasu_vc.store.linked import ALLOWED
+from havasu_vc.store.files import ALLOWED, DataFileStore, lfs_folder
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import Revision, resolve

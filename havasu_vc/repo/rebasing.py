@@ -20,8 +20,8 @@ from havasu_vc.history.merge_datasets import DatasetMerger, Versions
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.revisions import Revision
+from havasu_vc.store.trees import edit_tree
 
 __all__ = ["after_edit", "rebase_edit", "rebase_edits"]
 

@@ -34,17 +34,15 @@ from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import Signature, format_commit, read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
-from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.git_gc import without_git_gc
 from havasu_vc.store.index import in_step
-from havasu_vc.store.locks import exclusive_lock, shared_lock
+from havasu_vc.store.locks import exclusive_lock, shared_lock, without_git_gc
 from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
-from havasu_vc.store.trees import blobs_below, find_entry, tree_difference
+from havasu_vc.store.trees import Change, blobs_below, edit_tree, find_entry, tree_difference
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.any import AnyDataset

@@ -13,7 +13,7 @@ from pathlib import Path
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
-from havasu_vc.store.stopped import read_stopped
+from havasu_vc.store.revisions import read_stopped
 
 __all__ = ["drop_state", "merge_folder", "merge_waits", "require_no_merge_of_kart"]
 

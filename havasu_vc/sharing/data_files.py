@@ -18,8 +18,8 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import Problem
 from havasu_vc.sharing.data_remotes import default_remote, is_here, moving, remote_data
 from havasu_vc.sharing.pushing import commits_there
-from havasu_vc.store.complete import forget_complete
 from havasu_vc.store.locks import exclusive_lock
+from havasu_vc.store.sound import forget_complete
 
 __all__ = ["Amount", "DataStatus", "DropResult", "data_status", "drop_data", "verify_data"]
 

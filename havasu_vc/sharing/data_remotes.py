@@ -32,10 +32,10 @@ from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import data_url, known_data_url
-from havasu_vc.store.complete import read_complete, write_complete
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.sound import read_complete, write_complete
 
 __all__ = [
     "bring_data",

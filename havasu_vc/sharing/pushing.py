@@ -31,7 +31,7 @@ from havasu_vc.sharing.data_remotes import (
 )
 from havasu_vc.sharing.fetching_on_demand import RemoteFetcher
 from havasu_vc.store.command import GitResult, is_locked
-from havasu_vc.store.left_locks import lock_in_message
+from havasu_vc.store.locks import lock_in_message
 from havasu_vc.store.refs import read_ref
 from havasu_vc.store.repository import LOCK_PATIENCE, GitRepository
 

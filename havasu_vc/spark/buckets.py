@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from havasu_vc.errors import MissingProgramError, NotYetSupportedError, UnsupportedVersionError
 from havasu_vc.spark.jars import COORDINATES, NONE
-from havasu_vc.store.aws_settings import s3_settings
+from havasu_vc.store.object_urls import s3_settings
 
 __all__ = ["JAR_SETTING", "SDKS", "bucket_jars", "bucket_settings", "hadoop_version"]
 

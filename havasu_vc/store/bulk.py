@@ -26,11 +26,18 @@ import numpy as np
 import numpy.typing as npt
 import pygit2
 
-from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.errors import CorruptDatasetError, NotFoundError
+from havasu_vc.store.command import run_git
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.loose import LooseObjects
 
-__all__ = ["BulkReader", "bulk_reader"]
+__all__ = [
+    "BulkReader",
+    "bulk_reader",
+    "fetch_promised",
+    "spatial_filter",
+]
+
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _LARGE = 1 << 31
@@ -286,3 +293,37 @@ def _object_at(block: memoryview, at: int) -> bytes | None:
 def bulk_reader(objects: str) -> BulkReader:
     """Return the reader of a folder of objects, the same for all that ask in this process."""
     return BulkReader(Path(objects))
+
+
+# What a partial clone left with its remote: asking for many objects at once.
+#
+# git fetches promised objects one by one when it meets them. For very many that takes
+# hours, so they are asked for in one go, as git itself does where it can.
+
+
+def fetch_promised(git_directory: Path, ids: Sequence[bytes]) -> None:
+    """Fetch objects from the remote that promised them; raises if there is none."""
+    promisors = run_git(
+        ["config", "--null", "--name-only", "--get-regexp", r"^remote\..*\.promisor$", "true"],
+        git_directory=git_directory,
+        check=False,
+    )
+    if promisors.code:
+        raise NotFoundError(
+            f"git object {ids[0].hex()} is missing, and there is no remote that would have it",
+            hints=("`git fsck` tells what else is missing",),
+        )
+    name = promisors.text.split("\0")[0]
+    remote = name.removeprefix("remote.").removesuffix(".promisor")
+    options = "--quiet --no-tags --no-write-fetch-head --recurse-submodules=no --filter=blob:none"
+    run_git(
+        ["-c", "fetch.negotiationAlgorithm=noop", "fetch", remote, *options.split(), "--stdin"],
+        git_directory=git_directory,
+        stdin=b"".join(identity.hex().encode() + b"\n" for identity in ids),
+    )
+
+
+def spatial_filter(git_directory: Path) -> bool:
+    """Return whether Kart cloned only what lies in some area."""
+    command = ["config", "--get-regexp", r"^kart\.spatialfilter\."]
+    return not run_git(command, git_directory=git_directory, check=False).code

@@ -9,16 +9,21 @@ Between the moved ref and the reset we may die. So a marker stands in
 owner holds it locked. `mend` finds markers whose owner is gone and does their work.
 """
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from havasu_vc.errors import HavasuError, LockedError, NoBranchError
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
 from havasu_vc.store.objects import ObjectId, read_object
 from havasu_vc.store.preparation import is_prepared, prepare
@@ -27,7 +32,14 @@ from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import commit_tree
 from havasu_vc.store.trees import find_datasets, find_entry
 
-__all__ = ["in_step", "mend", "moving_all", "switch_worktree"]
+__all__ = [
+    "in_step",
+    "mend",
+    "moving_all",
+    "sweep",
+    "switch_worktree",
+]
+
 
 PATIENCE = 5.0
 """Seconds that a held `index.lock` is waited for."""
@@ -324,3 +336,32 @@ def _parse_marker(data: bytes) -> tuple[list[str], dict[str, ObjectId | None], s
         raise ValueError("a marker is an object")
     internals, files = document.get("internals", ()), document.get("files", {})
     return list(internals), dict(files), document.get("before")
+
+
+# Files of datasets that git put into the work tree, where they never belong.
+#
+# git does that with files in conflict, whatever the sparse checkout says, and leaves them
+# there. Nobody's own files are below a dataset's internals.
+
+
+def sweep(repository: GitRepository, datasets: Iterable[str]) -> None:
+    """Remove the internals of datasets from the work tree, and let git not miss them."""
+    work_tree = repository.work_tree
+    if work_tree is None or repository.is_kart:
+        return
+    for path in datasets:
+        folder = work_tree / path / HAVASU_MARKER
+        if not folder.is_dir() or _through_link(work_tree, folder):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        for parent in folder.relative_to(work_tree).parents[:-1]:
+            with suppress(OSError):
+                (work_tree / parent).rmdir()
+    # What was in conflict, or added by hand, lost its mark of being left out.
+    repository.git("sparse-checkout", "reapply", check=False)
+
+
+def _through_link(work_tree: Path, folder: Path) -> bool:
+    """Whether a link of the user's leads there, perhaps out of the work tree."""
+    parts = folder.relative_to(work_tree).parents[:-1]
+    return folder.is_symlink() or any((work_tree / part).is_symlink() for part in parts)

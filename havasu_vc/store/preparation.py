@@ -15,19 +15,26 @@ also turn on an extension of the repository format. git-lfs is shown the data fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER
+from havasu_vc.store.command import run_git
 from havasu_vc.store.durability import replace_file
-from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.lfs_links import LfsLinks, lfs_folder
+from havasu_vc.store.files import DataFileStore, LfsLinks, lfs_folder
 from havasu_vc.store.objects import ObjectId, ObjectSource
+from havasu_vc.store.repository import GitRepository, init_kart
 from havasu_vc.store.trees import read_blob
 
-if TYPE_CHECKING:
-    from havasu_vc.store.repository import GitRepository
+__all__ = [
+    "ATTRIBUTES_FILE",
+    "attributes_edit",
+    "ignore",
+    "init_repository",
+    "is_prepared",
+    "prepare",
+]
 
-__all__ = ["ATTRIBUTES_FILE", "attributes_edit", "ignore", "is_prepared", "prepare"]
 
 ATTRIBUTES_FILE = ".gitattributes"
 _GENERATED = (b"data", b"edits", b"files")
@@ -128,3 +135,54 @@ def _read(repository: GitRepository, name: str) -> str:
 def _lines(text: str) -> list[str]:
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     return [line for line in lines if line and not line.startswith("#")]
+
+
+# Making a repository, or taking one that is there, so that it can hold datasets.
+#
+# Doing it again changes nothing, and what somebody has chosen before (a branch, a work
+# tree) is never chosen anew.
+
+
+def init_repository(
+    path: Path | str, *, bare: bool = False, branch: str | None = None, kart: bool = False
+) -> GitRepository:
+    """Make a repository at `path`, or take the one that is there, and prepare it for datasets.
+
+    With `kart` a new one is such as Kart makes.
+    """
+    place = Path(path).absolute()
+    repository = GitRepository.at(place)
+    if repository is None:
+        _make(place, bare=bare, branch=branch, kart=kart)
+        repository = GitRepository.open(place)
+    else:
+        _check_same(repository, bare, branch)
+    prepare(repository)
+    return repository
+
+
+def _make(place: Path, *, bare: bool, branch: str | None, kart: bool) -> None:
+    if place.exists() and not place.is_dir():
+        raise InvalidArgumentError(f"{place} is a file; a repository needs a folder")
+    if branch is None:
+        configured = run_git(["config", "--get", "init.defaultBranch"], check=False).text
+        branch = configured or "main"
+    if kart:
+        init_kart(place, bare=bare, branch=branch)
+        return
+    options = ["--quiet", "--object-format=sha1", f"--initial-branch={branch}"]
+    run_git(["init", *options, *(["--bare"] if bare else []), "--", str(place)])
+
+
+def _check_same(repository: GitRepository, bare: bool, branch: str | None) -> None:
+    """Refuse what a repository is not, but name the branch of one without commits."""
+    if bare and not repository.is_bare:
+        raise InvalidArgumentError(f"{repository.path} is a repository with a work tree already")
+    if branch is None or branch == repository.head_branch:
+        return
+    if not repository.handle.head_is_unborn:
+        raise InvalidArgumentError(
+            f"{repository.path} is a repository on branch {repository.head_branch!r} already",
+            hints=(f"`havasu-vc switch -c {branch}` makes another branch",),
+        )
+    repository.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")

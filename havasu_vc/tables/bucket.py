@@ -35,8 +35,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.store.conditional_writes import create_object
-from havasu_vc.store.object_systems import object_system, reporting_store_errors
+from havasu_vc.store.object_systems import create_object, object_system, reporting_store_errors
 from havasu_vc.store.object_urls import shown_url
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
-from havasu_vc.store.linked import ALLOWED
+from havasu_vc.store.files import ALLOWED
 
 __all__ = ["Places", "local_path"]
 

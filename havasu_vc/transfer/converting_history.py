@@ -33,10 +33,9 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import format_commit, read_commit
-from havasu_vc.store.edits import Change, Existing, ObjectSink, edit_tree
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import list_branches, list_tags
-from havasu_vc.store.trees import DatasetFolder, find_entry
+from havasu_vc.store.trees import Change, DatasetFolder, Existing, ObjectSink, edit_tree, find_entry
 from havasu_vc.transfer.converting import convert_rows, converting, made_properties, to_kart
 
 __all__ = ["convert"]

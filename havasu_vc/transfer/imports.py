@@ -58,8 +58,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.store.edits import ObjectSink
-from havasu_vc.store.trees import find_entry
+from havasu_vc.store.trees import ObjectSink, find_entry
 from havasu_vc.transfer.kart_imports import (
     SIMILARITY_DETECTION_LIMIT,
     columns_to_match,

@@ -27,9 +27,8 @@ from havasu_vc.formats.kart.columns import GENERATED_KEYS
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.edits import ObjectSink, edit_tree
 from havasu_vc.store.log import commits
-from havasu_vc.store.trees import find_entry
+from havasu_vc.store.trees import ObjectSink, edit_tree, find_entry
 
 __all__ = [
     "SIMILARITY_DETECTION_LIMIT",

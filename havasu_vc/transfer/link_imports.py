@@ -34,7 +34,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import edit_tree
+from havasu_vc.store.trees import edit_tree
 from havasu_vc.transfer.replaced import Replaced
 from havasu_vc.workspace.incoming import linked_edit_of
 from havasu_vc.workspace.linked_tables import read_linked_edits

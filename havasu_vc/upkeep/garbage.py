@@ -14,12 +14,11 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from havasu_vc.records import dataclass
-from havasu_vc.store.complete import forget_complete
 from havasu_vc.store.durability import reporting_storage_errors
-from havasu_vc.store.files import STALE_SECONDS, DataFileStore
-from havasu_vc.store.linked import LinkedFiles
+from havasu_vc.store.files import STALE_SECONDS, DataFileStore, LinkedFiles
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.sound import forget_complete
 from havasu_vc.upkeep.roots import collect_roots, reachable_files
 
 __all__ = ["Garbage", "collect_garbage", "delete_unreached"]

@@ -40,9 +40,8 @@ from havasu_vc.repo.soundness import broken_datasets, defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import Change, Existing, edit_tree
-from havasu_vc.store.stray import sweep
-from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.store.index import sweep
+from havasu_vc.store.trees import Change, DatasetFolder, Existing, edit_tree
 from havasu_vc.upkeep.harmless_paths import give_harmless_paths
 from havasu_vc.upkeep.sums_anew import repair_dataset
 

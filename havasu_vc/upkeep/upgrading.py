@@ -33,14 +33,16 @@ from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import format_commit, read_commit
-from havasu_vc.store.edits import Change, Existing, edit_tree
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import ObjectWriter
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import (
     TREE,
+    Change,
     DatasetFolder,
+    Existing,
+    edit_tree,
     find_datasets,
     find_entry,
     format_tree,

@@ -36,8 +36,8 @@ from havasu_vc.formats.havasu.layout import (
     format_sort_order,
 )
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import Change, edit_tree
-from havasu_vc.store.linked import linked_location
+from havasu_vc.store.files import linked_location
+from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.workspace.foreign import stage_file
 from havasu_vc.workspace.taking_in import AddedFile, TableEdits
 

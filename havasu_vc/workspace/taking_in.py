@@ -42,7 +42,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
-from havasu_vc.store.edits import edit_tree
+from havasu_vc.store.trees import edit_tree
 from havasu_vc.tables.damage import damaged
 from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.live import FileDifference, LiveFile

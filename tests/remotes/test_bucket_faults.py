@@ -22,7 +22,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.metadata import format_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
-from havasu_vc.store.conditional_writes import create_object
+from havasu_vc.store.object_systems import create_object
 from havasu_vc.tables.bucket import BucketTable
 from tests.conftest import lacking
 from tests.remotes.buckets import ROWS, Tables, far_url, rows, s3, there

@@ -22,7 +22,7 @@ from havasu_vc.errors import (
     StateError,
     StorageError,
 )
-from havasu_vc.store.complete import read_complete
+from havasu_vc.store.sound import read_complete
 from tests.remotes.sharing import (
     assert_keeps_its_promise,
     bare,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.store.lfs_links import LfsLinks, lfs_folder
+from havasu_vc.store.files import LfsLinks, lfs_folder
 from tests.cli.conftest import invoke, succeed
 from tests.conftest import lacking
 from tests.remotes.sharing import clone, files, named, reopened, spoil, store

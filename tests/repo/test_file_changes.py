@@ -10,7 +10,7 @@ from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.errors import PatchError
 from havasu_vc.model.diffs import FileChange
-from havasu_vc.store.edits import Change, edit_tree
+from havasu_vc.store.trees import Change, edit_tree
 from havasu_vc.writers import WriterOptions, writer_named
 from tests.repo.tables import BY_ID, points, write
 from tests.support.templates import empty_repo

@@ -18,7 +18,7 @@ from havasu_vc.formats.iceberg.values import MAIN, DataFile, Reference
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.store.linked import ALLOWED
+from havasu_vc.store.files import ALLOWED
 from havasu_vc.store.refs import list_branches, list_tags
 from tests.exchange.test_iceberg import GEOM, ID, NAME, SCHEMA, numbered
 from tests.repo.tables import rows

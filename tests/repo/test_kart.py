@@ -23,7 +23,7 @@ from havasu_vc.errors import (
     UnsupportedTypeError,
 )
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.store.edits import Change, edit_tree
+from havasu_vc.store.trees import Change, edit_tree
 from tests.repo.tables import BY_ID, points, write
 from tests.support.templates import empty_repo
 

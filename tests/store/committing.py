@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from havasu_vc.store.commits import Signature, format_commit, read_commit
-from havasu_vc.store.edits import Change, edit_tree
 from havasu_vc.store.index import in_step
 from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import move_head, read_head
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import Change, edit_tree
 
 ANN = Signature("Ann", "ann@example.org", 1_700_000_000, 780)
 INTERNALS = "roads/.havasu-dataset"

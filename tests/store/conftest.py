@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from havasu_vc.store.initialising import init_repository
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.store.aws_settings import AwsSettings, s3_settings
-from havasu_vc.store.object_urls import system_arguments
+from havasu_vc.store.object_urls import AwsSettings, s3_settings, system_arguments
 
 CONFIG = """\
 [default]

@@ -9,8 +9,8 @@ import pytest
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store import bulk
 from havasu_vc.store.bulk import BulkReader
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import object_id
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 
 PHRASE = b"some text that is long enough to be a delta "

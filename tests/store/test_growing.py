@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.store import growing, objects, packs
-from havasu_vc.store.edits import edit_tree
-from havasu_vc.store.initialising import init_repository
-from havasu_vc.store.objects import LOOSE_LIMIT, ObjectWriter
-from havasu_vc.store.pack_deltas import tree_delta
+from havasu_vc.store.objects import LOOSE_LIMIT, ObjectWriter, tree_delta
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import edit_tree
 from tests.store.committing import write_commit
 
 Git = Callable[..., str]

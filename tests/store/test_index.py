@@ -12,7 +12,7 @@ import pytest
 from havasu_vc.errors import ConcurrentChangeError, UncommittedChangesError
 from havasu_vc.store import index
 from havasu_vc.store.index import in_step, mend, switch_worktree
-from havasu_vc.store.initialising import init_repository
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.refs import create_branch, move_head, read_head
 from havasu_vc.store.repository import GitRepository
 from tests.store.committing import INTERNALS, commit_dataset, entries, write_commit

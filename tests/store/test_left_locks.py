@@ -13,9 +13,8 @@ import pytest
 
 from havasu_vc import Repo, Settings
 from havasu_vc.errors import LockedError
-from havasu_vc.store import left_locks
-from havasu_vc.store.left_locks import broken
-from havasu_vc.store.locks import exclusive_lock, shared_lock
+from havasu_vc.store import locks
+from havasu_vc.store.locks import broken, exclusive_lock, shared_lock
 from tests.cli.conftest import invoke, succeed
 from tests.repo.points import make
 from tests.support.git import run_git
@@ -199,9 +198,9 @@ def test_only_age_counts_where_processes_cannot_be_seen(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unseen: str
 ) -> None:
     if unseen == "network":
-        monkeypatch.setattr(left_locks, "_is_on_a_network", lambda lock: True)
+        monkeypatch.setattr(locks, "_is_on_a_network", lambda lock: True)
     else:
-        monkeypatch.setattr(left_locks, "PROC", tmp_path / "none")
+        monkeypatch.setattr(locks, "PROC", tmp_path / "none")
     places = (repo / ".git", repo / ".git", repo)
     for name, young, old in (("HEAD.lock", 600, 1000), ("index.lock", 80_000, 90_000)):
         assert not broken(aged(repo / ".git" / name, young), places).removed

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.log import LogFilter, commits, parse_date
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 from tests.store.committing import write_commit
 from tests.support.examples import examples

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError, StorageError
-from havasu_vc.store import pack_index, packs
-from havasu_vc.store.initialising import init_repository
+from havasu_vc.store import packs
 from havasu_vc.store.objects import EMPTY_TREE, ObjectWriter, object_id, read_object
 from havasu_vc.store.packs import PackWriter
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 from tests.support.examples import examples
 
@@ -104,11 +104,11 @@ def test_packs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert names[0] == names[1] and len(names[0]) == 2
 
 
-@pytest.mark.parametrize("recent", [pack_index.RECENT, 190, 3])
+@pytest.mark.parametrize("recent", [packs.RECENT, 190, 3])
 def test_gits_index_of_a_pack_is_ours(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, recent: int
 ) -> None:
-    monkeypatch.setattr(pack_index, "RECENT", recent)
+    monkeypatch.setattr(packs, "RECENT", recent)
     with repository.writer() as writer:
         for data in [b"", b"\0" * 5_000_000, *blobs(2_000)]:
             writer.write("blob", data)
@@ -135,7 +135,7 @@ def test_what_was_added_can_be_read_whatever_moved_to_arrays(
     tmp_path_factory: pytest.TempPathFactory, data: list[bytes], segment: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pack_index, "RECENT", segment)
+        patch.setattr(packs, "RECENT", segment)
         # Ids that end in zeros and differ in few bytes are the hard ones for the arrays.
         ids = [(item + bytes(20))[:20] for item in data]
         writer = PackWriter(tmp_path_factory.mktemp("pack"))

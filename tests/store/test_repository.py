@@ -12,8 +12,7 @@ from havasu_vc.errors import (
     RepositoryNotFoundError,
     UnsupportedRepositoryError,
 )
-from havasu_vc.store.initialising import init_repository
-from havasu_vc.store.preparation import is_prepared
+from havasu_vc.store.preparation import init_repository, is_prepared
 from havasu_vc.store.repository import GitRepository, Operation
 from tests.store.committing import commit_dataset, entries
 

@@ -9,16 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.edits import Change, Existing, edit_tree
 from havasu_vc.store.flat_trees import FlatTree
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import (
     BLOB,
+    Change,
+    Existing,
     TreeChange,
     blobs_below,
     changed_tree,
+    edit_tree,
     entries,
     find_datasets,
     find_entry,

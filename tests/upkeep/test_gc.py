@@ -11,12 +11,12 @@ import pytest
 
 from havasu_vc.errors import CorruptDatasetError, LockedError
 from havasu_vc.formats.lfs import Pointer, format_pointer
-from havasu_vc.store.edits import edit_tree
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.locks import exclusive_lock, shared_lock
 from havasu_vc.store.objects import ObjectId, ObjectKind, ObjectSource
+from havasu_vc.store.preparation import init_repository
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.trees import edit_tree
 from havasu_vc.upkeep.garbage import Garbage, collect_garbage
 from havasu_vc.upkeep.roots import collect_roots, reachable_files
 

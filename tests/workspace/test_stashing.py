@@ -15,7 +15,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.store import git_gc
+from havasu_vc.store import locks
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, refuses
@@ -80,7 +80,7 @@ def test_no_stash_is_made_while_git_collects_garbage(
 ) -> None:
     """Or it would take what no ref reaches yet."""
     edit(repo)
-    monkeypatch.setattr(git_gc, "PATIENCE", 0.0)
+    monkeypatch.setattr(locks, "PATIENCE", 0.0)
     going = repo.path / ".git" / "gc.pid"
     going.write_text(f"{os.getpid()} {socket.gethostname()}")
 

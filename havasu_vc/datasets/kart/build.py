@@ -42,7 +42,7 @@ from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
-from havasu_vc.store.edits import Change, Existing, ObjectSink
+from havasu_vc.store.trees import Change, Existing, ObjectSink
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset

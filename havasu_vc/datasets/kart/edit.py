@@ -42,7 +42,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
-from havasu_vc.store.edits import Change, Existing
+from havasu_vc.store.trees import Change, Existing
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset

@@ -13,9 +13,8 @@ from typing import Protocol
 
 from havasu_vc.errors import CorruptDatasetError, HavasuError, NotFoundError
 from havasu_vc.records import dataclass
-from havasu_vc.store.bulk import bulk_reader
+from havasu_vc.store.bulk import bulk_reader, fetch_promised, spatial_filter
 from havasu_vc.store.objects import ObjectSource, StoredObjects
-from havasu_vc.store.promises import fetch_promised, spatial_filter
 
 __all__ = ["Blobs", "Objects", "SourceObjects", "StoredFolder", "objects_of"]
 

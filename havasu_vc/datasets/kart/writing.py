@@ -21,8 +21,7 @@ import numpy.typing as npt
 from havasu_vc.model.heap import release_free_memory
 from havasu_vc.records import dataclass
 from havasu_vc.store.durability import reporting_storage_errors
-from havasu_vc.store.edits import ObjectSink
-from havasu_vc.store.trees import BLOB, TREE, format_tree, read_entries
+from havasu_vc.store.trees import BLOB, TREE, ObjectSink, format_tree, read_entries
 
 __all__ = ["FeatureChanges"]
 

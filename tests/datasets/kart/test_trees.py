@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.kart.reading import SourceObjects, objects_of
 from havasu_vc.datasets.kart.trees import changed_files
 from havasu_vc.errors import CorruptDatasetError
-from havasu_vc.store.edits import edit_tree
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.preparation import init_repository
+from havasu_vc.store.trees import edit_tree
 from tests.support.examples import examples
 
 PARTS = st.sampled_from(["A", "B", "_", "kU0="])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from havasu_vc.datasets.kart import writing
 from havasu_vc.datasets.kart.writing import FeatureChanges
-from havasu_vc.store.edits import edit_tree
-from havasu_vc.store.initialising import init_repository
 from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.preparation import init_repository
+from havasu_vc.store.trees import edit_tree
 from tests.support.examples import examples
 
 PATHS = st.tuples(
