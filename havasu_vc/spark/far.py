@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest
-from havasu_vc.datasets.havasu.matching_groups import scan_matching
+from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, scan_matching
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry

@@ -14,8 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from havasu_vc.datasets.havasu.leading_bytes import leading_bytes
-from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest
+from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, leading_bytes
 from havasu_vc.geo.predicates import SpatialPredicate
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.spark.java_methods import ABSENT, called, called_static

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from havasu_vc.datasets.kart.kernels import Files, Form, batches
-from havasu_vc.datasets.kart.reading import Blobs
-from havasu_vc.datasets.kart.trees import leaves
+from havasu_vc.datasets.kart.trees import Blobs, leaves
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.errors import CorruptionError, HavasuError
 from havasu_vc.upkeep.finding import Finding

@@ -15,8 +15,7 @@ from pathlib import Path
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart.edit import layout_documents
 from havasu_vc.datasets.kart.kernels import batches
-from havasu_vc.datasets.kart.reading import StoredFolder
-from havasu_vc.datasets.kart.trees import leaves
+from havasu_vc.datasets.kart.trees import StoredFolder, leaves
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.errors import StateError, UnsupportedVersionError

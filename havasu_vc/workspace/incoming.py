@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, hash_rows
 from havasu_vc.datasets.havasu.apply import collect_changes
-from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.folding import SMALL_FILE
+from havasu_vc.datasets.havasu.edit import SMALL_FILE, Edit
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.locate import sound_key_cache
 from havasu_vc.datasets.havasu.parquet import Positions, read_rows

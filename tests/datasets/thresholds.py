@@ -8,12 +8,11 @@ import pytest
 from havasu_vc.datasets.havasu import (
     aligning,
     delete_writing,
+    deletes,
     diff,
     edit,
-    folding,
-    intervals,
-    large_values,
     ledger,
+    pieces,
     writing,
 )
 from havasu_vc.history import diff as history_diff
@@ -22,7 +21,7 @@ from havasu_vc.history import diff as history_diff
 @contextmanager
 def tiny_thresholds(
     *,
-    small_file: int = folding.SMALL_FILE,
+    small_file: int = edit.SMALL_FILE,
     most_deltas: int = 2,
     most_keys: int = ledger.MOST_KEYS,
     group_rows: int = 3,
@@ -30,18 +29,18 @@ def tiny_thresholds(
     task_bytes: int = 1,
 ) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folding, "MOST_DELTAS", most_deltas)
-        patch.setattr(folding, "SMALL_FILE", small_file)
+        patch.setattr(edit, "MOST_DELTAS", most_deltas)
+        patch.setattr(edit, "SMALL_FILE", small_file)
         for module in (ledger, edit):
             patch.setattr(module, "MOST_KEYS", most_keys)
         for module in (writing, delete_writing):
             patch.setattr(module, "GROUP_ROWS", group_rows)
-        patch.setattr(large_values, "LARGE", 8)
+        patch.setattr(deletes, "LARGE", 8)
         patch.setattr(history_diff, "PARTS", 3)
         if diffs:
             patch.setattr(diff, "SMALL_ROWS", 0)
             patch.setattr(diff, "SMALL_BYTES", 0)
-            patch.setattr(intervals, "ROWS_A_TASK", 1)
+            patch.setattr(pieces, "ROWS_A_TASK", 1)
             patch.setattr(aligning, "SHARE", 1)
             patch.setattr(aligning, "TASK_BYTES", task_bytes)
         yield

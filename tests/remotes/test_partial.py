@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.datasets.havasu import large_values
+from havasu_vc.datasets.havasu import deletes
 from havasu_vc.errors import (
     DataFileNotFoundError,
     DatasetNotFoundError,
@@ -65,7 +65,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = points(len(names)).set_column(2, "name", pa.array(names))
     ours.import_(write_file(folder / "big.parquet", table), "big", options=BY_ID)
     with tiny_thresholds(most_deltas=9, group_rows=4096), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large_values, "LARGE", 1 << 16)
+        patch.setattr(deletes, "LARGE", 1 << 16)
         for number in range(3):
             ours.write("big", points(1, start=number * 4000, name="new"))
         ours.write("big", points(3, start=500, name="new"))

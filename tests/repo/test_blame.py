@@ -108,7 +108,7 @@ def blame_columns(repo: Repo, columns: tuple[str, ...]) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def small_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a handful of edits do what takes many in a large table."""
-    monkeypatch.setattr("havasu_vc.datasets.havasu.folding.MOST_DELTAS", 3)
+    monkeypatch.setattr("havasu_vc.datasets.havasu.edit.MOST_DELTAS", 3)
 
 
 @pytest.fixture

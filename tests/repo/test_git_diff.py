@@ -174,7 +174,7 @@ def test_columns(repo: Repo, programs: Path) -> None:
 def test_a_fold_shows_the_rows_that_changed_with_it(
     repo: Repo, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("havasu_vc.datasets.havasu.folding.MOST_DELTAS", 0)
+    monkeypatch.setattr("havasu_vc.datasets.havasu.edit.MOST_DELTAS", 0)
     points.write(repo, {1: ("one", 1), 2: ("deux", 2), 4: ("four", 4)})
 
     text = git(repo, "diff", "HEAD^", "HEAD", programs=programs)

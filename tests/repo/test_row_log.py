@@ -22,7 +22,7 @@ tables = st.dictionaries(st.integers(1, 8), cells, max_size=8)
 
 @pytest.fixture(autouse=True)
 def small_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("havasu_vc.datasets.havasu.folding.MOST_DELTAS", 3)
+    monkeypatch.setattr("havasu_vc.datasets.havasu.edit.MOST_DELTAS", 3)
 
 
 @pytest.fixture

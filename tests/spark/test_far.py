@@ -9,8 +9,7 @@ from pyarrow.fs import S3FileSystem
 from pyspark.errors import PythonException
 
 from havasu_vc import Repo
-from havasu_vc.datasets.havasu.live import Range
-from havasu_vc.datasets.havasu.matching_groups import matching_groups
+from havasu_vc.datasets.havasu.live import Range, matching_groups
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.bounds import Bounds

@@ -11,7 +11,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.havasu.leading_bytes import leading_bytes
+from havasu_vc.datasets.havasu.live import leading_bytes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.spark.deleted import setting

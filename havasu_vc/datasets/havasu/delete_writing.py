@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from havasu_vc.datasets.havasu.deletes import Deletion
-from havasu_vc.datasets.havasu.large_values import are_large, can_be_large, large_digest
+from havasu_vc.datasets.havasu.deletes import Deletion, are_large, can_be_large, large_digest
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_offsets
 from havasu_vc.errors import StorageError

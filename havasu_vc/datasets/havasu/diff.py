@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from havasu_vc.datasets.havasu.deletes import needs_data_files
-from havasu_vc.datasets.havasu.intervals import Interval, cut_intervals
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
-from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Piece
+from havasu_vc.datasets.havasu.pieces import DeletedPiece, FilePiece, Interval, Piece, cut_intervals
 from havasu_vc.datasets.havasu.verify import verify_deletes
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.formats.havasu.entry import Content, Entry

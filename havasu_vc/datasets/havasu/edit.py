@@ -21,24 +21,15 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.delete_writing import set_large_aside, write_delete_file
-from havasu_vc.datasets.havasu.deletes import (
-    Deletion,
-    read_deleted_rows,
-    read_positions,
-)
+from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.documents import past_documents
-from havasu_vc.datasets.havasu.folding import files_to_fold, is_small
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS, Change, Touched, change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.havasu.verify import mark_verified
-from havasu_vc.datasets.havasu.writing import (
-    WrittenFile,
-    distinct_files,
-    write_data_files,
-)
+from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.spool import Spool
@@ -56,7 +47,13 @@ from havasu_vc.model.types import descendants
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["Edit", "meets_all"]
+__all__ = [
+    "Edit",
+    "files_to_fold",
+    "is_small",
+    "meets_all",
+]
+
 
 _LARGE = "_large"
 MOSTLY_DELETED = 0.3
@@ -412,3 +409,38 @@ def _changes_hashes(old: Schema, new: Schema) -> bool:
     columns = {field.id for field in old.fields if field.id in gone}
     inside = {field.id for field in descendants(tuple(old.by_id[n] for n in columns))}
     return bool(gone - inside) or (bool(columns) and not new.key)
+
+
+# Which small files a commit takes up into one.
+#
+# Deltas are the small data files that edits leave behind. Up to 32 of them may stand;
+# beyond that the smallest are merged, as many as are of about one size, so that a row
+# is rewritten a number of times that grows with the logarithm of the commits.
+
+MOST_DELTAS = 32
+SMALL_FILE = 8 * 1024 * 1024
+_TIER = 4
+
+
+def is_small(entry: Entry) -> bool:
+    """Whether a file is small enough to be merged with others."""
+    return entry.size < SMALL_FILE
+
+
+def files_to_fold(entries: Iterable[Entry], *, coming: int = 0) -> set[str]:
+    """Return the data files to merge when `coming` more are about to be added."""
+    deltas = sorted(
+        (e for e in entries if e.origin is not Origin.IMPORT and is_small(e)),
+        key=lambda entry: (entry.size, entry.file),
+    )
+    if len(deltas) + coming <= MOST_DELTAS:
+        return set()
+    chosen: list[Entry] = []
+    size = 0
+    for entry in deltas:
+        # The next tier starts where a file outweighs much of what is merged already.
+        if len(chosen) > MOST_DELTAS // 2 and entry.size * _TIER > size:
+            break
+        chosen.append(entry)
+        size += entry.size
+    return {entry.file for entry in chosen}

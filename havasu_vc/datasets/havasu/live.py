@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from havasu_vc.datasets.havasu.blocks import block_names
+from havasu_vc.datasets.havasu.kernels import deleted_positions
+from havasu_vc.datasets.havasu.parquet import file_name, open_parquet, read_row_groups
 from havasu_vc.formats.havasu.entry import ColumnStatistics, Entry
 from havasu_vc.geo.predicates import (
     SpatialPredicate,
@@ -23,13 +28,27 @@ from havasu_vc.geo.predicates import (
     geometry_files,
     raster_files,
 )
+from havasu_vc.model.arrow import FIELD_ID
+from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import kernel
 from havasu_vc.model.types import Primitive, Type
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["LiveFile", "Range", "SpatialTest", "live_files", "may_hold_range"]
+__all__ = [
+    "LiveFile",
+    "Range",
+    "SpatialTest",
+    "leading_bytes",
+    "leaf_columns",
+    "live_files",
+    "matching_groups",
+    "may_hold_range",
+    "scan_matching",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +164,139 @@ def _parsed(kind: Any, value: Any) -> Any | None:
         return kind.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+# Rows of a file's row groups that may match, told from the file's footer.
+#
+# For files that are far away: a footer is small, and row groups whose statistics show that
+# no row of them can match are never asked for. Both tests are inclusive, as those of whole
+# files are (`live`): what is not known is read.
+
+Ranges = Mapping[int, Range]
+"""Values that rows must have, by field id."""
+Boxes = Sequence[tuple[int, Bounds, bool]]
+"""A geometry column, a box, and whether rows must hold all of it rather than meet it."""
+
+
+@kernel
+def scan_matching(
+    path: str,
+    schema: Schema,
+    deletes: tuple[str, ...],
+    part: tuple[int, int],
+    ranges: Ranges,
+    boxes: Boxes,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of one of several equal parts of a file, less groups without a match."""
+    number, parts = part
+    with open_parquet(path) as file:
+        count = file.num_row_groups
+        mine = range(number * count // parts, (number + 1) * count // parts)
+        groups = matching_groups(file, mine, schema, ranges, boxes)
+    if groups:
+        deleted = deleted_positions(file_name(path), deletes)
+        yield from read_row_groups(path, schema, groups=groups, deleted=deleted)
+
+
+def matching_groups(
+    file: pq.ParquetFile, groups: Sequence[int], schema: Schema, ranges: Ranges, boxes: Boxes
+) -> list[int]:
+    """Return those row groups that may hold a row in all ranges whose geometry is in all boxes."""
+    leaves = leaf_columns(file)
+    metadata = file.metadata
+    found = []
+    for group in groups:
+        columns = metadata.row_group(group)
+        fits = all(
+            _may_hold(columns, leaves.get(number), wanted, schema, number)
+            for number, wanted in ranges.items()
+        )
+        if fits and all(_may_meet(columns, leaves, *each) for each in boxes):
+            found.append(group)
+    return found
+
+
+def leaf_columns(file: pq.ParquetFile) -> dict[int | str, int]:
+    """Return which of the file's columns a top-level field is, by field id and by name."""
+    places: dict[int | str, int] = {}
+    names = {file.schema.column(index).path: index for index in range(len(file.schema))}
+    for field in file.schema_arrow:
+        index = names.get(field.name)
+        if index is None:
+            continue  # nested
+        places[field.name] = index
+        number = (field.metadata or {}).get(FIELD_ID)
+        if number is not None and number.isdigit():
+            places[int(number)] = index
+    return places
+
+
+def _may_hold(
+    group: pq.RowGroupMetaData, column: int | None, wanted: Range, schema: Schema, number: int
+) -> bool:
+    statistics = None if column is None else group.column(column).statistics
+    if column is None or statistics is None or not statistics.has_min_max:
+        return True
+    try:
+        least, greatest = statistics.min, statistics.max
+    except (OverflowError, ValueError):  # a moment beyond what Python knows
+        return True
+    nulls = statistics.null_count if statistics.has_null_count else 0
+    # Floats may be NaN, which statistics leave out; `nans` unknown keeps their groups.
+    known = ColumnStatistics(group.num_rows, nulls, 0, None, least, greatest)
+    return may_hold_range(known, wanted, schema.by_id[number].type)
+
+
+def _may_meet(
+    group: pq.RowGroupMetaData,
+    leaves: Mapping[int | str, int],
+    column: int,
+    box: Bounds,
+    whole: bool,
+) -> bool:
+    """Whether the bounds of some block of a group meet a box, or may hold all of it."""
+    sides: list[tuple[Any, Any]] = []
+    for name in block_names(column):
+        index = leaves.get(name)
+        statistics = None if index is None else group.column(index).statistics
+        if statistics is None or not statistics.has_min_max:
+            return True
+        sides.append((statistics.min, statistics.max))
+    (west, _), (south, _), (_, east), (_, north) = sides
+    if not np.isfinite([west, south, east, north]).all():
+        return True
+    if whole:
+        return bool(
+            west <= box.xmin and south <= box.ymin and east >= box.xmax and north >= box.ymax
+        )
+    return bool(west <= box.xmax and south <= box.ymax and east >= box.xmin and north >= box.ymin)
+
+
+# What the values of a column of bytes begin with, told from footers alone.
+#
+# Where the least and the greatest value of each row group begin alike, all values do. So a
+# footer tells, for one, that each geometry of a file is a point of a certain form.
+
+
+def leading_bytes(path: str, column: int, count: int) -> frozenset[bytes] | None:
+    """Return the first bytes of all values of a column, told by its field id.
+
+    The set has one member, or none where the file has no values; None is returned where values
+    differ or nothing tells.
+    """
+    found: set[bytes] = set()
+    with open_parquet(path) as file:
+        index = leaf_columns(file).get(column)
+        if index is None:
+            return frozenset()
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number).column(index)
+            if group.physical_type != "BYTE_ARRAY" or group.statistics is None:
+                return None
+            if group.statistics.has_min_max:
+                found |= {group.statistics.min[:count], group.statistics.max[:count]}
+            elif group.num_values != group.statistics.null_count:
+                return None
+            if len(found) > 1 or any(len(each) < count for each in found):
+                return None
+    return frozenset(found)

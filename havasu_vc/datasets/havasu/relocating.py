@@ -24,12 +24,12 @@ from havasu_vc.datasets.digest import hash_rows
 from havasu_vc.datasets.havasu.delete_writing import set_large_aside, write_delete_file
 from havasu_vc.datasets.havasu.deletes import (
     Deletion,
+    can_be_large,
     needs_data_files,
     needs_originals,
     read_deleted_rows,
     read_positions,
 )
-from havasu_vc.datasets.havasu.large_values import can_be_large
 from havasu_vc.datasets.havasu.locate import find_in, shared_fields
 from havasu_vc.datasets.havasu.parquet import read_row_groups, read_rows
 from havasu_vc.datasets.havasu.soundness import Settled

@@ -7,6 +7,7 @@ the digests of its columns are summed, while the rows are in memory.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,13 +15,12 @@ from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.havasu.blocks import block_columns, block_fields
-from havasu_vc.datasets.havasu.geo_footer import GEO, format_footer, plain_columns
-from havasu_vc.datasets.havasu.grouping import cut_row_groups
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
 from havasu_vc.datasets.havasu.plan import Layout
@@ -29,6 +29,7 @@ from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.geo.bounds import bounds_of
+from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.raster_v1_checks import check_rasters
 from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters, united_places
 from havasu_vc.model import kernels as pc
@@ -36,20 +37,26 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.types import Primitive
+from havasu_vc.model.types import Encoding, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
 __all__ = [
+    "GEO",
     "Measures",
     "WrittenFile",
+    "cut_row_groups",
     "distinct_files",
+    "format_footer",
     "measure_rows",
+    "plain_columns",
+    "row_sizes",
     "split_offsets",
     "united_areas",
     "united_bounds",
     "write_data_files",
 ]
+
 
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 * 1024 * 1024
@@ -404,3 +411,128 @@ def _leaf_paths(column: pa.Field) -> list[str]:
     if pa.types.is_nested(column.type):
         return []
     return [] if pa.types.is_boolean(column.type) else [column.name]
+
+
+# Where row groups end: after so many rows, or before so many bytes.
+#
+# A row counts with the bytes of its values alone, so the cuts do not depend on how the
+# rows were dealt out to batches, and equal rows give equal files.
+
+Sizes = npt.NDArray[np.int64]
+
+
+def cut_row_groups(
+    batches: Iterable[pa.RecordBatch], *, most_rows: int, most_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows cut where row groups end; a single row may be larger than a group."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        ends = np.cumsum(row_sizes(batch))
+        at = 0
+        while at < batch.num_rows:
+            before = int(ends[at - 1]) if at else 0
+            fitting = int(np.searchsorted(ends, before + most_bytes - size, "right")) - at
+            count = min(max(fitting, 0 if rows else 1), most_rows - rows)
+            if count:
+                waiting.append(batch.slice(at, count))
+                at += count
+                rows += count
+                size += int(ends[at - 1]) - before
+            if rows == most_rows or at < batch.num_rows:
+                yield pa.concat_batches(waiting)
+                waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def row_sizes(batch: pa.RecordBatch) -> Sizes:
+    """Return about how many bytes each row takes in memory."""
+    total = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        total += _sizes(column)
+    return total
+
+
+def _sizes(column: pa.Array) -> Sizes:
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        found = np.zeros(len(column), np.int64)
+        for child in column.flatten():
+            found += _sizes(child)
+        return found
+    if pa.types.is_map(type_):
+        return _of_lists(column, (column.keys, column.items))
+    if pa.types.is_list(type_):
+        return _of_lists(column, (column.values,))
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        lengths: Sizes = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+        return lengths + 4
+    return np.full(len(column), max(type_.bit_width // 8, 1), np.int64)
+
+
+def _of_lists(column: pa.Array, parts: tuple[pa.Array, ...]) -> Sizes:
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    found = np.full(len(column), 4, np.int64)
+    for part in parts:
+        sums = np.concatenate([[0], np.cumsum(_sizes(part))])
+        found += sums[offsets[1:]] - sums[offsets[:-1]]
+    if column.null_count:
+        # What a null spans depends on how it was made.
+        found[~pc.is_valid(column).to_numpy(zero_copy_only=False)] = 4
+    return found
+
+
+# The `geo` document of GeoParquet in the footer of our data files.
+#
+#     {"version":"1.0.0","primary_column":"geom",
+#      "columns":{"geom":{"encoding":"WKB","geometry_types":[],"crs":null}}}
+#
+# With it GeoPandas, DuckDB and GDAL take the column for geometries. It says no more than
+# holds for all files of a column: CRS and types are the dataset's to say, and null and an
+# empty list say that they are not known. A column stands in it only if its values are WKB
+# as the standard has it, without an SRID in any.
+
+GEO = "geo"
+"""The key in the footer."""
+
+_WKB = (Encoding.EWKB, Encoding.WKB)
+_MARKS = 0xE0
+"""What EWKB puts into the highest byte of a type: Z, M, SRID."""
+
+
+def plain_columns(group: pa.RecordBatch, schema: Schema) -> frozenset[int]:
+    """Return the ids of geometry columns whose values are all WKB without marks of EWKB."""
+    return frozenset(
+        field.id
+        for field in schema.fields
+        if field.geometry is not None
+        and field.geometry.encoding in _WKB
+        and _is_plain(group.column(field.name))
+    )
+
+
+def _is_plain(values: pa.Array) -> bool:
+    column = byte_column(values)
+    if not len(column.rows):
+        return True
+    if int(column.lengths.min()) < 5:
+        return False
+    order = column.data[column.starts]
+    highest = column.data[column.starts + np.where(order == 1, 4, 1)]
+    return not (highest & _MARKS).any()
+
+
+def format_footer(schema: Schema, plain: Iterable[frozenset[int]]) -> str | None:
+    """Return the document for a file whose row groups have these columns; None without any."""
+    wanted = frozenset.intersection(*plain)
+    names = [field.stored_name for field in schema.fields if field.id in wanted]
+    if not names:
+        return None
+    described: dict[str, object] = {"encoding": "WKB", "geometry_types": [], "crs": None}
+    document = {
+        "version": "1.0.0",
+        "primary_column": names[0],
+        "columns": dict.fromkeys(names, described),
+    }
+    return json.dumps(document, separators=(",", ":"))

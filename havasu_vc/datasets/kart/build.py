@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.kart.edit import layout_documents
+from havasu_vc.datasets.kart.edit import kart_rows, layout_documents
 from havasu_vc.datasets.kart.key_giving import EarlierImport, KeyGiver
-from havasu_vc.datasets.kart.rows import kart_rows
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import KeyViolationError

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import equal_columns, equal_rows
-from havasu_vc.datasets.conforming import check_order, describe_key
-from havasu_vc.datasets.kart.rows import kart_rows
+from havasu_vc.datasets.conforming import check_order, conform, describe_key
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.errors import KeyViolationError, PatchError
+from havasu_vc.errors import KeyViolationError, PatchError, SchemaViolationError
 from havasu_vc.formats.kart.columns import (
     column_id,
     columns_of_schema,
@@ -37,17 +36,25 @@ from havasu_vc.formats.kart.paths import (
     format_path_structure,
     path_structure_of,
 )
+from havasu_vc.geo.text import hex_wkb
+from havasu_vc.geo.wkb import from_canonical, to_canonical
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
+from havasu_vc.model.types import Encoding, Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.store.trees import Change, Existing
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
 
-__all__ = ["KartEdit", "layout_documents"]
+__all__ = [
+    "KartEdit",
+    "kart_rows",
+    "layout_documents",
+]
 
 
 class KartEdit(AbstractContextManager["KartEdit"]):
@@ -320,3 +327,37 @@ def layout_documents(schema: Schema, structure: PathStructure | None) -> dict[st
     if structure is None:
         documents["meta/path-structure.json"] = format_path_structure(path_structure_of(schema))
     return documents
+
+
+# Rows of any schema as rows of a Kart dataset: what Kart lacks becomes the next type it has.
+
+
+def kart_rows(rows: pa.RecordBatch, given: Schema, wanted: Schema) -> pa.RecordBatch:
+    """Return rows of `given` in the columns of `wanted`, its counterpart in a Kart dataset."""
+    if rows.schema.names != list(given.names):
+        rows = conform(rows, given)
+    target = arrow_schema(wanted)
+    columns = []
+    for column, before, field in zip(rows.columns, given.fields, target, strict=True):
+        columns.append(_converted(column, before, field.type))
+    return conform(pa.RecordBatch.from_arrays(columns, names=list(wanted.names)), wanted)
+
+
+def _converted(column: pa.Array, before: Field, wanted: pa.DataType) -> pa.Array:
+    if before.geometry is not None:
+        if before.geometry.encoding is Encoding.EWKB:
+            return column
+        wkb, srids = to_canonical(column, before.geometry.encoding)
+        return from_canonical(wkb, srids, "ewkb")
+    if before.type is Primitive.UUID and pa.types.is_fixed_size_binary(column.type):
+        digits = pc.utf8_lower(hex_wkb(pc.cast(column, pa.binary())))
+        groups = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+        return pc.binary_join_element_wise(
+            *(pc.utf8_slice_codeunits(digits, start, stop) for start, stop in groups), "-"
+        )
+    if column.type == wanted:
+        return column
+    try:
+        return pc.cast(column, wanted)
+    except pa.ArrowException as error:
+        raise SchemaViolationError(f"a value does not fit {before.name!r}: {error}") from error

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.kart.reading import Blobs, Objects, StoredFolder
-from havasu_vc.datasets.kart.trees import Leaf, Subtree, leaves
+from havasu_vc.datasets.kart.trees import Blobs, Leaf, Objects, StoredFolder, Subtree, leaves
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.columns import Legend

@@ -17,8 +17,15 @@ from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart import diff as diffing
 from havasu_vc.datasets.kart.edit import KartEdit
 from havasu_vc.datasets.kart.kernels import Files, Form, batches, scan, scan_files
-from havasu_vc.datasets.kart.reading import Blobs, Objects, StoredFolder, objects_of
-from havasu_vc.datasets.kart.trees import count_features, leaves, subtrees
+from havasu_vc.datasets.kart.trees import (
+    Blobs,
+    Objects,
+    StoredFolder,
+    count_features,
+    leaves,
+    objects_of,
+    subtrees,
+)
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage

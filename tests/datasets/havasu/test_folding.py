@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from havasu_vc.datasets.havasu.folding import MOST_DELTAS, SMALL_FILE, files_to_fold
+from havasu_vc.datasets.havasu.edit import MOST_DELTAS, SMALL_FILE, files_to_fold
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 
 

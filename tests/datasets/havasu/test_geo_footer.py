@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from havasu_vc.datasets.havasu.geo_footer import format_footer, plain_columns
+from havasu_vc.datasets.havasu.writing import format_footer, plain_columns
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive, Struct
 

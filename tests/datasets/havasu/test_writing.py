@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
-from havasu_vc.datasets.havasu.grouping import cut_row_groups, row_sizes
 from havasu_vc.datasets.havasu.parquet import key_ranges, read_row_groups
 from havasu_vc.datasets.havasu.plan import Layout
-from havasu_vc.datasets.havasu.writing import distinct_files, write_data_files
+from havasu_vc.datasets.havasu.writing import (
+    cut_row_groups,
+    distinct_files,
+    row_sizes,
+    write_data_files,
+)
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
 from havasu_vc.model.arrow import arrow_schema

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.datasets.kart.reading import SourceObjects, objects_of
-from havasu_vc.datasets.kart.trees import changed_files
+from havasu_vc.datasets.kart.trees import SourceObjects, changed_files, objects_of
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.preparation import init_repository
