@@ -26,7 +26,7 @@ from havasu_vc.formats.havasu.properties import DATASET, format_properties
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.short_lived import short_lived_folder
-from havasu_vc.workspace.linking import TEMPORARY
+from havasu_vc.workspace.removal import TEMPORARY
 
 __all__ = ["CLUSTERED", "clustered", "described", "sorted_anew"]
 

@@ -16,8 +16,11 @@ from functools import cached_property
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.iceberg.values import (
+    MAIN,
     Flavour,
+    LogEntry,
     ManifestContent,
+    Reference,
     Snapshot,
     Status,
     TableMetadata,
@@ -29,9 +32,12 @@ from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import CLUSTERED, COMMIT, FLAVOUR, TREE
 from havasu_vc.workspace.snapshots import SnapshotParts
-from havasu_vc.workspace.state import DeleteBatch, FileIdentity
+from havasu_vc.workspace.state import DeleteBatch, FileIdentity, TableState
 
-__all__ = ["TableDraft"]
+__all__ = [
+    "TableDraft",
+    "show_as_edits",
+]
 
 
 class TableDraft:
@@ -165,3 +171,34 @@ class TableDraft:
     def as_table(self) -> Table:
         """Return the draft as if it were published, to read its snapshots."""
         return Table(self.place.folder, 0, self.made, self.place.folder, self.places)
+
+
+# A table made to show rows that are not checked out: to its readers, edits like any other.
+#
+# What is checked out stays so: the tag of its snapshot, and what the workspace knows of it.
+# So rows that were set aside come back as edits that are not committed.
+
+
+def show_as_edits(
+    view: HavasuDataset,
+    place: TablePlace,
+    known: TableState,
+    *,
+    commit: str,
+    tree: str,
+    clustered: str | None = None,
+    copy: bool = False,
+) -> Table:
+    """Make a checked-out table show a version of its dataset, and return the table."""
+    table = place.read()
+    draft = TableDraft(place, table.metadata, known.flavour, copy=copy, batches=known.deletes)
+    draft.link(view)
+    snapshot = draft.show(view, commit=commit, tree=tree, clustered=clustered)
+    metadata = replace(
+        draft.made,
+        last_updated_ms=draft.now,
+        current_snapshot_id=snapshot.snapshot_id,
+        references={**draft.made.references, MAIN: Reference(snapshot.snapshot_id)},
+        snapshot_log=(*draft.made.snapshot_log, LogEntry(draft.now, snapshot.snapshot_id)),
+    )
+    return place.publish(table, metadata, known.flavour)

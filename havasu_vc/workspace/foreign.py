@@ -12,19 +12,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
-from havasu_vc.datasets.havasu.parquet import open_parquet, read_row_groups
+from havasu_vc.datasets.havasu.locate import shared_fields
+from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.datasets.havasu.writing import (
@@ -34,17 +39,50 @@ from havasu_vc.datasets.havasu.writing import (
     united_areas,
     united_bounds,
 )
-from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
+from havasu_vc.errors import (
+    GeometryError,
+    KeyViolationError,
+    NotYetSupportedError,
+    SchemaViolationError,
+)
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin, format_entry, parse_entry
+from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.properties import Digest
+from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.model.arrow import FIELD_ID, arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel
+from havasu_vc.model.types import (
+    LARGEST_FIELD_ID,
+    Decimal,
+    Field,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    Type,
+    descendants,
+)
 from havasu_vc.records import dataclass
+from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.damage import missing, reading_table_file
-from havasu_vc.workspace.file_schemas import FileSchema
+from havasu_vc.tables.damage import damaged, missing, reading_table_file
+from havasu_vc.tables.scanning import RowSource, read_source
 
-__all__ = ["Measured", "hash_file", "measure", "parse_measured", "recall", "stage_file"]
+__all__ = [
+    "FileSchema",
+    "Measured",
+    "copy_rows",
+    "hash_file",
+    "known_fields",
+    "measure",
+    "parse_measured",
+    "read_file_schema",
+    "recall",
+    "says_all",
+    "stage_file",
+]
+
 
 _FIRST_ROW = "the geometry in row 0 cannot be used: "
 _FIRST_RASTER = "the raster in row 0 cannot be used: "
@@ -259,3 +297,228 @@ def _linked(path: Path, temporary: Path) -> None:
         raise
     except OSError:
         shutil.copyfile(path, temporary)
+
+
+# The schema that a foreign data file has, told from its own columns.
+#
+# Columns are known by field id. Their types are those of the file, which may be narrower
+# than the table's are now; their order and names are the file's. Whether a column may hold
+# nulls is the table's to say: engines write columns as required where a statement gave
+# them literals.
+
+
+@dataclass(frozen=True)
+class FileSchema:
+    """The columns of one data file."""
+
+    schema: Schema
+    """The columns, in the file's order and types."""
+    leaves: tuple[Field, ...]
+    """The same for counting columns of the file; rasters with all that is inside."""
+
+    @cached_property
+    def document(self) -> bytes:
+        """The schema as deltas have it in `past`."""
+        return format_schema(self.schema)
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the document."""
+        return document_hash(self.document)
+
+    @cached_property
+    def known(self) -> frozenset[int]:
+        """The ids of all columns at any depth."""
+        return frozenset(field.id for field in descendants(self.schema.fields))
+
+    def shared(self, schema: Schema) -> Schema:
+        """Return the columns of a schema that the file has."""
+        return Schema(shared_fields(schema.fields, self.known), self._identifiers(schema))
+
+    def _identifiers(self, schema: Schema) -> tuple[int, ...]:
+        return schema.identifier_ids if self.known.issuperset(schema.identifier_ids) else ()
+
+
+def known_fields(*schemas: Schema) -> dict[int, Field]:
+    """Return fields by id, at any depth; the first schema that has one counts."""
+    found: dict[int, Field] = {}
+    for schema in schemas:
+        for field in descendants(schema.fields):
+            found.setdefault(field.id, field)
+    return found
+
+
+def read_file_schema(path: Path, known: Mapping[int, Field], schema: Schema) -> FileSchema:
+    """Return the columns of a data file, which the table knows by their ids."""
+    with reading_table_file(path), open_parquet(str(path)) as file:
+        arrow = file.schema_arrow
+    if any(_id_of(field) is None for field in arrow):
+        raise NotYetSupportedError(
+            f"{path} has columns without field ids, as files have that were written elsewhere",
+            hints=(
+                "CALL <catalog>.system.rewrite_data_files(table => …, "
+                "options => map('rewrite-all', 'true')) writes them anew",
+            ),
+        )
+    # Engines keep the ids of rows, which are no columns of the table, beside them.
+    own = [(_id_of(field) or 0) <= LARGEST_FIELD_ID for field in arrow]
+    fields = _told_apart(
+        _field(field, known, path) for field, mine in zip(arrow, own, strict=True) if mine
+    )
+    ids = {field.id for field in fields}
+    identifiers = schema.identifier_ids if ids.issuperset(schema.identifier_ids) else ()
+    spare = iter(range(LARGEST_FIELD_ID, 0, -1))
+    there = iter(fields)
+    leaves = tuple(
+        _leaf(next(there), field, spare) if mine else Field(next(spare), field.name, Primitive.LONG)
+        for field, mine in zip(arrow, own, strict=True)
+    )
+    return FileSchema(Schema(fields, identifiers), leaves)
+
+
+def _leaf(field: Field, arrow: pa.Field, spare: Iterator[int]) -> Field:
+    if field.raster is None:
+        return field
+    return replace(field, type=_inside(arrow.type, spare), raster=None)
+
+
+def _id_of(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(FIELD_ID)
+    return int(text) if text is not None else None
+
+
+def _field(arrow: pa.Field, known: Mapping[int, Field], path: Path) -> Field:
+    number = _id_of(arrow)
+    field = None if number is None else known.get(number)
+    if field is None:
+        raise damaged(path, f"its column {arrow.name!r} is none that the table ever had")
+    type_ = _type(field.type, arrow.type, known, path) if field.raster is None else field.type
+    return replace(
+        field,
+        type=type_,
+        source_type=field.source_type if type_ == field.type else None,
+        physical_name=None if arrow.name == field.name else arrow.name,
+    )
+
+
+def _told_apart(found: Iterable[Field]) -> tuple[Field, ...]:
+    """Return fields by their names now, or in the file where a dropped one gave its name away."""
+    fields = tuple(found)
+    if len({field.name for field in fields}) == len(fields):
+        return fields
+    return tuple(
+        replace(field, name=field.physical_name or field.name, physical_name=None)
+        for field in fields
+    )
+
+
+def _type(type_: Type, arrow: pa.DataType, known: Mapping[int, Field], path: Path) -> Type:
+    """Return the type that a file holds of a column."""
+    match type_:
+        case Primitive.LONG if pa.types.is_int32(arrow):
+            return Primitive.INT
+        case Primitive.DOUBLE if pa.types.is_float32(arrow):
+            return Primitive.FLOAT
+        case Decimal(precision, scale) if pa.types.is_decimal(arrow):
+            return Decimal(min(arrow.precision, precision), scale)
+        case Struct() if pa.types.is_struct(arrow):
+            parts = [arrow.field(index) for index in range(arrow.num_fields)]
+            return Struct(_told_apart(_field(part, known, path) for part in parts))
+        case List(element) if pa.types.is_list(arrow):
+            return List(_part(element, arrow.value_field, known, path))
+        case Map(key, value) if pa.types.is_map(arrow):
+            return Map(
+                _part(key, arrow.key_field, known, path),
+                _part(value, arrow.item_field, known, path),
+            )
+        case _:
+            return type_
+
+
+def _part(field: Field, arrow: pa.Field, known: Mapping[int, Field], path: Path) -> Field:
+    return replace(field, type=_type(field.type, arrow.type, known, path), physical_name=None)
+
+
+def _inside(arrow: pa.DataType, spare: Iterator[int]) -> Type:
+    """Return a type that has as many columns in a file as an Arrow type, whatever they are."""
+    if not pa.types.is_nested(arrow):
+        return Primitive.BINARY
+    parts = [arrow.field(index) for index in range(arrow.num_fields)]
+    return Struct(tuple(Field(next(spare), part.name, _inside(part.type, spare)) for part in parts))
+
+
+# Files of a table that cannot be taken in as they are, written anew as files that can.
+#
+# Columns without field ids are known by the table's name mapping alone, and what a file
+# leaves to its partition or to a default value is told by the table: neither stands in the
+# file, so a copy says both. A copy has the rows of its file in their order, or the live ones
+# alone. It is kept beside the key caches under the file's identity, and goes as these do.
+
+_GROUP_ROWS = 1 << 16
+
+
+def says_all(source: RowSource, schema: Schema) -> bool:
+    """Whether a file's own columns say all that the table says of it."""
+    with reading_table_file(source.path), open_parquet(source.path) as file:
+        found = [(field.metadata or {}).get(FIELD_ID) for field in file.schema_arrow]
+    ids = {int(number) for number in found if number is not None}
+    return len(ids) == len(found) and not _given(source, schema.by_id.keys() - ids)
+
+
+def _given(source: RowSource, lacking: Collection[int]) -> bool:
+    return any(number in lacking and value is not None for number, value in source.values)
+
+
+def copy_rows(
+    source: RowSource, schema: Schema, folder: Path, *, deleted: Positions | None = None
+) -> Path:
+    """Return a file with the rows of a source in the columns of a schema.
+
+    Deletes of the source do not count. Without `deleted` it has all rows, so positions stay
+    what they are; with it, those that are not at these positions.
+    """
+    place = folder / f"{_identity(source, schema, deleted)}-copied.parquet"
+    if place.exists():
+        return place
+    whole = replace(source, position_deletes=(), equality_deletes=(), vector=None)
+    temporary = folder / f".tmp-{secrets.token_hex(8)}"
+    # Whether a live row lacks a value that it must have is asked of the copy.
+    arrow = pa.schema([field.with_nullable(True) for field in arrow_schema(schema)])
+    with reporting_storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with pq.ParquetWriter(
+                temporary, arrow, compression="zstd", compression_level=3, store_schema=False
+            ) as writer:
+                before = 0
+                for batch in read_source(whole, schema):
+                    rows = pa.RecordBatch.from_arrays(batch.columns, schema=arrow)
+                    kept = rows if deleted is None else _without(rows, before, deleted)
+                    before += rows.num_rows
+                    if kept.num_rows:
+                        writer.write_batch(kept, row_group_size=_GROUP_ROWS)
+            os.replace(temporary, place)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return place
+
+
+def _without(rows: pa.RecordBatch, first: int, deleted: Positions) -> pa.RecordBatch:
+    """Return rows but those at some positions of the file; the first is at `first`."""
+    low, high = np.searchsorted(deleted, (first, first + rows.num_rows))
+    inside = deleted[low:high]
+    mask = np.ones(rows.num_rows, bool)
+    mask[inside - first] = False
+    return rows.filter(pa.array(mask))
+
+
+def _identity(source: RowSource, schema: Schema, deleted: Positions | None) -> str:
+    """Return what tells a copy from one of other bytes or under another schema."""
+    with reading_table_file(source.path):
+        status = os.stat(source.path)
+    facts = (source.path, status.st_ino, status.st_size, status.st_mtime_ns)
+    said = (source.values, source.naming, document_hash(format_schema(schema)))
+    digest = hashlib.sha256(repr((facts, said)).encode())
+    if deleted is not None:
+        digest.update(deleted.tobytes())
+    return digest.hexdigest()

@@ -20,9 +20,8 @@ from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
 from havasu_vc.workspace.damage import check_linked
-from havasu_vc.workspace.linking import TEMPORARY, link_file
 from havasu_vc.workspace.places import Holds
-from havasu_vc.workspace.removal import remove_table
+from havasu_vc.workspace.removal import TEMPORARY, link_file, remove_table
 from havasu_vc.workspace.snapshots import data_path
 from havasu_vc.workspace.state import FileIdentity, TableState, identify
 

@@ -6,6 +6,9 @@ in it says that it is another table.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
 import secrets
@@ -14,13 +17,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from havasu_vc.errors import HavasuError, StorageError
+from havasu_vc.errors import CorruptDataFileError, HavasuError, StorageError
 from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.workspace.linking import TEMPORARY
 from havasu_vc.workspace.places import TablePlace, in_the_way
+from havasu_vc.workspace.state import FileIdentity, identify
 
-__all__ = ["remove_leftovers", "remove_table", "remove_unreadable"]
+__all__ = [
+    "TEMPORARY",
+    "link_file",
+    "remove_leftovers",
+    "remove_table",
+    "remove_unreadable",
+]
 
 
 def remove_table(root: Path, location: Path) -> None:
@@ -72,3 +81,84 @@ def remove_leftovers(root: Path) -> None:
         for item in root.iterdir():
             if item.name.startswith(f"{TEMPORARY}removed-"):
                 shutil.rmtree(item, ignore_errors=True)
+
+
+# A file of the store put into a table: without its bytes where that can be.
+#
+# In this order: a reflink (another file that shares its blocks, so that nobody who writes
+# into it reaches the store), a hard link (the same file, which is read-only), a copy. A
+# name appears when its file is complete, and never stands for other bytes again.
+
+TEMPORARY = ".havasu-"
+"""How names of files in the making begin; readers of tables pass over them."""
+
+_CLONE = 0x40049409
+"""FICLONE of Linux: let a file share all blocks of another."""
+_NO_LINK = frozenset(
+    (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS)
+)
+"""The store is on another file system, has no room for another link, or may not be linked."""
+
+
+def link_file(
+    source: Path, target: Path, size: int, *, copy: bool = False, reflink: bool = True
+) -> FileIdentity:
+    """Give a file of the store a second name, and return what tells it from a changed one.
+
+    A file of that name and size is the one: names are hashes. `reflink` may be off where
+    it is known that the file system has none.
+    """
+    with reporting_storage_errors(target):
+        try:
+            found = identify(target)
+        except FileNotFoundError:
+            return _placed(source, target, copy=copy, reflink=reflink)
+    if found.size != size:
+        raise CorruptDataFileError(
+            target.name.partition(".")[0], f"{target} was changed in place; remove it"
+        )
+    return found
+
+
+def _placed(source: Path, target: Path, *, copy: bool, reflink: bool) -> FileIdentity:
+    source = source.resolve()  # a file that stays where its owner keeps it is led to by a link
+    temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    try:
+        if not (reflink and not copy and _cloned(source, temporary)):
+            if not copy and _linked(source, target):
+                return identify(target)
+            shutil.copyfile(source, temporary)
+        os.chmod(temporary, 0o444)
+        number = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+        os.rename(temporary, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return identify(target)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
+
+
+def _cloned(source: Path, target: Path) -> bool:
+    """Share a file's blocks; leave nothing behind where the file system cannot."""
+    with open(source, "rb") as old, open(target, "xb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _CLONE, old.fileno())
+        except OSError:
+            os.unlink(target)
+            return False
+    return True

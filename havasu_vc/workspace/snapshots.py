@@ -7,12 +7,12 @@ that hold it. Only entries of files that come are read from git and described an
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.iceberg.entries import data_file_of
 from havasu_vc.formats.iceberg.values import (
     DataFile,
@@ -24,16 +24,21 @@ from havasu_vc.formats.iceberg.values import (
     Status,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.tables.locations import Places
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.delete_batches import delete_sources, reusable
 from havasu_vc.workspace.layouts import Numbered
 from havasu_vc.workspace.manifests import ManifestPlan, Read, plan_manifests
 from havasu_vc.workspace.properties import DATASET, FLAVOUR
 from havasu_vc.workspace.state import DeleteBatch
 
-__all__ = ["SnapshotParts", "data_path"]
+__all__ = [
+    "SnapshotParts",
+    "data_path",
+    "delete_sources",
+    "reusable",
+]
 
 
 def data_path(location: Path, file: str) -> Path:
@@ -201,3 +206,27 @@ def _summary(plan: ManifestPlan, manifests: Sequence[ManifestFile]) -> dict[str,
 
 def _data(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     return [entry for entry in entries if entry.file.content is DataFileContent.DATA]
+
+
+# Which of the position delete files that were written before serve a checkout again.
+
+
+def delete_sources(view: HavasuDataset) -> tuple[Entry, ...]:
+    """Return the live delete files of a dataset."""
+    found = [entry for entry in view.entries.values() if entry.content is Content.DELETES]
+    return tuple(sorted(found, key=lambda entry: entry.file))
+
+
+def reusable(
+    batches: Iterable[DeleteBatch],
+    sources: Container[str],
+    live: Container[str],
+    places: Places,
+) -> tuple[DeleteBatch, ...]:
+    """Return the batches that are live as they are and made of nothing that went."""
+    return tuple(
+        batch
+        for batch in batches
+        if all(source in sources for source in batch.sources)
+        and all(path in live and places.has(path) for path in batch.files)
+    )

@@ -38,8 +38,10 @@ from havasu_vc.formats.havasu.layout import (
     format_sort_order,
 )
 from havasu_vc.formats.iceberg.values import DataFileContent, ManifestContent, Snapshot
+from havasu_vc.model.evolution import check_evolution, with_stored_names
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
+from havasu_vc.model.types import Field, List, Map, Struct, Type
 from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.trees import edit_tree
@@ -48,24 +50,26 @@ from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.live import FileDifference, LiveFile
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.positions import read_position_deletes
-from havasu_vc.tables.scanning import (
-    RowSource,
-    SourcePlanner,
-    deleted_rows,
-    row_sources,
-    schema_of,
-)
+from havasu_vc.tables.scanning import RowSource, SourcePlanner, deleted_rows, row_sources, schema_of
 from havasu_vc.tables.snapshots import difference, live_files_of, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table
-from havasu_vc.workspace.copied_files import copy_rows, says_all
-from havasu_vc.workspace.file_schemas import FileSchema, known_fields, read_file_schema
-from havasu_vc.workspace.foreign import Measured, measure, parse_measured, recall
-from havasu_vc.workspace.schemas import altered_schema
+from havasu_vc.workspace.foreign import (
+    FileSchema,
+    Measured,
+    copy_rows,
+    known_fields,
+    measure,
+    parse_measured,
+    read_file_schema,
+    recall,
+    says_all,
+)
 
 __all__ = [
     "AddedFile",
     "TableEdits",
     "added_files",
+    "altered_schema",
     "changed_documents",
     "come_files",
     "deleted_before",
@@ -73,6 +77,7 @@ __all__ = [
     "read_edits",
     "rows_apart",
 ]
+
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -466,3 +471,79 @@ class _Sources:
             entry = _known_file(location, self._base)
             if entry is not None:
                 yield entry, after
+
+
+# The columns of a table after an engine altered it, as a dataset has them.
+#
+# An engine knows names, types, comments, nullability and order; what Havasu says of a
+# column beside that (encodings, CRS, the type it came as, its name in files) it drops,
+# and the dataset still has it. Columns are the same when their ids are.
+
+
+def altered_schema(base: Schema, before: Schema, after: Schema, where: str) -> Schema:
+    """Return what a dataset's schema becomes when its table's went from `before` to `after`.
+
+    `where` names the dataset in errors.
+    """
+    if after == before:
+        return base
+    fields = tuple(
+        _field(field, base.by_id.get(field.id), before.by_id.get(field.id))
+        for field in after.fields
+    )
+    if set(after.identifier_ids) != set(before.identifier_ids):
+        raise SchemaViolationError(
+            f"{where}: the identifier fields of the table were changed, which is another key",
+            hints=(
+                "ALTER TABLE … SET IDENTIFIER FIELDS as they were, and commit; then "
+                "`havasu-vc meta set` changes the key",
+            ),
+        )
+    try:
+        schema = with_stored_names(Schema(fields, base.identifier_ids))
+        check_evolution(base, schema)
+    except SchemaViolationError as error:
+        raise SchemaViolationError(f"{where}: {error.message}", hints=error.hints) from error
+    except ValueError as error:
+        raise SchemaViolationError(f"{where}: the schema is not possible: {error}") from error
+    return schema
+
+
+def _field(field: Field, base: Field | None, before: Field | None) -> Field:
+    """Return a column of a table as the dataset is to have it."""
+    if base is None:
+        # A raster that an engine declares as a struct is told by nothing but its fields.
+        return field
+    if before == field:
+        return base
+    same = before is not None and before.type == field.type
+    type_ = base.type if same or base.raster is not None else _type(field.type, base.type)
+    physical = base.physical_name or (base.name if base.name != field.name else None)
+    docs_differ = before is None or before.doc != field.doc
+    return replace(
+        base,
+        name=field.name,
+        type=type_,
+        required=field.required if before is None else _required(base, before, field),
+        doc=field.doc if docs_differ else base.doc,
+        source_type=base.source_type if type_ == base.type else None,
+        physical_name=None if physical == field.name else physical,
+    )
+
+
+def _required(base: Field, before: Field, field: Field) -> bool:
+    return base.required if before.required == field.required else field.required
+
+
+def _type(type_: Type, base: Type) -> Type:
+    """Return a table's type, with what the dataset says of the fields inside."""
+    match type_, base:
+        case Struct(fields), Struct(known):
+            by_id = {field.id: field for field in known}
+            return Struct(tuple(_field(field, by_id.get(field.id), None) for field in fields))
+        case List(element), List(known_element):
+            return List(_field(element, known_element, None))
+        case Map(key, value), Map(known_key, known_value):
+            return Map(_field(key, known_key, None), _field(value, known_value, None))
+        case _:
+            return type_

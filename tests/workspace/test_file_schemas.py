@@ -8,7 +8,7 @@ import pytest
 
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive, Struct
-from havasu_vc.workspace.file_schemas import known_fields, read_file_schema
+from havasu_vc.workspace.foreign import known_fields, read_file_schema
 
 
 def column(number: int, name: str, type_: pa.DataType | None = None) -> pa.Field:
