@@ -10,7 +10,7 @@ import pyarrow as pa
 from havasu_vc.model.type_table import is_number
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.review.report import ColumnReview, NumberShift, Transition
-from havasu_vc.writers.cells import spelled
+from havasu_vc.writers.values import spelled
 
 __all__ = ["ColumnTally"]
 

@@ -15,12 +15,11 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.review.report import Cell, Sample
 from havasu_vc.review.sampling import Kept
-from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rasters import words_of_changes
 from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.text import shown_text
-from havasu_vc.writers.values import canonical_wkb, key_labels, side_columns
+from havasu_vc.writers.values import canonical_wkb, equal_cells, key_labels, side_columns, spelled
 
 __all__ = ["SampleMaker", "format_distance"]
 

@@ -35,9 +35,9 @@ from havasu_vc.review.report import (
 from havasu_vc.review.samples import SampleMaker
 from havasu_vc.review.sampling import Sampler
 from havasu_vc.review.words import meta_words, quoted
-from havasu_vc.writers.cells import equal_cells
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import nonempty
+from havasu_vc.writers.values import equal_cells
 
 __all__ = ["Means", "Onlooker", "Seen", "summarise"]
 

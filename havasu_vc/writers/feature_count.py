@@ -1,4 +1,4 @@
-"""How many rows changed in each dataset, as `diff --only-feature-count` prints it.
+"""The number of rows that changed, as `--only-feature-count` prints it; and nothing at all, for `--quiet`.
 
 Values are never looked at; batches are counted and dropped.
 """
@@ -14,7 +14,11 @@ from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions, meta_counts
 from havasu_vc.writers.terminal import printable, styled
 
-__all__ = ["write_feature_count", "write_feature_count_json"]
+__all__ = [
+    "write_feature_count",
+    "write_feature_count_json",
+    "write_quiet",
+]
 
 
 def write_feature_count(
@@ -52,3 +56,19 @@ def _count(diffs: Iterable[DatasetDiff]) -> ChangeSummary:
         if summary.has_changes:
             datasets[diff.path] = summary
     return ChangeSummary(datasets)
+
+
+# Nothing at all: the exit code says whether there are changes.
+#
+# Stops at the first change it sees, so its counts are a lower bound.
+
+
+def write_quiet(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
+    """Print nothing; report the first dataset that has a change."""
+    for diff in diffs:
+        if diff.meta:
+            return ChangeSummary({diff.path: DatasetSummary(meta=meta_counts(diff))})
+        for batch in diff.changes:
+            if len(batch):
+                return ChangeSummary({diff.path: DatasetSummary(features=batch.counts)})
+    return ChangeSummary()

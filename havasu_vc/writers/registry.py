@@ -18,7 +18,7 @@ WRITERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "json": ("havasu_vc.writers.json", "write_json"),
         "json-lines": ("havasu_vc.writers.json_lines", "write_json_lines"),
         "geojson": ("havasu_vc.writers.geojson", "write_geojson"),
-        "quiet": ("havasu_vc.writers.quiet", "write_quiet"),
+        "quiet": ("havasu_vc.writers.feature_count", "write_quiet"),
         "feature-count": ("havasu_vc.writers.feature_count", "write_feature_count"),
         "feature-count-json": ("havasu_vc.writers.feature_count", "write_feature_count_json"),
         "patch": ("havasu_vc.writers.json", "write_patch"),

@@ -24,7 +24,6 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.model.types import Field, Fixed, Primitive
-from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.commits import format_commit
 from havasu_vc.writers.files import write_file_changes
 from havasu_vc.writers.meta_text import format_meta_change
@@ -40,10 +39,12 @@ from havasu_vc.writers.rows import joined, nonempty, side_of
 from havasu_vc.writers.terminal import PERHAPS_UNSAFE, codes, printable
 from havasu_vc.writers.values import (
     canonical_wkb,
+    equal_cells,
     key_labels,
     map_flagged,
     side_columns,
     slices,
+    spelled,
 )
 
 __all__ = ["NULL", "printable_column", "shown_text", "write_text"]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.writers.cells import equal_cells
+from havasu_vc.writers.values import equal_cells
 
 LITTLE = struct.pack("<BI2d", 1, 1, 1.0, 2.0)
 BIG = struct.pack(">BI2d", 0, 1, 1.0, 2.0)

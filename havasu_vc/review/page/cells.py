@@ -19,9 +19,8 @@ from havasu_vc.geo.sketching import UNREADABLE, geometry_labels
 from havasu_vc.model.types import Field
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
 from havasu_vc.review.readable_rows import readable_rows
-from havasu_vc.writers.cells import spelled
 from havasu_vc.writers.text import shown_text
-from havasu_vc.writers.values import canonical_wkb
+from havasu_vc.writers.values import canonical_wkb, spelled
 
 __all__ = ["LONGEST", "ColumnCells", "shown_values", "sound_wkb"]
 

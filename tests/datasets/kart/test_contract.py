@@ -6,7 +6,7 @@ import pytest
 
 from havasu_vc.formats.kart.paths import GENERAL, INT, LEGACY, PathStructure
 from havasu_vc.testing.dataset_contract import SCHEMA, DatasetContract, TableOf
-from havasu_vc.testing.kart import KartDatasets
+from havasu_vc.testing.memory import KartDatasets
 
 
 @pytest.fixture(params=[INT, GENERAL, LEGACY, PathStructure("msgpack/hash", 16, 3, "hex")])

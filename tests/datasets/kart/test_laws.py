@@ -13,7 +13,7 @@ from havasu_vc.errors import UnsupportedTypeError
 from havasu_vc.formats.kart.columns import kart_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.testing.dataset_contract import compare
-from havasu_vc.testing.kart import KartDatasets
+from havasu_vc.testing.memory import KartDatasets
 from havasu_vc.testing.tables import Row, batch_of, key_of, rows_of, schemas
 from tests.support.examples import examples
 

@@ -11,9 +11,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.review.page import PageLimits
 from havasu_vc.review.page.cells import LONGEST
 from havasu_vc.review.page.packing import Packer, text_parts
-from havasu_vc.writers.cells import equal_cells, spelled
 from havasu_vc.writers.rows import nonempty
-from havasu_vc.writers.values import key_labels, side_columns
+from havasu_vc.writers.values import equal_cells, key_labels, side_columns, spelled
 from tests.review.page.pages import ReadPage, many, written
 from tests.support.examples import examples
 from tests.writers.cases import CASES, FID, NAME, batch, diff_of, header
