@@ -25,8 +25,7 @@ from urllib.parse import urljoin, urlsplit
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.moving import copy_checked, each
-from havasu_vc.remotes.protocol import Report, WantedFile
+from havasu_vc.remotes.protocol import Report, WantedFile, copy_checked, each
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.refs import read_head

@@ -15,8 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from havasu_vc.errors import CorruptDataFileError, DataFileNotFoundError, HavasuError, StorageError
-from havasu_vc.remotes.moving import copy_checked, each
-from havasu_vc.remotes.protocol import Claim, Report, WantedFile
+from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import shared_lock
 

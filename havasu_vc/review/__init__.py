@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from havasu_vc.review.markdown import COMMENT_LIMIT as COMMENT_LIMIT
     from havasu_vc.review.markdown import SUMMARY_LIMIT as SUMMARY_LIMIT
     from havasu_vc.review.markdown import format_markdown as format_markdown
-    from havasu_vc.review.markup import code_span as code_span
+    from havasu_vc.review.markdown_parts import code_span as code_span
     from havasu_vc.review.page.collecting import Page as Page
     from havasu_vc.review.page.document import write_page as write_page
     from havasu_vc.review.page.raster_pictures import raster_pictures as raster_pictures
@@ -33,7 +33,7 @@ __getattr__ = loads(
     {
         "json": ["format_json", "json_value"],
         "markdown": ["COMMENT_LIMIT", "SUMMARY_LIMIT", "format_markdown"],
-        "markup": ["code_span"],
+        "markdown_parts": ["code_span"],
         "page.collecting": ["Page"],
         "page.document": ["write_page"],
         "page.raster_pictures": ["raster_pictures"],

@@ -16,15 +16,18 @@ import pyarrow.compute as pc
 
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
-from havasu_vc.model.hashing import hash_values
+from havasu_vc.model.hashing import Hashes, hash_values
 from havasu_vc.model.type_table import is_number
 from havasu_vc.model.types import Field, Struct
 from havasu_vc.review.column_tally import ColumnTally
-from havasu_vc.review.hash_set import HashSet
 from havasu_vc.review.report import DatasetFacts, Flag, FlagKind
 from havasu_vc.review.words import quoted
 
-__all__ = ["Flagger"]
+__all__ = [
+    "Flagger",
+    "HashSet",
+]
+
 
 MASS_SHARE = 0.1
 """Deleting this share of a dataset is much."""
@@ -195,3 +198,38 @@ def _listed(columns: dict[str, int], rows: int) -> str:
         quoted(name) if count == rows else f"{quoted(name)} in {count:,}"
         for name, count in columns.items()
     )
+
+
+# Which hashes of a stream came before, a batch at a time.
+#
+# Sorted runs, of which two of a size become one: a batch is looked up in a few runs, however
+# many batches there were, and each hash is sorted a few times. Runs of a million hashes stay
+# as they are, since joining larger ones would take as much memory again as all of them.
+
+MOST = 8_000_000
+"""Hashes that are kept, 64 MB; what comes later is only compared with them."""
+LONGEST = 1 << 20
+"""Hashes of a run, beyond which it is not joined with others."""
+
+
+class HashSet:
+    """The hashes seen so far."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._runs: list[Hashes] = []
+        self._left = most
+
+    def add(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+        """Return which hashes came before, in this batch or in one before, and keep them."""
+        run, first = np.unique(hashes, return_index=True)
+        again = np.ones(len(hashes), np.bool_)
+        again[first] = False
+        for known in self._runs:
+            places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+            again |= known[places] == hashes
+        if len(run) and self._left >= len(run):
+            self._left -= len(run)
+            while self._runs and len(self._runs[-1]) <= min(2 * len(run), LONGEST - len(run)):
+                run = np.union1d(self._runs.pop(), run)
+            self._runs.append(run)
+        return again

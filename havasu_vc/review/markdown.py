@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from havasu_vc.review.map import map_of
 from havasu_vc.review.markdown_parts import (
     ROWS_HEADER,
+    code_span,
     counts_words,
     finding_line,
     heading,
@@ -20,10 +21,10 @@ from havasu_vc.review.markdown_parts import (
     overview_header,
     overview_row,
     sample_row,
+    sentence,
     spread,
     summary_lines,
 )
-from havasu_vc.review.markup import code_span, sentence
 from havasu_vc.review.report import DatasetReview, Review, Sample
 
 __all__ = ["COMMENT_LIMIT", "LEAST_LIMIT", "MARKER", "SUMMARY_LIMIT", "format_markdown"]

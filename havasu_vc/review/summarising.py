@@ -32,8 +32,7 @@ from havasu_vc.review.report import (
     FlagKind,
     Sample,
 )
-from havasu_vc.review.samples import SampleMaker
-from havasu_vc.review.sampling import Sampler
+from havasu_vc.review.samples import SampleMaker, Sampler
 from havasu_vc.review.words import meta_words, quoted
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import nonempty

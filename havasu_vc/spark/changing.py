@@ -31,7 +31,6 @@ from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.spark.far import in_place
-from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.pieces import (
     LARGE_BYTES,
@@ -43,7 +42,7 @@ from havasu_vc.spark.pieces import (
     view_at,
 )
 from havasu_vc.spark.reading import opened
-from havasu_vc.spark.rows import shown_rows
+from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import commits
 from havasu_vc.store.revisions import resolve_range

@@ -25,7 +25,7 @@ from pyspark.sql import types as T
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile
 from havasu_vc.records import dataclass
-from havasu_vc.spark.labelled import LABEL, POSITION, is_among, is_set, labelled_scan
+from havasu_vc.spark.java_methods import LABEL, POSITION, is_among, is_set, labelled_scan
 
 __all__ = ["apart", "live_rows", "parquet", "setting"]
 

@@ -26,9 +26,8 @@ from havasu_vc.library import Repo
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.spark.frames import frame_of
 from havasu_vc.spark.physical import spark_schema
-from havasu_vc.spark.rows import shown_rows
+from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.object_urls import with_endpoint
 
 __all__ = ["FarDataset", "far_frame", "far_url", "in_place"]

@@ -32,10 +32,9 @@ from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
 from havasu_vc.spark.deleted import apart, live_rows
 from havasu_vc.spark.far import far_frame, in_place
-from havasu_vc.spark.frames import frame_of
+from havasu_vc.spark.java_methods import points_inside
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
-from havasu_vc.spark.points import points_inside
-from havasu_vc.spark.rows import shown_rows
+from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.spark.spatial import blocks_that_match, exact_filter, spatial_tests
 from havasu_vc.store.object_urls import is_url
 

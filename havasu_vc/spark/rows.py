@@ -5,15 +5,28 @@ A UUID is text, a time of day a number of microseconds, bytes of one length are 
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
+from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.worker import forget_archives
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Fixed, List, Map, Primitive, Struct, Type
 
-__all__ = ["shown_rows", "shown_schema"]
+__all__ = [
+    "frame_of",
+    "shown_rows",
+    "shown_schema",
+]
+
 
 _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8)
 _DASHES = (8, 12, 16, 20)
@@ -101,3 +114,37 @@ def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.StringArray:
         count, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(texts))
     )
     return made if there.all() else pc.if_else(column.is_valid(), made, None)
+
+
+# Data frames whose rows our own tasks make, in Spark's Python workers.
+#
+# The tasks travel by a broadcast, a few Spark partitions share them, and each gives its rows
+# to Spark batch by batch: no row passes through the driver. Spark matches what comes back
+# by position and does not check it, so whoever shapes batches has them in the frame's order.
+
+Item = TypeVar("Item")
+
+_PARTITIONS_PER_CORE = 4
+
+
+def frame_of(
+    spark: SparkSession,
+    items: Sequence[Item],
+    rows_of: Callable[[Item], Iterator[pa.RecordBatch]],
+    shown: T.StructType,
+) -> DataFrame:
+    """Return a frame of the rows that `rows_of` gives for each item; both must pickle."""
+    if not items:
+        return spark.createDataFrame([], shown)
+    ensure_package(spark)
+    context = spark.sparkContext
+    given = context.broadcast([pickle.dumps(item) for item in items])
+    parts = min(len(items), _PARTITIONS_PER_CORE * max(context.defaultParallelism, 1))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from rows_of(pickle.loads(given.value[number]))
+
+    return spark.range(0, len(items), 1, parts).mapInArrow(run, shown)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Hashable, Iterable
+from typing import Any
 
+from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.records import dataclass
-from havasu_vc.tables.partitions import partition_key
 
-__all__ = ["FileDifference", "LiveFile", "compare_files"]
+__all__ = [
+    "FileDifference",
+    "LiveFile",
+    "compare_files",
+    "divides",
+    "partition_key",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +110,23 @@ def _reach(live: LiveFile) -> Hashable:
         live.file.referenced_data_file,
         live.file.equality_ids,
     )
+
+
+# Whether two files lie in one partition.
+
+
+def partition_key(file: DataFile) -> Hashable:
+    """Return what two files have in common exactly when they lie in one partition of a spec."""
+    return tuple((number, _exact(value)) for number, value in sorted(file.partition.items()))
+
+
+def _exact(value: Any) -> Hashable:
+    # Zero and minus zero are two partitions, and not a number is one.
+    if not isinstance(value, float):
+        return value  # type: ignore[no-any-return]
+    return b"nan" if math.isnan(value) else struct.pack("<d", value)
+
+
+def divides(spec: PartitionSpec | None) -> bool:
+    """Whether a spec deals rows out at all; fields that were dropped leave `void` behind."""
+    return spec is not None and any(field.transform != "void" for field in spec.fields)

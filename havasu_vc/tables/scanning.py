@@ -8,46 +8,53 @@ delete files take away are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.havasu.parquet import (
-    Positions,
-    open_parquet,
-    read_row_groups,
-)
+from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_groups
 from havasu_vc.datasets.havasu.projection import Projection, plan_projection
+from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.layout import PartitionSpec
-from havasu_vc.formats.iceberg.schema import NameMapping
-from havasu_vc.formats.iceberg.values import DataFile
+from havasu_vc.formats.iceberg.schema import NAME_MAPPING, NameMapping, parse_name_mapping
+from havasu_vc.formats.iceberg.values import DataFile, DataFileContent
 from havasu_vc.model.arrays import distinct
+from havasu_vc.model.arrow import FIELD_ID
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.tables.damage import damaged, reading_table_file
-from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.equality import Way, columns_at, equality_columns, read_equality_deletes
-from havasu_vc.tables.live import LiveFile
-from havasu_vc.tables.naming import identified, name_mapping_of
-from havasu_vc.tables.positions import positions_of
+from havasu_vc.tables.live import LiveFile, divides, partition_key
+from havasu_vc.tables.positions import (
+    FILE_PATH_ID,
+    DeletionVector,
+    deletion_vector_of,
+    positions_of,
+    read_deletion_vector,
+)
 from havasu_vc.tables.snapshots import live_files, snapshot_of
 from havasu_vc.tables.table import Table
-from havasu_vc.tables.vectors import DeletionVector, deletion_vector_of, read_deletion_vector
 
 __all__ = [
+    "DeleteIndex",
     "EqualityDelete",
     "RowSource",
     "SourcePlanner",
     "deleted_rows",
+    "identified",
+    "name_mapping_of",
+    "only_target",
     "read_source",
     "row_sources",
     "scan_tasks",
     "schema_of",
 ]
+
 
 GROUPS_A_TASK = 8
 
@@ -248,3 +255,154 @@ def _equal_rows(
             matches = gone.matches(columns_at(batch, delete.ways))
             pieces.append(batch.column("_pos").to_numpy()[matches])
     return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+
+
+# Data files without field ids: their columns are found by the table's name mapping.
+#
+# Such files were written by other programs and added to the table as they are. A file that
+# has an id anywhere was written for the table, and is read by ids alone.
+
+
+def name_mapping_of(properties: Mapping[str, str], where: str) -> NameMapping | None:
+    """Return a table's name mapping, None when it has none."""
+    text = properties.get(NAME_MAPPING)
+    if text is None:
+        return None
+    try:
+        return parse_name_mapping(text, where)
+    except CorruptDatasetError as error:
+        raise damaged(error.path, error.reason) from error
+
+
+def identified(schema: pa.Schema, mapping: NameMapping | None, where: str) -> pa.Schema:
+    """Return a file's schema with field ids; as it is when it has some."""
+    if any(_has_id(field) for field in schema):
+        return schema
+    if mapping is None:
+        if not len(schema):
+            return schema
+        raise CorruptDatasetError(where, f"it has no field ids, and the table no {NAME_MAPPING}")
+    return pa.schema([_mapped(field, mapping) for field in schema])
+
+
+def _has_id(field: pa.Field) -> bool:
+    return FIELD_ID in (field.metadata or {}) or any(map(_has_id, _inside(field.type)))
+
+
+def _inside(type_: pa.DataType) -> Iterator[pa.Field]:
+    if pa.types.is_map(type_):
+        yield from (type_.key_field, type_.item_field)
+    elif pa.types.is_nested(type_):
+        yield from (type_.field(index) for index in range(type_.num_fields))
+
+
+def _mapped(field: pa.Field, mapping: NameMapping, name: str | None = None) -> pa.Field:
+    """Return a field with the id that its name stands for, and ids inside it."""
+    found = mapping.find(name or field.name)
+    if found is None or found.field_id is None:
+        return field
+    type_, inner = field.type, found.fields
+    if pa.types.is_struct(type_):
+        type_ = pa.struct([_mapped(each, inner) for each in _inside(type_)])
+    elif pa.types.is_map(type_):
+        type_ = pa.map_(
+            _mapped(type_.key_field, inner, "key"), _mapped(type_.item_field, inner, "value")
+        )
+    elif pa.types.is_list(type_):
+        type_ = pa.list_(_mapped(type_.value_field, inner, "element"))
+    elif pa.types.is_large_list(type_):
+        type_ = pa.large_list(_mapped(type_.value_field, inner, "element"))
+    elif pa.types.is_fixed_size_list(type_):
+        type_ = pa.list_(_mapped(type_.value_field, inner, "element"), type_.list_size)
+    return pa.field(
+        field.name, type_, field.nullable, metadata={FIELD_ID: str(found.field_id).encode()}
+    )
+
+
+# Which delete files apply to which data files, by Iceberg's rules.
+#
+# A position delete file applies to data files that are not newer than itself, in its
+# partition of its spec; one that is known to name a single file applies to that file. A
+# deletion vector names one file, and then no position delete file applies to that. An
+# equality delete file applies to data files that are older than itself, in its partition
+# of its spec, or everywhere when its spec does not partition. Newer means: by data
+# sequence number.
+
+
+class DeleteIndex:
+    """The delete files of a snapshot, found by the data file that they apply to."""
+
+    __slots__ = ("_equality", "_everywhere", "_partitions", "_targets")
+
+    def __init__(self, deletes: Iterable[LiveFile], specs: Mapping[int, PartitionSpec]) -> None:
+        """Sort delete files in; data files among them are passed over."""
+        self._targets: dict[Hashable, list[LiveFile]] = {}
+        self._partitions: dict[Hashable, list[LiveFile]] = {}
+        self._equality: dict[Hashable, list[LiveFile]] = {}
+        self._everywhere: list[LiveFile] = []
+        for delete in sorted(deletes, key=lambda each: (each.sequence_number, each.file.path)):
+            place = (delete.spec_id, partition_key(delete.file))
+            match delete.file.content:
+                case DataFileContent.POSITION_DELETES:
+                    target = only_target(delete.file)
+                    if target is not None:
+                        self._targets.setdefault(target, []).append(delete)
+                    else:
+                        self._partitions.setdefault(place, []).append(delete)
+                case DataFileContent.EQUALITY_DELETES:
+                    if divides(specs.get(delete.spec_id)):
+                        self._equality.setdefault(place, []).append(delete)
+                    else:
+                        self._everywhere.append(delete)
+
+    def __bool__(self) -> bool:
+        return bool(self._targets or self._partitions or self._equality or self._everywhere)
+
+    def position_deletes(self, data: LiveFile) -> tuple[LiveFile, ...]:
+        """Return the position delete files that apply to a data file, oldest first.
+
+        None does that has a deletion vector.
+        """
+        if self.vector(data) is not None:
+            return ()
+        place = (data.spec_id, partition_key(data.file))
+        found = [
+            *_from(self._targets.get(data.file.path), data.sequence_number),
+            *_from(self._partitions.get(place), data.sequence_number),
+        ]
+        return tuple(found)
+
+    def vector(self, data: LiveFile) -> LiveFile | None:
+        """Return the deletion vector of a data file."""
+        found = [
+            each
+            for each in _from(self._targets.get(data.file.path), data.sequence_number)
+            if each.file.is_vector
+        ]
+        return found[-1] if found else None
+
+    def equality_deletes(self, data: LiveFile) -> tuple[LiveFile, ...]:
+        """Return the equality delete files that apply to a data file, oldest first."""
+        place = (data.spec_id, partition_key(data.file))
+        found = [
+            *_from(self._everywhere, data.sequence_number + 1),
+            *_from(self._equality.get(place), data.sequence_number + 1),
+        ]
+        return tuple(found)
+
+
+def _from(deletes: list[LiveFile] | None, sequence_number: int) -> list[LiveFile]:
+    if not deletes:
+        return []
+    return deletes[bisect_left(deletes, sequence_number, key=lambda each: each.sequence_number) :]
+
+
+def only_target(file: DataFile) -> str | None:
+    """Return the one data file that a position delete file is known to name, None if not known."""
+    if file.referenced_data_file is not None:
+        return file.referenced_data_file
+    lower = (file.lower_bounds or {}).get(FILE_PATH_ID)
+    upper = (file.upper_bounds or {}).get(FILE_PATH_ID)
+    if lower is None or lower != upper:
+        return None
+    return lower.decode(errors="replace")

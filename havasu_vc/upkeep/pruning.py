@@ -18,10 +18,8 @@ from urllib.parse import urlsplit
 
 from havasu_vc.errors import LockedError, StateError, UnsupportedError
 from havasu_vc.records import dataclass
-from havasu_vc.remotes.claims import Claims
-from havasu_vc.remotes.data_urls import OF_SSH
-from havasu_vc.remotes.object_store import ObjectStoreRemote
-from havasu_vc.remotes.urls import hidden_secrets
+from havasu_vc.remotes.object_store import Claims, ObjectStoreRemote
+from havasu_vc.remotes.urls import OF_SSH, hidden_secrets
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.opened import OpenRepo

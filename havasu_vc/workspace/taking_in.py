@@ -46,11 +46,17 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.tables.damage import damaged
-from havasu_vc.tables.deletes import DeleteIndex
 from havasu_vc.tables.live import FileDifference, LiveFile
 from havasu_vc.tables.locations import Places
 from havasu_vc.tables.positions import read_position_deletes
-from havasu_vc.tables.scanning import RowSource, SourcePlanner, deleted_rows, row_sources, schema_of
+from havasu_vc.tables.scanning import (
+    DeleteIndex,
+    RowSource,
+    SourcePlanner,
+    deleted_rows,
+    row_sources,
+    schema_of,
+)
 from havasu_vc.tables.snapshots import difference, live_files_of, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.foreign import (

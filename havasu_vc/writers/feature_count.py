@@ -1,4 +1,4 @@
-"""The number of rows that changed, as `--only-feature-count` prints it; and nothing at all, for `--quiet`.
+"""The number of rows that changed, as `--only-feature-count` prints it; or nothing at all.
 
 Values are never looked at; batches are counted and dropped.
 """

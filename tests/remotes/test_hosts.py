@@ -6,8 +6,7 @@ from email.utils import format_datetime
 import pytest
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
-from havasu_vc.remotes.host_client import HostClient
-from havasu_vc.remotes.hosts import GITEA, GitHub, GitLab
+from havasu_vc.remotes.hosts import GITEA, GitHub, GitLab, HostClient
 from tests.support.host import BOT, READER, WRITER, StandIn, serving
 
 MARKER = "<!-- ours -->"

@@ -14,9 +14,8 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import ConcurrentChangeError, LockedError, StateError, StorageError
-from havasu_vc.remotes import claims
-from havasu_vc.remotes.claims import claimed
-from havasu_vc.remotes.object_store import ObjectStoreRemote
+from havasu_vc.remotes import object_store
+from havasu_vc.remotes.object_store import ObjectStoreRemote, claimed
 from havasu_vc.remotes.protocol import WantedFile
 from tests.remotes.children import finished, started
 from tests.remotes.gates import Gate
@@ -293,7 +292,7 @@ def test_a_pruning_that_is_killed(
             stream.write(b"elsewhere 1 1")  # this machine's dead are known to be
         with pytest.raises(LockedError), claimed(place.system, place.root, [], patience=0.1):
             pass
-        monkeypatch.setattr(claims, "NOTE_SECONDS", 0.5)  # an hour later
+        monkeypatch.setattr(object_store, "NOTE_SECONDS", 0.5)  # an hour later
         time.sleep(2)
     theirs.switch("side")
     theirs.push("origin", ["side"])
@@ -346,11 +345,11 @@ def test_a_claim_is_read_until_it_is_a_week_old(
     with remote.sending([file], ["cd" * 20]) as claim:
         claim.outlasting = True
     with remote.sweeping() as sweep:
-        assert sweep.claims == claims.Claims(frozenset({file.sha256}), frozenset({"cd" * 20}))
-    monkeypatch.setattr(claims, "CLAIM_SECONDS", 0.5)
+        assert sweep.claims == object_store.Claims(frozenset({file.sha256}), frozenset({"cd" * 20}))
+    monkeypatch.setattr(object_store, "CLAIM_SECONDS", 0.5)
     time.sleep(2)
     with remote.sweeping() as sweep:
-        assert sweep.claims == claims.Claims()
+        assert sweep.claims == object_store.Claims()
 
 
 def test_a_pruning_that_lasts_too_long_stops(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -490,7 +489,7 @@ def test_marks_that_cannot_be_are_made_anew(
 def test_documents_without_end(
     ours: Repo, place: Place, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(object_store, "MOST_BYTES", 1 << 20)
     if place.url.startswith("file"):
         Path(f"{place.root}/pushes").mkdir(exist_ok=True)
     with place.system.open_output_stream(f"{place.root}/{what}") as stream:

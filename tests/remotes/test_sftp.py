@@ -10,11 +10,10 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import DataFileNotFoundError, HavasuError, MissingProgramError, StorageError
-from havasu_vc.remotes import sftp_session
-from havasu_vc.remotes.data_urls import ALLOWED, check_data_url, login_of
+from havasu_vc.remotes import sftp
 from havasu_vc.remotes.protocol import WantedFile
-from havasu_vc.remotes.sftp import SftpRemote
-from havasu_vc.remotes.sftp_session import SftpSession
+from havasu_vc.remotes.sftp import SftpRemote, SftpSession
+from havasu_vc.remotes.urls import ALLOWED, check_data_url, login_of
 from havasu_vc.store.files import DataFileStore
 from tests.cli.conftest import invoke, succeed
 from tests.conftest import lacking
@@ -289,7 +288,7 @@ def test_a_server_that_gives_less_than_it_was_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["nonsense", "silent", "ends", "endless", "number", "huge"])
 def test_servers_gone_wrong(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sftp_session, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(sftp, "SILENT_SECONDS", 1.0)
     place, wanted, target = odd(tmp_path, fault)
 
     with pytest.raises(HavasuError) as caught:

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from havasu_vc.review.hash_set import HashSet
+from havasu_vc.review.flagging import HashSet
 
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=12))

@@ -19,8 +19,14 @@ from havasu_vc.review.markdown import (
     SUMMARY_LIMIT,
     format_markdown,
 )
-from havasu_vc.review.markdown_parts import ROWS_HEADER, sample_row
-from havasu_vc.review.markup import code_span, marked, sentence, table_row
+from havasu_vc.review.markdown_parts import (
+    ROWS_HEADER,
+    code_span,
+    marked,
+    sample_row,
+    sentence,
+    table_row,
+)
 from havasu_vc.review.report import Cell, DatasetReview, Flag, FlagKind, Review, Sample
 from tests.review.reviews import HOSTILE, dataset, harmless, hostile
 from tests.support.examples import examples

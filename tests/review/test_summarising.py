@@ -179,7 +179,7 @@ def test_how_much_ground_goes_and_comes(monkeypatch: pytest.MonkeyPatch) -> None
     assert covered((None, row(4, shape=b"junk")), gone, come, measure=metres) == (16, 9)
     assert covered(gone, come, measure=Measure("m", on_sphere=True)) is None
     assert covered(gone, come, measure=Measure()) is None
-    monkeypatch.setattr("havasu_vc.review.size_tally.MOST_ROWS", 1)
+    monkeypatch.setattr("havasu_vc.review.geometry_tally.MOST_ROWS", 1)
     assert covered(gone, come, measure=metres) is None
 
 

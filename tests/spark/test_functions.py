@@ -13,7 +13,7 @@ from havasu_vc.geo.functions.all_functions import FUNCTIONS, compute
 from havasu_vc.geo.raster_v1 import GeoReference, format_rasters
 from havasu_vc.geo.raster_v1_pixels import raster_of_pixels
 from havasu_vc.spark import functions
-from havasu_vc.spark.series import series_udf
+from havasu_vc.spark.functions import series_udf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from havasu_vc.formats.havasu.layout import PartitionField, PartitionSpec
 from havasu_vc.formats.iceberg.values import DataFileContent
-from havasu_vc.tables.deletes import DeleteIndex
-from havasu_vc.tables.live import LiveFile
-from havasu_vc.tables.partitions import partition_key
+from havasu_vc.tables.live import LiveFile, partition_key
+from havasu_vc.tables.scanning import DeleteIndex
 from tests.tables.live import data_file, delete_file
 
 NONE = PartitionSpec()
