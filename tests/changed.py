@@ -27,6 +27,7 @@ NAMED = {
     "spark": re.compile(r"\b(?:spark|iceberg): |\bmark\.spark\b|\"spark\""),
     "cli": re.compile(r"""["'/]havasu-vc["']"""),
 }
+FIRST = "tests/conftest.py"
 # What is said to people, and shown by some tests.
 TEXTS = ("docs/", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 # Nothing that a test looks at.
@@ -53,8 +54,12 @@ def affected(changed: Iterable[str], sources: Mapping[str, str]) -> list[str]:
     """
     parts, others = set[str](), set[str]()
     found = set[str]()
+    # What the first conftest does, it does for all.
+    of_all = {FIRST, *imported(sources[FIRST], sources)}
     for path in changed:
-        if path in sources and path != "tests/conftest.py":
+        if path in of_all:
+            return EVERYTHING
+        if path in sources:
             others.add(path)
         elif path.startswith("havasu_vc/") and path.endswith(".py"):
             parts.add(part_of(path.removeprefix("havasu_vc/")))
@@ -106,7 +111,7 @@ def reached(path: str, sources: Mapping[str, str]) -> set[str]:
         waiting += imported(sources[module], sources)
         # The first conftest is for all: what it has of Spark, a test names by its fixture.
         beside = (f"{folder}/conftest.py" for folder in PurePosixPath(module).parents)
-        waiting += [each for each in beside if each in sources and each != "tests/conftest.py"]
+        waiting += [each for each in beside if each in sources and each != FIRST]
     return seen
 
 

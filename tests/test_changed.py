@@ -80,7 +80,14 @@ def test_doctests_are_those_of_the_part_and_of_what_stands_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["pyproject.toml", "tests/conftest.py", "fixtures/a.bin", "havasu_vc/new/part.py"]
+    "path",
+    [
+        "pyproject.toml",
+        "tests/conftest.py",
+        "tests/support/session.py",
+        "fixtures/a.bin",
+        "havasu_vc/new/part.py",
+    ],
 )
 def test_what_is_not_understood_is_everything(path: str) -> None:
     assert affected([path, "docs/index.md"], SOURCES) == EVERYTHING
