@@ -29,11 +29,16 @@ _APART = tuple(f"/{marker}".encode() for marker in TABLES)
 
 
 def files_of_commits(
-    repository: GitRepository, wanted: Sequence[str], known: Sequence[str] = ()
+    repository: GitRepository,
+    wanted: Sequence[str],
+    known: Sequence[str] = (),
+    *,
+    allow_broken: bool = False,
 ) -> list[WantedFile]:
     """Return the data files that commits name and `known` ones and their history do not.
 
-    Both are ids of commits, tags or trees; `known` ones that are not here are passed over.
+    Both are ids of commits, tags or trees; `known` ones that are not here are passed over. A
+    pointer of a dataset that is none is an error, unless broken datasets are allowed.
     """
     if not wanted:
         return []
@@ -56,7 +61,8 @@ def files_of_commits(
                 cut.setdefault(path, []).append(identity.decode())
             continue
         if (name := match[2].decode()) not in found:
-            file = pointed_file(repository, match[1].decode(), name, sure=_INSIDE in line)
+            sure = _INSIDE in line and not allow_broken
+            file = pointed_file(repository, match[1].decode(), name, sure=sure)
             if file is not None:
                 found[name] = file
     # A folder of that name has three objects at least: a dataset, its internals, what is in it.

@@ -9,9 +9,10 @@ what they reached when they were last seen.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from havasu_vc.errors import ConcurrentChangeError, HavasuError, StateError, StorageError
 from havasu_vc.records import dataclass
@@ -124,7 +125,7 @@ def push(repo: OpenRepo, request: PushRequest) -> PushResult:
             _follow(repo, request, name, updates)
         return PushResult(shown, tuple(update.line for update in changes))
     wanted = sorted({update.commit for update in changes if update.commit})
-    with _sent(repo, name, wanted) as (sent, claim):
+    with _sent(repo, name, wanted, allow_broken=request.allow_broken) as (sent, claim):
         # From here on refs may move even if nobody is told so.
         claim.outlasting = True
         answer = _move_refs(repo, request, name, changes)
@@ -180,7 +181,12 @@ def _require_sound(repo: OpenRepo, names: Mapping[str, str], *, allowed: bool = 
 
 @contextmanager
 def _sent(
-    repo: OpenRepo, name: str, wanted: Sequence[str], *, everything: bool = False
+    repo: OpenRepo,
+    name: str,
+    wanted: Sequence[str],
+    *,
+    everything: bool = False,
+    allow_broken: bool = False,
 ) -> Iterator[tuple[Sequence[WantedFile], Claim]]:
     """Send what commits name and the refs of a remote do not, and keep it from being pruned.
 
@@ -190,15 +196,16 @@ def _sent(
     if not wanted:
         yield (), Claim()
         return
+    named = partial(files_of_commits, repo.git, wanted, allow_broken=allow_broken)
     refs = f"refs/remotes/{name}/"
     seen = repo.git.git("for-each-ref", "--format=%(objectname)", refs).lines
     begins = where_new_begins(repo.git, wanted, seen)
-    files: Sequence[WantedFile] = files_of_commits(repo.git, wanted, begins)
+    files: Sequence[WantedFile] = named(begins)
     try:
         place = remote_data(repo, name, push=True)
     except StateError:
         # Texts may go all the same where the place of the data is none that the user allows.
-        if files or everything or files_of_commits(repo.git, wanted, commits_there(repo, name)):
+        if files or everything or named(commits_there(repo, name)):
             raise
         place = None
     if place is None:
@@ -213,9 +220,9 @@ def _sent(
                 raise  # who has no access to the data may push texts all the same
         there = [] if everything else commits_there(repo, name)
         if everything or where_new_begins(repo.git, wanted, there) != begins:
-            files = files_of_commits(repo.git, wanted, there)
+            files = named(there)
         if not place.knows and _away(repo, files):
-            files = _asked(repo, name, wanted, files, everything=everything)
+            files = _asked(repo, name, named, files, everything=everything)
         if repo.on_demand and (away := _away(repo, place.lacking(files))):
             RemoteFetcher(repo).fetch([(file.sha256, file.size) for file in away])
         yield send_data(repo, place, files) if files else (), claim
@@ -229,7 +236,7 @@ def _away(repo: OpenRepo, files: Sequence[WantedFile]) -> list[WantedFile]:
 def _asked(
     repo: OpenRepo,
     name: str,
-    wanted: Sequence[str],
+    named: Callable[[Sequence[str]], Sequence[WantedFile]],
     files: Sequence[WantedFile],
     *,
     everything: bool,
@@ -247,7 +254,7 @@ def _asked(
     bring = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
     told = heads.encode("utf-8", "surrogateescape")
     repo.git.git(*bring, "--refmap=", "--stdin", "--", address, stdin=told, check=False)
-    return files_of_commits(repo.git, wanted, [line.partition(TAB)[0] for line in listed])
+    return named([line.partition(TAB)[0] for line in listed])
 
 
 def commits_there(repo: OpenRepo, remote: str) -> list[str]:

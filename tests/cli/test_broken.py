@@ -476,3 +476,23 @@ def test_data_that_is_nowhere(sound: Path, tmp_path: Path) -> None:
     assert havasu(place, "fsck").exit_code == 1
     succeed(havasu(place, "repair", "bad", "--from", "HEAD^"))
     assert havasu(place, "data", "ls").exit_code == 0
+
+
+def test_a_pointer_in_history_that_is_none_is_pushed_where_that_is_allowed(
+    sound: Path, tmp_path: Path
+) -> None:
+    place, server = copy_tree(sound, tmp_path / "repo"), tmp_path / "server.git"
+    name = "ab" * 32
+    pointer = f"bad/.havasu-dataset/data/{name[:2]}/{name}"
+    set_files(place, {pointer: b"no pointer\n"}, "Broken")
+    set_files(place, {pointer: None}, "Mended")
+    run_git("init", "-q", "--bare", server, cwd=tmp_path)
+    run_git("remote", "add", "origin", server, cwd=place)
+
+    refused = havasu(place, "push", "origin", "main")
+    assert refused.exit_code and f"the pointer to {name}" in refused.stderr
+    assert run_git("for-each-ref", cwd=server) == ""
+
+    succeed(havasu(place, "push", "origin", "main", "--allow-broken"))
+    assert run_git("rev-parse", "main", cwd=server) == run_git("rev-parse", "HEAD", cwd=place)
+    succeed(invoke(["-C", place, "push", "--allow-broken", "origin", "main:again"]))
