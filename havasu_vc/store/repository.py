@@ -278,8 +278,29 @@ def _discover(place: Path) -> Path | None:
         if folder != place and str(folder) in ceilings:
             return None
         if found := _git_directory_at(folder):
+            if found.name != ".git":
+                _refuse_committed(found)
             return found
     return None
+
+
+def _refuse_committed(found: Path) -> None:
+    """Raise for a git directory that is in a commit of another: its settings are a stranger's."""
+    for folder in found.parents:
+        outer = folder / ".git"
+        if not (outer.is_file() or (outer.is_dir() and _is_git_directory(outer))):
+            continue
+        try:
+            index = pygit2.Repository(str(outer if outer.is_dir() else folder)).index
+            listed = f"{found.relative_to(folder).as_posix()}/HEAD" in index
+        except (pygit2.GitError, ValueError, OSError):
+            return  # nothing was ever checked out of it
+        if listed:
+            raise UnsupportedRepositoryError(
+                f"{found} came with a commit of {folder}, and may hold settings that run programs",
+                hints=(f"`havasu-vc -C {folder}` works on that repository",),
+            )
+        return
 
 
 def _git_directory_at(folder: Path) -> Path | None:

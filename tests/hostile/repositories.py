@@ -89,6 +89,36 @@ def _files(*paths: tuple[str, bytes, bytes]) -> Callable[[Scene], None]:
     return make
 
 
+def _embedded(name: str, within: str = "") -> Callable[[Scene], None]:
+    """Commit and check out a git directory whose settings run a program; go there."""
+
+    def make(scene: Scene) -> None:
+        settings = b"".join(
+            b"[%s]\n\t%s = PROGRAM\n" % words
+            for words in (
+                (b"core", b"fsmonitor"),
+                (b"core", b"sshCommand"),
+                (b"core", b"pager"),
+                (b"diff", b"external"),
+                (b"credential", b"helper"),
+                (b"core", b"hooksPath"),
+            )
+        )
+        bare = b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n"
+        head = run_git("rev-parse", "main", cwd=scene.repo).encode()
+        _files(
+            (f"{name}/HEAD", FILE, b"ref: refs/heads/main\n"),
+            (f"{name}/config", FILE, bare + settings),
+            (f"{name}/objects/info/alternates", FILE, b"../../../.git/objects\n"),
+            (f"{name}/refs/heads/main", FILE, head + b"\n"),
+            (f"{name}/hooks/post-checkout", PROGRAM, b"#!/bin/sh\nPROGRAM\n"),
+        )(scene)
+        run_git("checkout", "-q", "HEAD", "--", name, cwd=scene.repo)
+        scene.within = f"repo/{within or name}"
+
+    return make
+
+
 def _module(path: str) -> Callable[[Scene], None]:
     def make(scene: Scene) -> None:
         head = run_git("rev-parse", "main", cwd=scene.repo).encode()
@@ -467,6 +497,20 @@ ITEMS = [
             ("points/readme.txt", FILE, b"words\n"),
         ),
         "status diff checkout clone merge switch stash",
+    ),
+    *(
+        Item(
+            "clone",
+            f"a git directory in a tree, {what}",
+            _embedded(name, within),
+            "status ls diff checkout commit meta-set fsck gc",
+            good=False,
+        )
+        for what, name, within in (
+            ("gone to", "evil", ""),
+            ("gone into", "evil", "evil/refs/heads"),
+            ("of Kart", "evil/.kart", "evil"),
+        )
     ),
     Item(
         "clone",

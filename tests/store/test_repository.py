@@ -279,3 +279,31 @@ def test_a_damaged_head_is_one_clear_line(content: bytes, tmp_path: Path) -> Non
     with pytest.raises(HavasuError) as caught:
         _ = GitRepository.open(tmp_path / "a").head_branch
     assert caught.value.hints and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["inner", "inner/.kart"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_git_directory_of_a_commit_is_not_opened(
+    tmp_path: Path, git: Git, name: str, linked: bool
+) -> None:
+    """Its settings are whoever made the commit's; one that the user put there is the user's."""
+    outer = tmp_path / "outer"
+    init_repository(outer)
+    init_repository(tmp_path / "made", bare=True)
+    (tmp_path / "made" / "refs" / "heads" / "kept").write_text("words\n")
+    (tmp_path / "made" / "objects" / "kept").write_text("words\n")
+    if linked:
+        git("commit", "-q", "--allow-empty", "-m", "one", cwd=outer)
+        git("worktree", "add", "-q", tmp_path / "linked", cwd=outer)
+        outer = tmp_path / "linked"
+    (outer / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "made").rename(outer / name)
+    assert GitRepository.open(outer / "inner").git_directory == outer / name
+
+    git("add", ".", cwd=outer)
+
+    for place in (outer / "inner", outer / name / "refs", outer / name / "refs" / "heads"):
+        with pytest.raises(UnsupportedRepositoryError, match="came with a commit") as refusal:
+            GitRepository.open(place)
+        assert str(outer) in refusal.value.hints[0]
+    assert GitRepository.open(outer).work_tree == outer
