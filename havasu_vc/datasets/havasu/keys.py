@@ -150,7 +150,10 @@ def _kind(field: Field) -> str:
 
 
 def write_key_cache(path: Path, cache: KeyCache) -> None:
-    """Write a key cache durably; a reader sees all of it or none."""
+    """Write a key cache; a reader sees all of it or none.
+
+    What a crash of the machine leaves of it is found out, as any damage is.
+    """
     arrays = (cache.keys, cache.rows, cache.positions)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
@@ -161,8 +164,6 @@ def write_key_cache(path: Path, cache: KeyCache) -> None:
                 out.write(array.data)
             for array in arrays:
                 out.write(_checks(array).data)
-            out.flush()
-            os.fsync(out.fileno())
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -183,9 +183,10 @@ def test_no_cache_is_none(tmp_path: Path) -> None:
 
 def test_writing_leaves_one_file(tmp_path: Path) -> None:
     keys = np.arange(3, dtype=np.uint64)
-    write_key_cache(tmp_path / "keys" / "cache", build_key_cache(keys, keys))
+    folder = tmp_path / "havasu" / "keys"
+    write_key_cache(folder / "cache", build_key_cache(keys, keys))
 
-    assert [path.name for path in (tmp_path / "keys").iterdir()] == ["cache"]
+    assert [path.name for path in folder.iterdir()] == ["cache"]
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
