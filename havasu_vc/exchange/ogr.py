@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream, read_info
+from havasu_vc.exchange.gpkg_views import refuse_endless
 from havasu_vc.exchange.layout import CrsNames, GeometryColumn, Layout, lay_out, stored_batches
 from havasu_vc.exchange.ogr_formats import (
     VectorFile,
@@ -94,6 +95,8 @@ class OgrSource:
 
 def open_layer(file: VectorFile, layer: str, options: SourceOptions) -> OgrSource:
     """Open one layer of a file whose format is known."""
+    if file.driver == "GPKG":
+        refuse_endless(file.path, layer, file.input_bytes)
     info = read_info(file.path, layer)
     # A sequence of one record is GeoJSON, too.
     alike = {"GeoJSON", "GeoJSONSeq"}

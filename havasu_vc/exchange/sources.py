@@ -154,7 +154,11 @@ def _open_table(format_: str, place: str, options: SourceOptions) -> Source:
 
 def _layers_of(found: _Found) -> dict[str, VectorFile]:
     from havasu_vc.exchange.gdal import list_layers
+    from havasu_vc.exchange.gpkg_views import refuse_endless_views
 
+    for file in found.vector:
+        if file.driver == "GPKG":
+            refuse_endless_views(file.path, file.input_bytes)
     return {layer: file for file in found.vector for layer in list_layers(file.path)}
 
 

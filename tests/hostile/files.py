@@ -175,6 +175,9 @@ _SHOW = (
 _GPKG = "list import init from"
 
 
+_ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT {} FROM n{}"
+
+
 def _view(query: str, name: str = "evil") -> tuple[str, str]:
     return f'CREATE VIEW "{name}" AS {query}', _SHOW.format(name)
 
@@ -401,6 +404,20 @@ ITEMS = [
             ),
             "a view by http": _view(
                 "SELECT 1 AS fid, gdal_get_pixel_value('/vsicurl/URL/x.tif',1,'georef',0,0) AS x"
+            ),
+            "a view that never ends": _view(_ENDLESS.format("x AS fid, 1 AS y", "")),
+            "a view that never gives a row": _view(
+                _ENDLESS.format("x AS fid, 1 AS y", " WHERE x < 0")
+            ),
+            "a view that never ends, by GDAL's functions": _view(
+                _ENDLESS.format("x AS fid, ST_Transform(x, 1) AS y", " WHERE ST_Area(x) IS NULL")
+            ),
+            "a view of a value of 900 MB": _view("SELECT 1 AS fid, hex(zeroblob(450000000)) AS x"),
+            "a view of bytes of 900 MB": _view("SELECT 1 AS fid, zeroblob(900000000) AS x"),
+            "a generated column of 900 MB": (
+                "CREATE TABLE evil(fid INTEGER PRIMARY KEY, a, b AS (hex(zeroblob(a))))",
+                "INSERT INTO evil(a) VALUES (450000000)",
+                _SHOW.format("evil"),
             ),
             "a virtual table": (
                 "INSERT INTO sqlite_master VALUES ('table', 'evil', 'evil', 0,"
