@@ -126,7 +126,7 @@ def _buffer_view(column: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[n
 def _decimal(column: pa.Array) -> Hashes:
     words = np.frombuffer(
         column.buffers()[1] or b"", np.uint64, count=2 * len(column), offset=16 * column.offset
-    ).reshape(-1, 2)
+    ).reshape(len(column), 2)
     # A number that fits 64 bits hashes as that integer, so that precision may widen.
     low = words[:, 0]
     small = words[:, 1].view(np.int64) == (low.view(np.int64) >> np.int64(63))
