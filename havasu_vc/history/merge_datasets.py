@@ -7,6 +7,7 @@ anything read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -36,7 +37,7 @@ from havasu_vc.history.diff import row_changes
 from havasu_vc.history.dropped import columns_back, dropped_and_edited
 from havasu_vc.history.merge import merge_changes, partners
 from havasu_vc.history.merge_counts import changes_of_counts
-from havasu_vc.history.merge_union import Versions, union
+from havasu_vc.history.merge_union import Versions, joined, union
 from havasu_vc.history.merging import (
     MergePolicy,
     MergeSchemas,
@@ -54,7 +55,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["DatasetMerger", "MergedDataset", "Versions", "markers_of", "merge_dataset"]
+__all__ = ["DatasetMerger", "Glance", "MergedDataset", "Versions", "markers_of", "merge_dataset"]
 
 DATASET = "dataset"
 """The name under which a dataset as a whole is in conflict."""
@@ -76,6 +77,32 @@ class MergedDataset:
     """The name of the internals' folder."""
 
 
+class Glance:
+    """Looks at conflicts without merging: counts all rows, and keeps the first of each kind."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.rows: Counter[str] = Counter()
+        """How many rows are in conflict, by dataset."""
+
+    def few(self, path: str, batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Take in the row conflicts of a dataset; return those that are kept, in their order."""
+        kept: list[pa.RecordBatch] = []
+        seen: Counter[str] = Counter()
+        for batch in batches:
+            self.rows[path] += batch.num_rows
+            kinds = np.array(batch.column("kind").to_pylist())
+            chosen = np.zeros(len(kinds), bool)
+            for kind in np.unique(kinds):
+                first = np.flatnonzero(kinds == kind)[: self._most - seen[kind]]
+                chosen[first] = True
+                seen[kind] += len(first)
+            if chosen.any():
+                # Taken, not sliced: a slice would keep the whole batch in memory.
+                kept.append(pc.take(batch, pa.array(np.flatnonzero(chosen))))
+        return kept
+
+
 def merge_dataset(
     path: str,
     folders: tuple[DatasetFolder | None, DatasetFolder | None, DatasetFolder | None],
@@ -86,10 +113,12 @@ def merge_dataset(
     policy: MergePolicy,
     resolved: DatasetConflicts | None = None,
     joins: bool = True,
+    glance: Glance | None = None,
 ) -> MergedDataset:
     """Merge one dataset; `resolved` holds how its conflicts were resolved.
 
-    `joins` says that theirs becomes a parent, so that what it alone has is replaced.
+    `joins` says that theirs becomes a parent, so that what it alone has is replaced. With a
+    `glance` nothing is made, and it has some of the conflicts.
     """
     base, ours, theirs = (None if each is None else each.internals for each in folders)
     mine, other = (_whole(folder) for folder in folders[1:])
@@ -104,10 +133,14 @@ def merge_dataset(
         if side is None:
             return replace(mine, conflicts=DatasetConflicts(path, items={DATASET: None}))
         return other if side is Side.THEIRS else mine
-    joined = union(versions, settings)
-    if joined is not None:
-        return MergedDataset(ours, joined)
+    if glance is not None and joined(versions) is not None:
+        return mine
+    both = None if glance is not None else union(versions, settings)
+    if both is not None:
+        return MergedDataset(ours, both)
     merger = DatasetMerger(path, versions, storage, settings, policy, resolved, joins=joins)
+    if glance is not None:
+        return replace(mine, conflicts=merger.conflicting(glance))
     return replace(merger.merged(ours), marker=mine.marker)
 
 
@@ -179,6 +212,17 @@ class DatasetMerger:
             tree = edit.finish() if changed else None
         conflicts = self._conflicts(pieces, columns.schema)
         return MergedDataset(internals, tree, conflicts)
+
+    def conflicting(self, glance: Glance) -> DatasetConflicts | None:
+        """Return some of the conflicts, without merging it."""
+        columns = self._columns()
+        self._documents()
+        without = self._take_back(columns.schema)
+        ours = self._ours.schema
+        schemas = MergeSchemas(self._base.schema, ours, columns.theirs, columns.schema, without)
+        steps = (step.conflicts for step in self._steps(schemas))
+        pieces = glance.few(self._path, (each for each in steps if each.num_rows))
+        return self._conflicts(pieces, columns.schema)
 
     def _columns(self) -> MergedSchema:
         new_id = field_ids(max(last_column_id(self._ours), last_column_id(self._theirs)))
@@ -273,26 +317,28 @@ class DatasetMerger:
     ) -> Iterator[ChangeBatch]:
         """Yield the changes upon ours; conflicts that nobody resolved go to `pieces`."""
         rows = None if self._resolved is None else self._resolved.rows
+        for step in self._steps(schemas):
+            if rows is not None and step.conflicts.num_rows:
+                step = with_resolutions(step, rows, schemas)
+            if step.conflicts.num_rows:
+                pieces.append(step.conflicts)
+            if len(step.changes):
+                yield step.changes
+        if rows is not None:
+            yield from renumbered_rows(rows, schemas)
+
+    def _steps(self, schemas: MergeSchemas) -> Iterator[MergeStep]:
         with ExitStack() as stack:
             engines = [
                 stack.enter_context(self._settings.open_engine(view.size))
                 for view in (self._ours, self._theirs)
             ]
-            steps = merge_changes(
+            yield from merge_changes(
                 row_changes(self._base, self._ours, engines[0]),
                 row_changes(self._base, self._theirs, engines[1]),
                 schemas,
                 self._policy,
             )
-            for step in steps:
-                if rows is not None and step.conflicts.num_rows:
-                    step = with_resolutions(step, rows, schemas)
-                if step.conflicts.num_rows:
-                    pieces.append(step.conflicts)
-                if len(step.changes):
-                    yield step.changes
-        if rows is not None:
-            yield from renumbered_rows(rows, schemas)
 
     def _conflicts(self, pieces: list[pa.RecordBatch], merged: Schema) -> DatasetConflicts | None:
         if not pieces and not self._waiting:

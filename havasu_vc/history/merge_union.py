@@ -23,7 +23,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.trees import Change, Existing, edit_tree
 
-__all__ = ["Versions", "union"]
+__all__ = ["Versions", "joined", "union"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,17 @@ class Versions:
 
 def union(versions: Versions, settings: Settings) -> TreeEdit | None:
     """Return what theirs changes upon ours, file by file; None where rows must be merged."""
+    changes = joined(versions)
+    base, ours, theirs = versions.base, versions.ours, versions.theirs
+    if changes is None or base is None or ours is None or theirs is None:
+        return None
+    with settings.open_engine(max(base.size, theirs.size)) as engine:
+        counts = count_changes(row_changes(base, theirs, engine))
+    return TreeEdit(ours.path, changes, counts=counts)
+
+
+def joined(versions: Versions) -> dict[str, Change] | None:
+    """Return the files of theirs that ours takes; None where rows must be merged."""
     base, ours, theirs = versions.base, versions.ours, versions.theirs
     if not (
         isinstance(base, HavasuDataset)
@@ -63,11 +74,7 @@ def union(versions: Versions, settings: Settings) -> TreeEdit | None:
         # A file in the place of a folder takes all of it away.
         if name not in mine and (after is not None or not _above(name) & come[1])
     }
-    if not _is_sound(ours, theirs, changes):
-        return None
-    with settings.open_engine(max(base.size, theirs.size)) as engine:
-        counts = count_changes(row_changes(base, theirs, engine))
-    return TreeEdit(ours.path, changes, counts=counts)
+    return changes if _is_sound(ours, theirs, changes) else None
 
 
 def _dropped(old: HavasuDataset, new: HavasuDataset) -> bool:

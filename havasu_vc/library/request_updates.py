@@ -16,7 +16,7 @@ from havasu_vc.errors import HavasuError
 from havasu_vc.history.conflicts import DatasetConflicts
 from havasu_vc.history.merge_datasets import DATASET
 from havasu_vc.library.repository import Repo
-from havasu_vc.merging import labels
+from havasu_vc.merging import git_merges, labels
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.hosts import Host, PullRequest
 from havasu_vc.remotes.wanted import files_of_commits
@@ -24,7 +24,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review import code_span, fetch_request
 from havasu_vc.sharing import download, remote_data
 
-__all__ = ["Update", "git_merges", "update_request"]
+__all__ = ["Update", "update_request"]
 
 NAMED = 10
 """Conflicts that are named; of more, their number is told."""
@@ -55,7 +55,7 @@ def update_request(repo: Repo, host: Host, request: PullRequest, remote: str) ->
         git = repo.git.git
         if git("merge-base", "--is-ancestor", base, head, check=False).code == 0:
             return Update(True, f"Nothing is done: the branch has all of {shown}.")
-        if git_merges(repo.opened, base, head):
+        if git_merges(repo.git, base, head):
             return Update(True, f"Nothing is done: git merges the branch with {shown} by itself.")
         if fork:
             _bring(repo.opened, place, base, head)
@@ -67,15 +67,6 @@ def update_request(repo: Repo, host: Host, request: PullRequest, remote: str) ->
         return _merged(repo, request, base, remote, place)
     except HavasuError as error:
         return Update(False, f"It could not be brought up to date: {code_span(str(error), 500)}")
-
-
-def git_merges(repo: OpenRepo, ours: str, theirs: str) -> bool:
-    """Whether git merges two commits by itself, as hosts have it do.
-
-    A git before 2.38 cannot say, and then this is false.
-    """
-    answer = repo.git.git("merge-tree", "--write-tree", "--name-only", ours, theirs, check=False)
-    return answer.code == 0
 
 
 def _bring(repo: OpenRepo, place: str, base: str, head: str) -> None:

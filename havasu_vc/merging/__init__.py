@@ -11,6 +11,9 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.merging.answers import Resolution as Resolution
     from havasu_vc.merging.bases import base_tree as base_tree
+    from havasu_vc.merging.foreseeing import Foreseen as Foreseen
+    from havasu_vc.merging.foreseeing import foreseen as foreseen
+    from havasu_vc.merging.foreseeing import git_merges as git_merges
     from havasu_vc.merging.merge_commits import MergeRequest as MergeRequest
     from havasu_vc.merging.merge_commits import MergeResult as MergeResult
     from havasu_vc.merging.merge_commits import merge as merge
@@ -37,6 +40,7 @@ __getattr__ = loads(
     {
         "answers": ["Resolution"],
         "bases": ["base_tree"],
+        "foreseeing": ["Foreseen", "foreseen", "git_merges"],
         "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
         "picking": ["cherry_pick", "revert"],
         "resetting": ["reset"],

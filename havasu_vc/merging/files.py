@@ -17,7 +17,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.objects import ObjectSource, read_object
 from havasu_vc.store.trees import Change, Entry, Existing, find_entry, tree_difference
 
-__all__ = ["merge_base_files", "merge_files"]
+__all__ = ["clashing_files", "merge_base_files", "merge_files"]
 
 ORDINARY = (b"100644", b"100755")
 
@@ -34,6 +34,18 @@ def merge_files(
         else:
             changes[path] = _merged(repo, source or repo.git.objects, path, sides)
     return changes
+
+
+def clashing_files(
+    repo: OpenRepo, base: str, ours: str, theirs: str, *, source: ObjectSource
+) -> Iterator[str]:
+    """Yield the files that git cannot merge, given three trees."""
+    for path, sides in _differing(source, (base, ours, theirs)):
+        if sides[1] != sides[0]:
+            try:
+                _merged(repo, source, path, sides)
+            except ConflictError:
+                yield path
 
 
 def merge_base_files(

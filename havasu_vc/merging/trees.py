@@ -15,7 +15,7 @@ from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.errors import ConflictError, CorruptDatasetError, UnsupportedError
 from havasu_vc.history.conflicts import DatasetConflicts
-from havasu_vc.history.merge_datasets import MergedDataset, Versions, merge_dataset
+from havasu_vc.history.merge_datasets import Glance, MergedDataset, Versions, merge_dataset
 from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
@@ -67,6 +67,8 @@ class MergeRules:
     """Whether the other side becomes a parent, so that what it alone has is replaced."""
     only: Collection[str] | None = None
     """The datasets that matter, by any of their paths; None for all."""
+    glance: Glance | None = None
+    """Looks at conflicts, and nothing is merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def merge_trees(
             policy=rules.policy,
             resolved=rules.resolved.get(group.path),
             joins=rules.joins,
+            glance=rules.glance,
         )
     gone = {path: MergedDataset(None) for path in sorted(left - merged.keys())}
     return {**gone, **merged}

@@ -33,7 +33,13 @@ from havasu_vc.repo.soundness import defect_of
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.revisions import EMPTY, merge_base
 
-__all__ = ["conflict_counts", "merge_context", "view_conflicts", "waiting_merge"]
+__all__ = [
+    "conflict_counts",
+    "merge_context",
+    "view_conflicts",
+    "viewed_conflicts",
+    "waiting_merge",
+]
 
 VERSIONS = (("ancestor", "base"), ("ours", "ours"), ("theirs", "theirs"))
 """What the versions of a row are called by Kart, and here."""
@@ -46,10 +52,13 @@ def view_conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[Conf
     printed of what cannot be.
     """
     state, found = require_state(repo.git), conflicts(repo, filters)
-    return (_viewed(repo, state, each) for each in found)
+    return (viewed_conflicts(repo, state, each) for each in found)
 
 
-def _viewed(repo: OpenRepo, state: MergeState, found: DatasetConflicts) -> ConflictedDataset:
+def viewed_conflicts(
+    repo: OpenRepo, state: MergeState, found: DatasetConflicts
+) -> ConflictedDataset:
+    """Return the conflicts of one dataset."""
     views = {
         "ancestor": _view(repo, found.path, _base(repo, state)),
         "ours": _view(repo, found.path, state.ours),

@@ -8,29 +8,55 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from havasu_vc.geo.sketching import sketch
 from havasu_vc.model.changes import ChangeKind
+from havasu_vc.review.conflicts import DatasetInConflict
 from havasu_vc.review.report import DatasetReview, Sample
 
-__all__ = ["COLOURS", "map_of"]
+__all__ = ["COLOURS", "SIDES", "conflict_map", "map_of"]
 
 COLOURS = {"deleted": "#d55e00", "inserted": "#009e73", "before": "#cc79a7", "after": "#0072b2"}
 """Of Okabe and Ito: people of any sight tell them apart."""
+SIDES = {"base": "#cc79a7", "ours": "#0072b2", "theirs": "#d55e00"}
+"""Of the same."""
 LEAST = 300
 """A map of fewer bytes would show nothing."""
+_Shape: TypeAlias = tuple[str, tuple[str, str], str, bytes]
+"""The key of a row, a property of the feature, its colour, and WKB."""
 _TOLERANCES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
 def map_of(review: DatasetReview, room: int) -> str | None:
     """Return a FeatureCollection of at most `room` bytes; None when there is nothing to show."""
+    sides = [
+        (key, ("change", label), COLOURS[label], wkb)
+        for sample in review.samples
+        for label, key, wkb in _sides(sample)
+    ]
+    return _drawn(sides, room)
+
+
+def conflict_map(review: DatasetInConflict, room: int) -> str | None:
+    """Return the rows in conflict as all versions have them, of at most `room` bytes."""
+    sides = [
+        (row.key, ("side", side), SIDES[side], wkb)
+        for row in review.samples
+        for side, wkb in zip(
+            SIDES, (row.base_geometry, row.ours_geometry, row.theirs_geometry), strict=True
+        )
+        if wkb is not None
+    ]
+    return _drawn(sides, room)
+
+
+def _drawn(shapes: list[_Shape], room: int) -> str | None:
     if room < LEAST:
         return None
-    sides = [each for sample in review.samples for each in _sides(sample)]
     features: list[dict[str, Any]] = []
     for tolerance in _TOLERANCES:
-        features = list(_features(sides, tolerance))
+        features = list(_features(shapes, tolerance))
         text = _collection(features)
         if len(text) <= room:
             return text if features else None
@@ -63,17 +89,16 @@ def _sides(sample: Sample) -> list[tuple[str, str, bytes]]:
     ]
 
 
-def _features(sides: list[tuple[str, str, bytes]], tolerance: float) -> Iterator[dict[str, Any]]:
-    for label, key, wkb in sides:
+def _features(shapes: list[_Shape], tolerance: float) -> Iterator[dict[str, Any]]:
+    for key, (name, what), colour, wkb in shapes:
         geometry = sketch(wkb, tolerance=tolerance)
         if geometry is None:
             continue
-        colour = COLOURS[label]
         yield {
             "type": "Feature",
             "properties": {
                 "row": key[:60],
-                "change": label,
+                name: what,
                 "marker-color": colour,
                 "stroke": colour,
                 "fill": colour,

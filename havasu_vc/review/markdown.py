@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from havasu_vc.review.conflicts_markdown import conflict_lines
+from havasu_vc.review.lines import Lines, size_of
 from havasu_vc.review.map import map_of
 from havasu_vc.review.markdown_parts import (
     ROWS_HEADER,
@@ -38,7 +40,7 @@ LEAST_LIMIT = 4_000
 MARKER = "<!-- havasu-vc review -->"
 """By this line a comment is found again."""
 OVERVIEW_SHARE = 0.25
-"""How much of the room the table of datasets and the policy may take, each."""
+"""How much of the room the table of datasets, the policy and conflicts may take, each."""
 OPEN_ROWS = 8
 """Rows of a dataset that can be seen at once; the others are folded away."""
 FOLD = 80
@@ -49,32 +51,6 @@ MAP_SHARE = 0.4
 """How much of what is left then maps may take."""
 
 
-class _Lines:
-    """Lines within a budget of bytes; what does not fit is not added."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.texts: list[str] = []
-
-    def add(self, *texts: str) -> bool:
-        """Add some lines, all or none, and tell which."""
-        size = sum(len(text.encode()) + 1 for text in texts)
-        if size > self.room:
-            return False
-        self.room -= size
-        self.texts += texts
-        return True
-
-    def add_each(self, texts: Iterable[str]) -> int:
-        """Add lines for as long as they fit; return how many did not."""
-        rest = iter(texts)
-        left = 0
-        for text in rest:
-            if not self.add(text):
-                left = 1 + sum(1 for _ in rest)
-        return left
-
-
 def format_markdown(review: Review, *, limit: int = COMMENT_LIMIT, more: str | None = None) -> str:
     """Return the page; `more` tells in a sentence of Markdown how to see what was left out."""
     if limit < LEAST_LIMIT:
@@ -83,7 +59,7 @@ def format_markdown(review: Review, *, limit: int = COMMENT_LIMIT, more: str | N
     room = limit - len(end.encode()) - 300
     head = _head(review, room)
     # A blank line and the title of the rows' table come once for each dataset.
-    left = room - sum(len(text.encode()) + 1 for text in head)
+    left = room - size_of(head)
     sections, untold = _summaries(review.datasets, int(SUMMARY_SHARE * left))
     left -= sum(len(text.encode()) + 1 for section in sections for text in section)
     shown = 0
@@ -98,7 +74,7 @@ def format_markdown(review: Review, *, limit: int = COMMENT_LIMIT, more: str | N
             maps, left, share = maps - size, left - size, share - size
         rows, count = _rows(each, share)
         section += rows
-        left -= sum(len(text.encode()) + 1 for text in rows)
+        left -= size_of(rows)
         shown += count
     parts = [*head, *(text for section in sections for text in section)]
     return "\n".join([*parts, *_left_out(review, untold, shown, end)]) + "\n"
@@ -110,7 +86,7 @@ def _rows(each: DatasetReview, room: int) -> tuple[list[str], int]:
     lines, shown = _table(first, room)
     if shown < len(first):
         return lines, shown
-    room -= sum(len(text.encode()) + 1 for text in lines) + FOLD
+    room -= size_of(lines) + FOLD
     folded, more = _table(rest, room)
     if more:
         words = f"{more:,} more row{'' if more == 1 else 's'}"
@@ -120,7 +96,7 @@ def _rows(each: DatasetReview, room: int) -> tuple[list[str], int]:
 
 def _table(samples: Sequence[Sample], room: int) -> tuple[list[str], int]:
     """Return a table of as many rows as there is room for; nothing where there is for none."""
-    lines = _Lines(room)
+    lines = Lines(room)
     if not samples or not lines.add("", *ROWS_HEADER):
         return [], 0
     shown = len(samples) - lines.add_each(map(sample_row, samples))
@@ -132,9 +108,9 @@ def _head(review: Review, room: int) -> list[str]:
     since = ""
     if review.merge_base is not None:
         since = f", since their merge base {code_span(review.merge_base[:10])}"
-    head = _Lines(room)
+    head = Lines(room)
     head.add(MARKER, "## Changes to data", "", f"From {span[0]} to {span[1]}{since}.", "")
-    notes = _Lines(int(OVERVIEW_SHARE * room))
+    notes = Lines(int(OVERVIEW_SHARE * room))
     if review.findings:
         refused = sum(finding.refuses for finding in review.findings)
         verdict = "Only warnings by the policy"
@@ -148,11 +124,13 @@ def _head(review: Review, room: int) -> list[str]:
     for note in review.notes:
         notes.add(f"> {sentence(note)}", "")
     head.add(*notes.texts)
+    if review.conflicts is not None:
+        head.add(*conflict_lines(review.conflicts, int(OVERVIEW_SHARE * room)))
     if not review.datasets:
         head.add("No dataset changes.")
         return head.texts
     head.add(headline(review), "")
-    table = _Lines(int(OVERVIEW_SHARE * room))
+    table = Lines(int(OVERVIEW_SHARE * room))
     table.add(*overview_header())
     if left := table.add_each(map(overview_row, review.datasets)):
         total = counts_words(review.counts)
@@ -165,9 +143,9 @@ def _summaries(datasets: Iterable[DatasetReview], room: int) -> tuple[list[list[
     """Return a section of each dataset for as long as they fit, and how many do not."""
     found: list[list[str]] = []
     rest = list(datasets)
-    lines = _Lines(room)
+    lines = Lines(room)
     for number, each in enumerate(rest):
-        share = _Lines(max(lines.room // (len(rest) - number), min(lines.room, 1500)))
+        share = Lines(max(lines.room // (len(rest) - number), min(lines.room, 1500)))
         if not share.add("", heading(each), ""):
             return found, len(rest) - number
         if left := share.add_each(summary_lines(each)):

@@ -22,6 +22,7 @@ from havasu_vc.review.page import Page, write_page
 from havasu_vc.review.page.raster_pictures import raster_pictures
 from havasu_vc.review.report import Review
 from havasu_vc.review.reviewing import review
+from havasu_vc.review.settling import Settling, settling_of_request
 from havasu_vc.store.durability import replace_file
 
 __all__ = [
@@ -98,7 +99,9 @@ def review_request(
     """Review a pull request, write the files and keep the comment."""
     ends = fetch_request(repo, host, request, job.remote)
     names = (request.base, request.head)
-    found, comment = _reviewed(repo, ends, names, job, min(host.limit, COMMENT_LIMIT))
+    settling = settling_of_request(repo, request, job.remote)
+    room = min(host.limit, COMMENT_LIMIT)
+    found, comment = _reviewed(repo, ends, names, job, room, settling)
     return replace(found, note=_posted(host, request, comment))
 
 
@@ -119,12 +122,18 @@ def _named(queued: QueuedMerge) -> bool:
 
 
 def _reviewed(
-    repo: OpenRepo, ends: tuple[str, str], names: tuple[str, str], job: ReviewJob, room: int
+    repo: OpenRepo,
+    ends: tuple[str, str],
+    names: tuple[str, str],
+    job: ReviewJob,
+    room: int,
+    settling: Settling | None = None,
 ) -> tuple[ReviewedRequest, str]:
     """Review what is between two commits and write the files; return the comment as well."""
     base, head = ends
     page = Page(pictures=raster_pictures())  # of what is here: no file is opened that rows name
-    found = review(repo, f"{base}...{head}", samples=job.samples, page=page)
+    span = f"{base}...{head}"
+    found = review(repo, span, samples=job.samples, page=page, settling=settling)
     found = replace(found, base=names[0], head=names[1])
     more = None
     if job.run is not None:

@@ -14,6 +14,7 @@ from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.records import dataclass
+from havasu_vc.review.conflicts import Conflicts
 
 __all__ = [
     "Area",
@@ -243,6 +244,8 @@ class Review:
     """Whether it was asked for as `base...head`."""
     findings: tuple[Finding, ...] = ()
     """What is against the policy."""
+    conflicts: Conflicts | None = None
+    """Why git does not merge `head` with `base`; None where it does, or nobody asked."""
 
     @property
     def range(self) -> str:

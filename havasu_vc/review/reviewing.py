@@ -22,14 +22,17 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
-from havasu_vc.repo.filters import DatasetFilter, parse_filters
+from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.changed_back import RowsThatChangeBack
+from havasu_vc.review.conflicting import conflicts_between
+from havasu_vc.review.conflicts import Conflicts
 from havasu_vc.review.entry_facts import dataset_facts
 from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
 from havasu_vc.review.policy_checking import PolicyWatch, broken_findings, policy_between
 from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
+from havasu_vc.review.settling import Settling, settling_here
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.review.unread import ReadableRows, Unverified, broken_datasets, unread_review
 from havasu_vc.store.revisions import Range, merge_base, parse_range, resolve_range
@@ -51,11 +54,13 @@ def review(
     page: Page | None = None,
     policy: Policy | None = None,
     crs: str | None = None,
+    settling: Settling | None = None,
 ) -> Review:
     """Return what happened between two revisions, dataset by dataset, and what is against policy.
 
     `page` takes in rows. Without a `policy` the repository's own counts. Coordinates are told
-    in `crs` where it is given and they can be.
+    in `crs` where it is given and they can be. Where `base...head` does not merge, conflicts are
+    told, and as `settling` says how to settle them; without it, as it is done in this clone.
     """
     unverified = Unverified(repo.settings.note)
     repo = _frugal(repo, unverified)
@@ -80,6 +85,7 @@ def review(
     changed = {each.path for each in found}
     findings = broken_findings(repo, ends.new, since=ends.old, changed=changed)
     findings = tuple(each for each in findings if wanted.of(each.dataset) is not None)
+    review = replace(review, conflicts=_conflicts(repo, revisions, wanted, samples, settling))
     return replace(review, notes=(*review.notes, *notes), findings=(*findings, *watch.findings()))
 
 
@@ -137,6 +143,20 @@ def review_diffs(diffs: Iterable[DatasetDiff], base: str, head: str, page: Page)
         means = Means(measure=_measure, reproject=_to_map(diff), samples=0)
         found.append(summarise(diff, means, [page.dataset(diff, means.reproject)]))
     return Review(base, head, tuple(found))
+
+
+def _conflicts(
+    repo: OpenRepo, revisions: str, wanted: RepoFilter, samples: int, settling: Settling | None
+) -> Conflicts | None:
+    """Return why a branch does not merge with its target; None where it was not asked for."""
+    text = parse_range(revisions)
+    if not text.from_merge_base or text.new is None:
+        return None
+    ours, theirs = (repo.resolve(name).commit for name in (text.new, text.old))
+    if ours is None or theirs is None:
+        return None
+    settling = settling or settling_here(repo, text.old, text.new)
+    return conflicts_between(repo, ours, theirs, settling, wanted=wanted, samples=samples)
 
 
 def _named(

@@ -1,8 +1,17 @@
 """Reviews made by hand, and texts that try to break a page."""
 
+import shapely
+
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.changes import ChangeKind
 from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.review.conflicts import (
+    ConflictCell,
+    ConflictedRow,
+    Conflicts,
+    DatasetInConflict,
+    ItemInConflict,
+)
 from havasu_vc.review.report import (
     Area,
     Cell,
@@ -190,3 +199,29 @@ def harmless() -> Review:
             Finding("geometry", "2 rows with a geometry that is not valid", False, "roads", 2),
         ),
     )
+
+
+def parcel(x: float, y: float, size: float = 0.0006) -> bytes:
+    return bytes(shapely.to_wkb(shapely.box(x, y, x + size, y + size * 0.75)))
+
+
+def conflicts(text: str = "12 Aro Street") -> Conflicts:
+    """Return three rows, one that a side deleted, a title and the columns."""
+    cells = (
+        ConflictCell("owner", "A. Owner", text, "B. Buyer", True),
+        ConflictCell("zone", "Residential 1", None, "Residential 1", False),
+    )
+    deleted = (ConflictCell("owner", "C. Clerk", "D. Doe", None, True),)
+    places = (parcel(174.77, -41.29), parcel(174.7702, -41.2901), parcel(174.7699, -41.2897))
+    rows = (
+        ConflictedRow(text, "same-cell", "changed", "changed", cells, *places),
+        ConflictedRow("204", "edit/delete", "changed", "deleted", deleted, places[0], places[1]),
+        ConflictedRow("9", "insert/insert", "inserted", "inserted", cells[:1], None, *places[1:]),
+    )
+    items = (
+        ItemInConflict("schema.json", columns={"height": ("name", "type")}),
+        ItemInConflict("title", "Parcels", text, None),
+    )
+    commands = ("git switch survey", "havasu-vc pull origin main", "havasu-vc merge --continue")
+    datasets = (DatasetInConflict("parcels", 1_200, items, rows), DatasetInConflict("roads", 1))
+    return Conflicts("survey", "main", 1_201, 2, datasets, ("README.md",), None, commands)

@@ -62,6 +62,7 @@ def command(
 
     The summary comes first: schema and other meta items in words, then for each dataset
     how many rows changed, which columns, where, and what is odd; then rows worth seeing.
+    Where HEAD does not merge with BASE, what is in conflict and how to settle it stands first.
     """
     give_back_memory()
     invocation: Invocation = context.obj

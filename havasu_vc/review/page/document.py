@@ -40,6 +40,7 @@ SCRIPTS = (
     "pictures",
     "detail",
     "summary",
+    "conflicts",
     "page",
 )
 """Our modules, each behind those that it imports."""

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -122,6 +124,32 @@ def test_the_comment_is_kept_up_to_date(work: Repo, job: Job, tmp_path: Path) ->
     assert done.exit_code == 0, done.output
     (comment,) = job.stand_in.comments
     assert "49 deleted" in comment["body"]
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_conflicts_are_told_with_commands_that_settle_them(
+    work: Repo, job: Job, tmp_path: Path, fork: bool
+) -> None:
+    points.write(work, START | {1: ("EINS", 1)})
+    work.push("origin", ["main"])
+    assert job.run("review", opened(fork=fork)).exit_code == 0
+
+    text = job.stand_in.comments[0]["body"]
+    assert "**1 row is in conflict with `main`**" in text
+    assert "`row 1` | **`ONE`** | **`EINS`** |" in text
+    (block,) = re.findall(r"```sh\n(.*?)\n```", text, re.DOTALL)
+    person = tmp_path / "person"
+    clone(tmp_path / "server.git", person)
+    for line in block.splitlines():
+        program, *words = shlex.split(line)
+        if program == "git":
+            run_git(*words, cwd=person)
+        else:
+            done = invoke(["-C", person, *words])
+            assert done.exit_code in ((0, 1) if words[0] == "pull" else (0,)), done.output
+    rows = points.read(Repo.open(person), "origin/feature")
+    assert (rows[1], rows[77]) == (("ONE", 1), ("new <b>@user</b>", 7))
+    run_git("merge-base", "--is-ancestor", "main", "feature", cwd=tmp_path / "server.git")
 
 
 @pytest.mark.parametrize("token", [READER, None])

@@ -1,7 +1,7 @@
 // Shapes of changes on a canvas, in pieces: what draws yields often, so that a hundred
 // thousand shapes never hold up the page. Kinds differ in colour and in form, for people
 // who do not tell these colours apart: deleted is a cross, inserted a triangle, before a
-// ring, after a disc.
+// ring, after a disc; in a conflict the base is a ring, ours a disc, theirs a square.
 
 import { DELETE, INSERT } from "./changes.js";
 
@@ -29,10 +29,12 @@ export function mark(context, role, x, y, radius, colours) {
     path.lineTo(x + r * 1.1, y + r * 0.85);
     path.lineTo(x - r * 1.1, y + r * 0.85);
     path.closePath();
+  } else if (role === "theirs") {
+    path.rect(x - r * 0.85, y - r * 0.85, r * 1.7, r * 1.7);
   } else {
     path.arc(x, y, r * 0.95, 0, 2 * Math.PI);
   }
-  const open = role === "deleted" || role === "before";
+  const open = role === "deleted" || role === "before" || role === "base";
   context.lineJoin = context.lineCap = "round";
   context.strokeStyle = colours.casing;
   context.lineWidth = open ? r * 0.7 + 2 : 2;
@@ -188,12 +190,12 @@ export function drawShape(context, shapes, shape, role, { view, width, height, c
   }
   context.lineJoin = context.lineCap = "round";
   if (area) {
-    context.globalAlpha = role === "before" ? 0.16 : 0.26;
+    context.globalAlpha = role === "before" || role === "base" ? 0.16 : 0.26;
     context.fillStyle = colours[role];
     context.fill(path, "evenodd");
     context.globalAlpha = 1;
   }
-  context.setLineDash(role === "before" ? [5, 4] : role === "deleted" ? [2, 4] : []);
+  context.setLineDash(role === "before" || role === "base" ? [5, 4] : role === "deleted" ? [2, 4] : []);
   if (bold && role !== "before") {
     context.strokeStyle = colours.casing;
     context.lineWidth = bold + 3;

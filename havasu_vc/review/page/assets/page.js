@@ -3,6 +3,7 @@
 
 import { World } from "./basemap.js";
 import { Changes, KINDS, SIGNS } from "./changes.js";
+import { showConflicts } from "./conflicts.js";
 import { Detail } from "./detail.js";
 import { mark, ROLES } from "./drawing.js";
 import { element, find, replace, value } from "./elements.js";
@@ -25,7 +26,9 @@ const changes = new Changes(manifest, parts);
 find("summary").hidden = !manifest.summary;
 if (manifest.summary) showSummary(manifest, changes, { filter: explore, open: openRow });
 
-const map = new ChangeMap(changes, new World(JSON.parse(parts.string(manifest.world))), palette, { select });
+const world = new World(JSON.parse(parts.string(manifest.world)));
+const conflictMaps = manifest.summary ? showConflicts(manifest.review.conflicts, world, palette) : [];
+const map = new ChangeMap(changes, world, palette, { select });
 const table = new Table(changes, { select, open: (row) => { map.fit(row); find("detail").querySelector("h3")?.focus(); } });
 const detail = new Detail(changes, { go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
 const filters = new Filters(changes, narrow);
@@ -167,6 +170,7 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   palette.known = null;
   map.recolour();
+  for (const each of conflictMaps) each.draw();
   showLegend();
 }
 
