@@ -1,0 +1,85 @@
+"""`.gitattributes`, as git reads it: what a host folds away, and what the user said there."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, succeed
+from tests.remotes.sharing import bare
+from tests.repo import points
+from tests.support.git import run_git
+
+ASKED = ("linguist-generated", "text", "diff")
+OWN = "*.csv text eol=lf\n*.havasu-dataset/** linguist-vendored"
+"""Without a newline at its end."""
+
+
+def attributes(place: Path, path: str, *options: str) -> dict[str, str]:
+    """Return what git says of a path."""
+    answer = run_git("check-attr", *options, *ASKED, "--", path, cwd=place)
+    return {line.split(": ")[1]: line.split(": ")[2] for line in answer.splitlines()}
+
+
+def check(place: Path, *options: str) -> None:
+    """Check what is folded away, and what is shown."""
+    inside = "points/.havasu-dataset"
+    for folder in ("edits", "files", "data"):
+        found = attributes(place, f"{inside}/{folder}/ab/cdef", *options)
+        assert found == {"linguist-generated": "set", "text": "unset", "diff": "havasu"}, folder
+        nested = attributes(place, f"a/b/{inside}/{folder}/x", *options)
+        assert nested["linguist-generated"] == "set"
+    for shown in ("dataset.json", "meta/title", "columns/1.json"):
+        assert attributes(place, f"{inside}/{shown}", *options)["linguist-generated"] == (
+            "unspecified"
+        )
+    for other in ("README.md", "edits/notes.txt", "points/files/x"):
+        assert set(attributes(place, other, *options).values()) == {"unspecified"}
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A bare repository with a dataset, and beside it attributes that a person wrote."""
+    place = tmp_path / "work"
+    run_git("init", "-q", place, cwd=tmp_path)
+    (place / ".gitattributes").write_text(OWN)
+    run_git("add", ".", cwd=place)
+    run_git("commit", "-q", "-m", "Mine", cwd=place)
+    succeed(invoke(["init", place]))
+    (tmp_path / "points.csv").write_text("id,name\n1,one\n2,two\n")
+    succeed(invoke(["-C", place, "import", tmp_path / "points.csv", "--primary-key", "id"]))
+    server = bare(tmp_path / "server.git")
+    run_git("remote", "add", "origin", server, cwd=place)
+    succeed(invoke(["-C", place, "push", "origin", "main"]))
+    return server
+
+
+def test_a_user_keeps_what_was_said(shared: Path, tmp_path: Path) -> None:
+    text = run_git("show", "main:.gitattributes", cwd=shared)
+    assert text.startswith(OWN + "\n")
+    check(tmp_path / "work")
+    assert attributes(tmp_path / "work", "x.csv")["text"] == "set"
+    before = run_git("rev-parse", "main:.gitattributes", cwd=shared)
+    succeed(invoke(["-C", tmp_path / "work", "meta", "set", "points", "title=Points"]))
+    assert run_git("rev-parse", "HEAD:.gitattributes", cwd=tmp_path / "work") == before
+
+
+def test_in_every_kind_of_clone(shared: Path, tmp_path: Path) -> None:
+    run_git("clone", "-q", shared, tmp_path / "plain", cwd=tmp_path)
+    check(tmp_path / "plain")
+    succeed(invoke(["-C", tmp_path / "plain", "status"]))
+    check(tmp_path / "plain")
+    succeed(invoke(["clone", shared, tmp_path / "ours"]))
+    check(tmp_path / "ours")
+    run_git("clone", "-q", "--depth=1", f"file://{shared}", tmp_path / "shallow", cwd=tmp_path)
+    check(tmp_path / "shallow")
+    run_git("read-tree", "main", cwd=shared)
+    check(shared, "--cached")  # as a host reads it, of a tree
+
+
+def test_what_a_commit_lacks_the_next_one_has(tmp_path: Path) -> None:
+    repo = points.make(tmp_path / "work", {1: ("one", 1)})
+    run_git("rm", "-q", ".gitattributes", cwd=repo.path)
+    run_git("commit", "-q", "-m", "Without", cwd=repo.path)
+    points.write(repo, {1: ("ONE", 1)})
+    check(repo.path)
+    assert run_git("status", "--porcelain", cwd=repo.path) == ""
