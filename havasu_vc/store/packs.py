@@ -48,7 +48,7 @@ SAMPLE = 32
 WORTH = 0.93
 """Compressed to more of its size than this on average, an object is better left as it is."""
 
-DEEPEST = 6
+DEEPEST = 12
 """Deltas upon deltas after which a tree is stored whole again, and up to `DEEPER` more.
 
 How many is told from its id: so of the trees of a commit a few are whole, and not all at once."""
