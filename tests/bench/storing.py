@@ -48,7 +48,7 @@ def added(scratch: Scratch) -> Iterator[Figure]:
     before = _stored(repository)
     scratch.havasu("-C", repository, "apply", folder / "patch-0000.json")
     name = f"added by a commit of {sizes.edits:,} random edits"
-    yield Figure(name, (_stored(repository) - before) / 1e3, "kB", 150)
+    yield Figure(name, (_stored(repository) - before) / 1e3, "kB", 250)
     scratch.remove(repository)
     repository = scratch.copy(scratch.repository(variant))
     done = scratch.job("apply_all", repository, folder).report
