@@ -31,7 +31,7 @@ __all__ = ["LooseObjects"]
 _NAME = "loose"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _HEX = frozenset("0123456789abcdef")
-_MANY = 256
+_MANY = 32
 """So many that had to be looked at are worth remembering."""
 _TICK = 2_000_000_000
 """Nanoseconds in which a folder may change again without its time telling."""
