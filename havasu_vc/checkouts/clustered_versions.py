@@ -24,7 +24,6 @@ from havasu_vc.checkouts.kept_versions import (
     making_version,
     read_version,
 )
-from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -175,11 +174,11 @@ def edit_of_clustered(edits: TableEdits, base: HavasuDataset, engine: Engine) ->
     if not (edits.removed or edits.deleted or edits.restored or edits.documents):
         return edit_of(replace(edits, base=base, layout=base.layout), base.storage, engine)
     check_keys(edits)
-    _, edit = evolved(base, edits.schema)
+    _, edit = base.evolved(edits.schema)
     with edit:
         if edits.touches_rows:
             draft = edited_dataset(edits, base.storage)
-            collect_changes(edit, row_changes(edits.base, draft, engine))
+            edit.collect(row_changes(edits.base, draft, engine))
         if not edit.counts.total and edits.schema == base.schema:
             return TreeEdit(edits.path, {})
         return edit.finish()
@@ -236,7 +235,7 @@ def _brought(
         return None
     if base.partition.fields != spec.fields or not _comparable(old, view):
         return None
-    _, edit = evolved(replace(base, storage=storage), view.schema)
+    _, edit = replace(base, storage=storage).evolved(view.schema)
     assert isinstance(edit, Edit)
     # Files of a few rows lie in no partition.
     unpartitioned = document_hash(format_partition(PartitionSpec()))
@@ -244,7 +243,7 @@ def _brought(
     with edit, repo.settings.open_engine(0) as engine:
         edit.add_documents(_documents(base, view))
         for batch in row_changes(old, view, engine):
-            collect_changes(edit, iter((batch,)))
+            edit.collect(iter((batch,)))
             if edit.counts.total > view.rows // 2:
                 return None
         return edited(base.folder, edit.finish())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -36,11 +35,11 @@ def kart_edit_of(edits: TableEdits, base: KartDataset, engine: Engine) -> TreeEd
         return TreeEdit(edits.path, {}, marker=base.marker)
     check_keys(edits)
     schema = as_kart(edits.schema, base.schema)
-    _, edit = evolved(base, schema)
+    _, edit = base.evolved(schema)
     with edit:
         if edits.touches_rows:
             draft = edited_dataset(edits, base.storage)
-            collect_changes(edit, row_changes(edits.base, draft, engine))
+            edit.collect(row_changes(edits.base, draft, engine))
         if not edit.counts.total and schema == base.schema:
             return TreeEdit(edits.path, {}, marker=base.marker)
         return edit.finish()
@@ -48,9 +47,9 @@ def kart_edit_of(edits: TableEdits, base: KartDataset, engine: Engine) -> TreeEd
 
 def kart_edit_between(old: KartDataset, new: KartDataset, engine: Engine) -> TreeEdit:
     """Return the edit of rows and columns that makes one version of a dataset the other."""
-    _, edit = evolved(old, new.schema)
+    _, edit = old.evolved(new.schema)
     with edit:
-        collect_changes(edit, row_changes(old, new, engine))
+        edit.collect(row_changes(old, new, engine))
         return edit.finish()
 
 

@@ -27,7 +27,6 @@ from havasu_vc.checkouts.kept_versions import (
     making_version,
     read_version,
 )
-from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -207,11 +206,11 @@ def havasu_difference(
         if (name in _META or name.startswith("crs/")) and path not in documents:
             documents[path] = None
     documents[DATASET] = format_properties(properties)
-    _, edit = evolved(base, new.schema)
+    _, edit = base.evolved(new.schema)
     with edit:
         edit.add_documents(documents)
         for batch in row_changes(old, new, engine):
-            collect_changes(edit, iter((batch,)))
+            edit.collect(iter((batch,)))
             if edit.counts.total > most:
                 return None
         return edit.finish()

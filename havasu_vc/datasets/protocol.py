@@ -2,14 +2,15 @@
 
 A `Dataset` is a read-only view of one dataset in one git tree. Scans and diffs come
 back as tasks for an engine to run; `apply` returns the edit that a commit would make,
-and only `Repo` makes it.
+and only `Repo` makes it. Whoever has one asks nothing about its kind: what a kind cannot
+do, a method answers with None, and `in_files` is the view of its data files where it has any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
 from havasu_vc.model.names import HAVASU_MARKER
@@ -18,10 +19,20 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.trees import Change
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from havasu_vc.datasets.folder import Folder, TreeFolder
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.storage import Storage
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.task import Task
 
-__all__ = ["Dataset", "Predicate", "TreeEdit"]
+__all__ = ["Dataset", "DatasetEdit", "DiffPlan", "Predicate", "RunTasks", "TreeEdit"]
+
+RunTasks: TypeAlias = "Callable[[list[Task]], Iterator[pa.RecordBatch]]"
+"""What runs tasks, such as an engine."""
 
 
 _ITEMS = ("title", "description", "schema.json")
@@ -61,16 +72,108 @@ class Predicate:
     """Only files whose geometries may touch this box (not exact)."""
 
 
+class DiffPlan(Protocol):
+    """How to find the changes from one version of a dataset to another."""
+
+    @property
+    def old_schema(self) -> Schema:
+        """The old side's columns."""
+
+    @property
+    def new_schema(self) -> Schema:
+        """The new side's columns."""
+
+    @property
+    def dealt(self) -> bool:
+        """Whether rows must be dealt out by key hash before they can be paired."""
+
+    @property
+    def unverified(self) -> Sequence[str]:
+        """Files whose rows could not be compared with the data that they delete."""
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that pair rows in place, in key order."""
+
+    def halves(self) -> tuple[list[Task], list[Task], list[Task]]:
+        """Return tasks whose rows are to be dealt out by `_key`.
+
+        Some yield rows of the old side, some of the new, and some both, half paired.
+        """
+
+    def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:
+        """Return the task that pairs rows which were dealt out to one part."""
+
+
+class DatasetEdit(Protocol):
+    """An edit of a dataset while it is put together. Use it as a context manager."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of what was collected."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns after the edit."""
+
+    @property
+    def counts(self) -> ChangeCounts:
+        """The changes collected so far."""
+
+    def add_documents(self, documents: Mapping[str, bytes | None]) -> None:
+        """Write or remove documents of the dataset itself, by path."""
+
+    def collect(self, changes: Iterator[ChangeBatch]) -> None:
+        """Check changes against the dataset that is edited and take them in."""
+
+    def join(self, theirs: Dataset) -> bool:
+        """Take the place of what another side has alone, whose content this edit has too.
+
+        Return whether there is any such thing.
+        """
+
+    def adopt_rows(self, base: Dataset, theirs: Dataset) -> bool:
+        """Take rows as they are stored in `theirs` that it alone changed since `base`.
+
+        Return whether there are any: only a kind has them whose rows are stored one by one.
+        """
+
+    def finish(self, *, fold: bool = True) -> TreeEdit:
+        """Return what changes in the tree; with `fold` small files may be merged."""
+
+
 class Dataset(Protocol):
     """A read-only view of one dataset in one git tree."""
 
     @property
     def kind(self) -> str:
-        """`havasu` or `kart`."""
+        """The name of its kind."""
+
+    @property
+    def marker(self) -> str:
+        """The name of its folder, which makes it a dataset of its kind and version."""
 
     @property
     def path(self) -> str:
         """Where it is in the repository."""
+
+    @property
+    def folder(self) -> Folder:
+        """What its documents are read from."""
+
+    @property
+    def storage(self) -> Storage:
+        """Where its files are, and where edits of it stage what they write."""
+
+    @property
+    def revision(self) -> str:
+        """What the tree is called in errors."""
 
     @property
     def schema(self) -> Schema:
@@ -85,8 +188,33 @@ class Dataset(Protocol):
         """Coordinate reference systems as WKT, by name."""
 
     @property
+    def items(self) -> Mapping[str, bytes]:
+        """The meta items that people see and set, as stored, without the columns."""
+
+    @property
     def header(self) -> DatasetHeader:
         """What it says of itself."""
+
+    def takes_item(self, name: str) -> bool:
+        """Whether it may have a meta item of some name that only other programs know."""
+
+    def crs_item(self, definition: str) -> bytes:
+        """Return the definition of a coordinate reference system as the item that it keeps."""
+
+    def schema_of_items(self, columns: list[Any], *, keep_ids: bool = False) -> Schema:
+        """Return the schema that its item `schema.json` means when it is set to some columns.
+
+        With `keep_ids`, new columns have the ids that the columns give, where this dataset
+        could have drawn such.
+        """
+
+    @property
+    def identity(self) -> str | None:
+        """What it keeps under any path; None where its kind has nothing of that sort."""
+
+    @property
+    def last_column_id(self) -> int:
+        """The highest id that a column has or had, as far as it knows."""
 
     @property
     def rows(self) -> int:
@@ -96,13 +224,76 @@ class Dataset(Protocol):
     def size(self) -> int:
         """Bytes of the files a full scan reads."""
 
+    @property
+    def keeps_dropped(self) -> bool:
+        """Whether rows keep the values of columns that were dropped, and merges with them.
+
+        Otherwise `revived` brings them back.
+        """
+
+    @property
+    def in_files(self) -> HavasuDataset | None:
+        """Itself where its rows stand in data files that can be shown as they are, else None."""
+
+    def check_guard(self) -> None:
+        """Raise when it cannot be read, as far as its documents tell."""
+
+    def emptied(self) -> Dataset:
+        """Return it with the same columns and no rows."""
+
+    def with_path(self, path: str) -> Self:
+        """Return it as if it stood elsewhere."""
+
+    def with_folder(self, folder: TreeFolder) -> Self:
+        """Return it as another folder has it, such as that of a tree in the making."""
+
+    def with_storage(self, storage: Storage) -> Self:
+        """Return it with other storage, such as that of a transaction that edits it."""
+
+    def after(self, edit: TreeEdit, revision: str | None = None) -> Self:
+        """Return it as an edit makes it; `revision` is what errors call that."""
+
     def scan(
         self, columns: Sequence[str] | None = None, where: Predicate | None = None
     ) -> list[Task]:
         """Return tasks that yield the live rows, in file order."""
+
+    def rows_with_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows whose keys are among some, in no particular order.
+
+        `keys` has the key columns in stored types. Rarely a row comes whose key only hashes alike.
+        """
+
+    def compare(self, new: Dataset) -> DiffPlan | None:
+        """Return how to find the changes from this view to `new`.
+
+        None where all rows of both must be read, as they are kept in two ways.
+        """
+
+    def compare_rows(self, new: Dataset, keys: Sequence[tuple[Any, ...]]) -> list[Task] | None:
+        """Return tasks that yield the changes of rows with some keys, reading no others.
+
+        None where that is no quicker than to look at all changes.
+        """
 
     def diff(self, new: Dataset) -> list[Task]:
         """Return tasks that yield, in key order, the changes from this view to `new`."""
 
     def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
         """Return the edit that makes the changes, after checking each `old` row."""
+
+    def edit(self) -> DatasetEdit:
+        """Return an edit of it; use that as a context manager."""
+
+    def evolved(self, schema: Schema) -> tuple[dict[str, bytes], DatasetEdit]:
+        """Return its documents under another schema, and an edit that writes them."""
+
+    def revived(
+        self, schema: Schema, back: frozenset[int], run: RunTasks
+    ) -> tuple[Dataset, dict[str, bytes | None]]:
+        """Return it with columns again which it dropped, and the documents that say so.
+
+        `back` are these columns, or parts of columns, by id. What was stored before still holds
+        them, and counts again; rows that were written since have nulls. Needed where it does not
+        keep what was dropped.
+        """

@@ -13,11 +13,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import evolved
 from havasu_vc.datasets.havasu.keys import DECLARED
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, InvalidArgumentError, SchemaViolationError
 from havasu_vc.geo.wkb import to_canonical
@@ -43,14 +41,14 @@ def declare_geometries(
     """
     path = dataset.strip("/")
 
-    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+    def make(view: Dataset, engine: Engine) -> TreeEdit:
         return _declared(view, encodings, engine)
 
     text = message or f"Declare geometries of {path}"
     return commit_edits(repo, [(path, make)], text)
 
 
-def _declared(view: AnyDataset, wanted: Mapping[str, str], engine: Engine) -> TreeEdit:
+def _declared(view: Dataset, wanted: Mapping[str, str], engine: Engine) -> TreeEdit:
     if not isinstance(view, HavasuDataset):
         raise InvalidArgumentError(
             f"{view.path} is a Kart dataset, whose geometries have one encoding",
@@ -74,7 +72,7 @@ def _declared(view: AnyDataset, wanted: Mapping[str, str], engine: Engine) -> Tr
     for after in changed.values():
         if after.geometry is not None:
             _check_values(view, after, after.geometry.encoding, engine)
-    _, edit = evolved(view, Schema(fields, view.schema.identifier_ids))
+    _, edit = view.evolved(Schema(fields, view.schema.identifier_ids))
     with edit:
         return edit.finish(fold=False)
 

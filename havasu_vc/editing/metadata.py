@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import evolved, last_column_id
-from havasu_vc.datasets.kart.view import HIDDEN, HIDDEN_FOLDERS, KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.evolving import rekeyed
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
-from havasu_vc.formats.kart.columns import format_wkt, schema_of_columns
-from havasu_vc.geo.crs import parse_crs
-from havasu_vc.model.columns import schema_of
-from havasu_vc.model.evolution import BLOCK, check_evolution, field_ids, with_stored_names
+from havasu_vc.model.evolution import check_evolution
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import commit_edits
@@ -33,7 +26,6 @@ _SHAPE = re.compile(
     r"(GEOMETRY|(MULTI)?(POINT|LINESTRING|POLYGON|CURVE|SURFACE)|GEOMETRYCOLLECTION"
     r"|CIRCULARSTRING|COMPOUNDCURVE|CURVEPOLYGON|POLYHEDRALSURFACE|TIN|TRIANGLE)( (Z|M|ZM))?"
 )
-_ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 _CRS_ITEM = re.compile(r"crs/[^/]{1,200}\.wkt")
 
 
@@ -58,18 +50,18 @@ def set_meta(
 ) -> CommitResult:
     """Commit meta items of a dataset; None removes one. `schema.json` evolves the schema."""
 
-    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+    def make(view: Dataset, engine: Engine) -> TreeEdit:
         return edit_meta(view, items, engine)
 
     return commit_edits(repo, [(dataset, make)], message or f"Update metadata for {dataset}")
 
 
-def edit_meta(view: AnyDataset, items: Mapping[str, Any], engine: Engine) -> TreeEdit:
+def edit_meta(view: Dataset, items: Mapping[str, Any], engine: Engine) -> TreeEdit:
     """Return the edit that sets meta items."""
     schema, documents = meta_documents(view, items)
     if set(schema.identifier_ids) != set(view.schema.identifier_ids):
         return rekeyed(view, schema, documents, engine)
-    more, edit = evolved(view, schema)
+    more, edit = view.evolved(schema)
     with edit:
         changed = {name: data for name, data in documents.items() if view.folder.read(name) != data}
         if not changed and not more:
@@ -79,7 +71,7 @@ def edit_meta(view: AnyDataset, items: Mapping[str, Any], engine: Engine) -> Tre
 
 
 def meta_documents(
-    view: AnyDataset, items: Mapping[str, Any], *, keep_ids: bool = False
+    view: Dataset, items: Mapping[str, Any], *, keep_ids: bool = False
 ) -> tuple[Schema, dict[str, bytes | None]]:
     """Return the schema and the other documents that meta items make.
 
@@ -95,7 +87,7 @@ def meta_documents(
             documents[f"meta/{name}"] = None if value is None else _text(name, value)
         elif _CRS_ITEM.fullmatch(name) and unsafe_reason(name) is None:
             documents[f"meta/{name}"] = None if value is None else _crs(value, view)
-        elif isinstance(view, KartDataset) and _is_other_item(name):
+        elif view.takes_item(name):
             documents[f"meta/{name}"] = None if value is None else _other_item(name, value)
         else:
             raise InvalidArgumentError(
@@ -115,7 +107,7 @@ def meta_documents(
     return schema, documents
 
 
-def _schema(view: AnyDataset, value: Any, *, keep_ids: bool) -> Schema:
+def _schema(view: Dataset, value: Any, *, keep_ids: bool) -> Schema:
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -128,12 +120,7 @@ def _schema(view: AnyDataset, value: Any, *, keep_ids: bool) -> Schema:
             "a schema is a list of columns",
             hints=("`havasu-vc meta get DATASET schema.json` shows the form",),
         )
-    if isinstance(view, KartDataset):
-        return _kart_schema(view, value)
-    last = last_column_id(view)
-    kept = range(last + 1, last + 2 * BLOCK) if keep_ids else range(0)
-    columns = schema_of(value, view.schema, new_id=field_ids(last), kept_ids=kept)
-    schema = with_stored_names(columns)
+    schema = view.schema_of_items(value, keep_ids=keep_ids)
     check_evolution(view.schema, schema)
     check_shapes(schema, view.schema)
     return schema
@@ -168,21 +155,10 @@ def _text(name: str, value: Any) -> bytes:
     return data
 
 
-def _crs(value: Any, view: AnyDataset) -> bytes:
+def _crs(value: Any, view: Dataset) -> bytes:
     if not isinstance(value, str):
         raise InvalidArgumentError("a CRS is its definition as WKT")
-    if isinstance(view, KartDataset):
-        if value.lstrip()[:1].isalpha() and "[" in value:
-            parse_crs(value)
-            return format_wkt(value)
-        return format_wkt(parse_crs(value).wkt)
-    return parse_crs(value).wkt.encode()
-
-
-def _is_other_item(name: str) -> bool:
-    """Whether a name may be that of an item that only other programs know."""
-    known = name in HIDDEN or name.startswith(HIDDEN_FOLDERS)
-    return not known and _ITEM.fullmatch(name) is not None and unsafe_reason(name) is None
+    return view.crs_item(value)
 
 
 def _other_item(name: str, value: Any) -> bytes:
@@ -192,15 +168,3 @@ def _other_item(name: str, value: Any) -> bytes:
         return json.dumps(value).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{name} is neither text nor JSON") from error
-
-
-def _kart_schema(view: KartDataset, value: list[Any]) -> Schema:
-    """Return the schema that Kart's list of columns means for a dataset."""
-    columns = [dict(column) if isinstance(column, dict) else column for column in value]
-    for column in columns:
-        if isinstance(column, dict) and not column.get("id"):
-            column["id"] = str(uuid.uuid4())
-    schema = schema_of_columns(columns)
-    check_evolution(view.schema, schema)
-    check_shapes(schema, view.schema)
-    return schema

@@ -12,10 +12,8 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
-from havasu_vc.datasets.editing import collect_changes, edit_of, evolved, rows_with_keys
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -160,14 +158,14 @@ def _removes(part: DatasetPatch) -> bool:
     return schema is not None and schema.new is None
 
 
-def _removed(part: DatasetPatch, view: AnyDataset) -> ChangeCounts:
+def _removed(part: DatasetPatch, view: Dataset) -> ChangeCounts:
     """Check that a patch which removes a dataset knows all of it; return the rows that go."""
     _check_meta(part, view)
     if any(change.new is not None for change in part.features):
         raise PatchError(f"the patch removes {part.path} and brings rows to it")
-    with edit_of(view) as edit:
+    with view.edit() as edit:
         if part.features:
-            collect_changes(edit, _changes(part, view, view.schema))
+            edit.collect(_changes(part, view, view.schema))
         if edit.counts.deletes != view.rows:
             raise PatchError(
                 f"the patch removes {part.path}, which has {view.rows:,} rows, "
@@ -177,7 +175,7 @@ def _removed(part: DatasetPatch, view: AnyDataset) -> ChangeCounts:
         return edit.counts
 
 
-def _check_meta(part: DatasetPatch, view: AnyDataset) -> None:
+def _check_meta(part: DatasetPatch, view: Dataset) -> None:
     """Raise unless the meta items are what a patch says that they were."""
     current = view.header.meta
     for change in part.meta:
@@ -188,26 +186,26 @@ def _check_meta(part: DatasetPatch, view: AnyDataset) -> None:
             )
 
 
-def _edited(part: DatasetPatch, view: AnyDataset) -> TreeEdit:
+def _edited(part: DatasetPatch, view: Dataset) -> TreeEdit:
     """Return the edit that a patch makes of a dataset."""
     _check_meta(part, view)
     items = {change.name: change.new for change in part.meta}
     schema, documents = meta_documents(view, items, keep_ids=True)
     if schema.identifier_ids != view.schema.identifier_ids:
         raise InvalidArgumentError("a patch cannot change a dataset's key")
-    more, edit = evolved(view, schema)
+    more, edit = view.evolved(schema)
     with edit:
         edit.add_documents(documents)
         if part.features:
             if not view.key and any(change.old and change.new for change in part.features):
                 raise PatchError(f"{part.path} has no key: rows are deleted and inserted")
-            collect_changes(edit, _changes(part, view, schema))
+            edit.collect(_changes(part, view, schema))
         if not edit.counts.total and not documents and not more:
             return TreeEdit(part.path, {})
         return edit.finish()
 
 
-def _changes(part: DatasetPatch, view: AnyDataset, schema: Schema) -> Iterator[ChangeBatch]:
+def _changes(part: DatasetPatch, view: Dataset, schema: Schema) -> Iterator[ChangeBatch]:
     """Yield a patch's changes, whole and in key order."""
     olds, news, has_old, has_new = [], [], [], []
     for batch in patch_batches(part, view.schema, schema):
@@ -222,7 +220,7 @@ def _changes(part: DatasetPatch, view: AnyDataset, schema: Schema) -> Iterator[C
 
 
 def _whole(
-    batch: PatchBatch, view: AnyDataset, schema: Schema, path: str
+    batch: PatchBatch, view: Dataset, schema: Schema, path: str
 ) -> tuple[pa.RecordBatch, pa.RecordBatch, pa.BooleanArray, pa.BooleanArray]:
     """Return both halves of some changes with every column, and which of them count."""
     old = _rows(batch.changes.old, view.schema)
@@ -239,7 +237,7 @@ def _whole(
         ],
         schema=arrow_schema(view.schema.select(view.key.names)),
     )
-    current = rows_with_keys(view, keys)
+    current = view.rows_with_keys(keys)
     found = aligned(current, keys, view.schema)
     there = pc.is_valid(found)
     if batch.upsert:

@@ -15,11 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import equal_rows
-from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.pairing import pair_rows, same_key
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import edit_meta, meta_documents
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
@@ -146,8 +144,8 @@ def _is_whole(filter_: DatasetFilter) -> bool:
 
 def _edit(
     path: str,
-    old: AnyDataset | None,
-    new: AnyDataset | None,
+    old: Dataset | None,
+    new: Dataset | None,
     filter_: DatasetFilter,
     engine: Engine,
 ) -> TreeEdit:
@@ -168,17 +166,17 @@ def _edit(
     schema, documents = meta_documents(old, items)
     if set(schema.identifier_ids) != set(old.schema.identifier_ids):
         raise InvalidArgumentError(f"the key of {path} cannot be restored together with rows")
-    more, edit = evolved(old, schema)
+    more, edit = old.evolved(schema)
     with edit:
         changed = {name: data for name, data in documents.items() if old.folder.read(name) != data}
         edit.add_documents(changed)
-        collect_changes(edit, _changes(old, new, filter_, schema, engine))
+        edit.collect(_changes(old, new, filter_, schema, engine))
         if not (edit.counts.total or more or changed):
             return TreeEdit(path, {})
         return edit.finish()
 
 
-def _items(old: AnyDataset, new: AnyDataset, filter_: DatasetFilter) -> dict[str, Any]:
+def _items(old: Dataset, new: Dataset, filter_: DatasetFilter) -> dict[str, Any]:
     """Return the meta items to set; None for those that go."""
     if not filter_.meta:
         return {}
@@ -193,8 +191,8 @@ def _items(old: AnyDataset, new: AnyDataset, filter_: DatasetFilter) -> dict[str
 
 
 def _changes(
-    old: AnyDataset,
-    new: AnyDataset,
+    old: Dataset,
+    new: Dataset,
     filter_: DatasetFilter,
     schema: Schema,
     engine: Engine,

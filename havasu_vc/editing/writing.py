@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.conforming import conform, describe_key
-from havasu_vc.datasets.editing import collect_changes, edit_of, rows_with_keys
 from havasu_vc.datasets.pairing import pair_rows
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
 from havasu_vc.model import kernels as pc
@@ -45,7 +43,7 @@ def write_rows(
         )
     table = _table(rows)
 
-    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
+    def make(view: Dataset, engine: Engine) -> TreeEdit:
         if mode == "overwrite":
             from havasu_vc.transfer import replacement
 
@@ -56,8 +54,8 @@ def write_rows(
             raise InvalidArgumentError(
                 f"{path} has no key, so rows cannot be told apart", hints=("use mode 'append'",)
             )
-        with edit_of(view) as edit:
-            collect_changes(edit, changes_of(view, table, mode))
+        with view.edit() as edit:
+            edit.collect(changes_of(view, table, mode))
             return edit.finish() if edit.counts.total else TreeEdit(path, {})
 
     return commit_edits(repo, [(path, make)], message or f"Write to {path}")
@@ -96,7 +94,7 @@ def _filled(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     return conform(batch.select(list(schema.names)), schema)
 
 
-def changes_of(view: AnyDataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
+def changes_of(view: Dataset, table: pa.Table, mode: str) -> Iterator[ChangeBatch]:
     """Yield the changes that rows mean in one of the modes but `overwrite`, in key order."""
     if not table.num_rows:
         return
@@ -115,7 +113,7 @@ def changes_of(view: AnyDataset, table: pa.Table, mode: str) -> Iterator[ChangeB
         if mode == "append":
             yield from pair_rows(empty, _filled(piece, schema), schema, schema)
             continue
-        current = rows_with_keys(view, wanted)
+        current = view.rows_with_keys(wanted)
         found = aligned(current, wanted, schema)
         if mode == "delete":
             chosen = pc.take(current, pc.drop_null(found))

@@ -1,8 +1,7 @@
-"""Row changes where a Kart dataset is on a side: by trees where it can be, else by key.
+"""Row changes between versions that are kept in two ways, or under two keys: by key.
 
-Two versions of a Kart dataset with the same key and paths are compared by their trees.
-Otherwise (a Kart dataset and a Havasu one, or another key on each side) all rows of both
-are read: side by side in memory while they are few, else dealt out by key hash first.
+Nothing but their rows tells what differs, so all rows of both are read: side by side in
+memory while they are few, else dealt out by key hash first.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ import pyarrow as pa
 
 from havasu_vc.datasets.comparing import alike
 from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.datasets.kart.diff import can_pair, plan_diff
-from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
@@ -35,34 +32,18 @@ PARTS = 32
 SMALL_BYTES = 32 << 20
 
 
-def changes_across(
-    old: Dataset | None, new: Dataset | None, engine: Engine
-) -> Iterator[ChangeBatch]:
+def changes_across(old: Dataset, new: Dataset, engine: Engine) -> Iterator[ChangeBatch]:
     """Yield the row changes from one version to the other, in key order."""
-    first, second = old, new
-    if isinstance(old, KartDataset):
-        second = new if new is not None else old.emptied()
-    if isinstance(new, KartDataset):
-        first = old if old is not None else new.emptied()
-    if first is None or second is None:
-        raise ValueError("no dataset of Kart is on either side")
-    if isinstance(first, KartDataset) and isinstance(second, KartDataset):
-        if can_pair(first, second):
-            for batch in engine.run(plan_diff(first, second)):
-                if batch.num_rows:
-                    yield ChangeBatch(batch)
-            return
-        after = second.schema
-    else:
-        after = _renumbered(first.schema, second.schema)
-    if first.size + second.size <= SMALL_BYTES:
+    # Only within one kind does a column keep its id.
+    after = new.schema if old.kind == new.kind else _renumbered(old.schema, new.schema)
+    if old.size + new.size <= SMALL_BYTES:
         sides = [
             _gathered(engine.run(view.scan()), schema)
-            for view, schema in ((first, first.schema), (second, after))
+            for view, schema in ((old, old.schema), (new, after))
         ]
-        yield from pair_rows(sides[0], sides[1], first.schema, after)
+        yield from pair_rows(sides[0], sides[1], old.schema, after)
         return
-    yield from _dealt(first, second, after, engine)
+    yield from _dealt(old, new, after, engine)
 
 
 def _renumbered(old: Schema, new: Schema) -> Schema:

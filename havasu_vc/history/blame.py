@@ -15,10 +15,10 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import Mask, equal_columns
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import same_key
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.history.key_sets import ALL, NONE, KeySet
 from havasu_vc.history.row_changes import ChosenRows, all_changes
@@ -31,7 +31,7 @@ __all__ = ["Blamed", "Walked", "blame", "changed_cells"]
 
 Walked = tuple[str, tuple[str, ...]]
 """A commit and its parents."""
-View = Callable[[str], AnyDataset | None]
+View = Callable[[str], Dataset | None]
 """Gives the dataset at a commit; None where it is not there."""
 
 
@@ -134,7 +134,7 @@ def _hand_on(
     return sets
 
 
-def _same_tree(old: AnyDataset, new: AnyDataset) -> bool:
+def _same_tree(old: Dataset, new: Dataset) -> bool:
     first, second = old.folder, new.folder
     if first is second:
         return True
@@ -160,7 +160,7 @@ class _Comparison:
         self._engine = engine
         self._chosen = chosen
 
-    def __call__(self, old: AnyDataset, new: AnyDataset, sets: list[KeySet]) -> list[KeySet]:
+    def __call__(self, old: Dataset, new: Dataset, sets: list[KeySet]) -> list[KeySet]:
         """Return the keys that differ, among those that are in the new version."""
         if not same_key(old.schema, new.schema):
             return [ALL] * len(sets)
@@ -179,13 +179,13 @@ class _Comparison:
             for has, pieces in zip(known, found, strict=True)
         ]
 
-    def _changes(self, old: AnyDataset, new: AnyDataset) -> Iterator[tuple[ChangeBatch, Hashes]]:
+    def _changes(self, old: Dataset, new: Dataset) -> Iterator[tuple[ChangeBatch, Hashes]]:
         if self._chosen is not None:
             return self._chosen.changes(old, new, live=True)
         return all_changes(old, new, self._engine)
 
 
-def changed_cells(batch: ChangeBatch, old: AnyDataset, new: AnyDataset, column: int) -> Mask:
+def changed_cells(batch: ChangeBatch, old: Dataset, new: Dataset, column: int) -> Mask:
     """Return which changes are of one column, by field id; rows that come or go have changed."""
     before, after = old.schema.by_id.get(column), new.schema.by_id.get(column)
     both = pc.and_(pc.is_valid(batch.old), pc.is_valid(batch.new))

@@ -14,18 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import alike
-from havasu_vc.datasets.folder import MemoryFolder
-from havasu_vc.datasets.havasu.diff import DiffPlan, plan_diff
-from havasu_vc.datasets.havasu.documents import layout_documents
-from havasu_vc.datasets.havasu.pieces import pair_parts
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import row_hashes, same_key
-from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.datasets.protocol import Dataset, DiffPlan
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import NotYetSupportedError
-from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
-from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
-from havasu_vc.formats.havasu.schema import format_columns
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
@@ -85,41 +76,30 @@ def row_changes(
     `note` hears when old rows are shown as a commit claims them, because the data to
     compare them with is not here.
     """
-    if old is None and new is None:
+    if old is None:
+        old = new.emptied() if new is not None else None
+    elif new is None:
+        new = old.emptied()
+    if old is None or new is None:
         return
-    if any(each is not None and each.kind != "havasu" for each in (old, new)):
+    plan = old.compare(new)
+    if plan is None:
         from havasu_vc.history.across import changes_across
 
         yield from changes_across(old, new, engine)
         return
-    before = old if old is not None else _emptied(new)
-    after = new if new is not None else _emptied(old)
-    if not isinstance(before, HavasuDataset) or not isinstance(after, HavasuDataset):
-        raise NotYetSupportedError("datasets of other kinds cannot be compared yet")
-    plan = plan_diff(before, after)
     if plan.unverified and note is not None:
         note(
-            f"{after.path}: deleted rows are shown unverified, as data files to compare them "
+            f"{new.path}: deleted rows are shown unverified, as data files to compare them "
             f"with are not here ({len(plan.unverified)} delete files)"
         )
-    batches = _dealt(plan, engine, before) if plan.dealt else engine.run(plan.tasks())
+    batches = _dealt(plan, engine, old) if plan.dealt else engine.run(plan.tasks())
     for batch in batches:
         if batch.num_rows:
             yield ChangeBatch(batch)
 
 
-def _emptied(dataset: Dataset | None) -> HavasuDataset:
-    """Return a dataset with the same columns and no rows."""
-    if not isinstance(dataset, HavasuDataset):
-        raise NotYetSupportedError("datasets of other kinds cannot be compared yet")
-    documents = layout_documents(dataset.schema, PartitionSpec(), SortOrder())
-    documents |= {f"columns/{n}": d for n, d in format_columns(dataset.schema).items()}
-    documents[DATASET] = format_properties(Properties("", dataset.schema.last_id))
-    folder = MemoryFolder(documents)
-    return HavasuDataset(dataset.path, folder, dataset.storage)
-
-
-def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[pa.RecordBatch]:
+def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
     from havasu_vc.history.sorted_changes import sorted_changes
 
@@ -127,14 +107,7 @@ def _dealt(plan: DiffPlan, engine: Engine, dataset: HavasuDataset) -> Iterator[p
         engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()
     )
     pairs = [
-        task_of(
-            pair_parts,
-            old[part : part + 1],
-            new[part : part + 1],
-            half_paired[part : part + 1],
-            plan.old_schema,
-            plan.new_schema,
-        )
+        plan.pair(old[part : part + 1], new[part : part + 1], half_paired[part : part + 1])
         for part in range(PARTS)
     ]
     keyed_by = plan.new_schema.key.fields if same_key(plan.old_schema, plan.new_schema) else ()

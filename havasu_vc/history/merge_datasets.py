@@ -15,20 +15,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset, as_havasu
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.editing import (
-    AnyEdit,
-    collect_changes,
-    evolved,
-    last_column_id,
-    revived,
-)
-from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
@@ -180,7 +169,7 @@ class DatasetMerger:
             raise ValueError("a version is missing")
         self._path = path
         self._base = versions.base
-        self._ours = replace(versions.ours, storage=storage)
+        self._ours = versions.ours.with_storage(storage)
         self._theirs = versions.theirs
         self._settings = settings
         self._policy = policy
@@ -200,14 +189,12 @@ class DatasetMerger:
         ours = self._ours.schema
         schemas = MergeSchemas(self._base.schema, ours, columns.theirs, columns.schema, without)
         pieces: list[pa.RecordBatch] = []
-        more, edit = evolved(self._ours, columns.schema)
+        more, edit = self._ours.evolved(columns.schema)
         with edit:
             edit.add_documents({**self._back, **documents})
-            adopted = self._adopt(edit)
-            collect_changes(edit, self._changes(schemas, pieces))
-            joined = False
-            if self._joins and isinstance(edit, Edit):
-                joined = edit.join(as_havasu(self._theirs))
+            adopted = edit.adopt_rows(self._base, self._theirs)
+            edit.collect(self._changes(schemas, pieces))
+            joined = self._joins and edit.join(self._theirs)
             changed = edit.counts.total or more or documents or self._back or adopted or joined
             tree = edit.finish() if changed else None
         conflicts = self._conflicts(pieces, columns.schema)
@@ -225,7 +212,7 @@ class DatasetMerger:
         return self._conflicts(pieces, columns.schema)
 
     def _columns(self) -> MergedSchema:
-        new_id = field_ids(max(last_column_id(self._ours), last_column_id(self._theirs)))
+        new_id = field_ids(max(self._ours.last_column_id, self._theirs.last_column_id))
         base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
         whole = self._items.get(SCHEMA)
         sides = {name: each.side for name, each in self._columns_said.items() if each.side}
@@ -253,12 +240,11 @@ class DatasetMerger:
 
     def _edited(self) -> frozenset[int]:
         """Return the columns that one side dropped and whose values the other changed."""
-        if isinstance(self._base, KartDataset):
-            # Kart merges that: its features keep what they were stored with.
+        if self._base.keeps_dropped:
             return frozenset()
         base, ours, theirs = self._base.schema, self._ours.schema, self._theirs.schema
 
-        def changes(side: AnyDataset) -> Iterator[ChangeBatch]:
+        def changes(side: Dataset) -> Iterator[ChangeBatch]:
             with self._settings.open_engine(side.size) as engine:
                 yield from row_changes(self._base, side, engine)
 
@@ -266,21 +252,11 @@ class DatasetMerger:
             dropped_and_edited(base, theirs, ours, lambda: changes(self._ours))
         )
 
-    def _adopt(self, edit: AnyEdit) -> bool:
-        """Take features of Kart's that only theirs changed as they are there."""
-        base, theirs = self._base, self._theirs
-        if not isinstance(base, KartDataset) or not isinstance(theirs, KartDataset):
-            return False
-        if isinstance(edit, Edit) or base.schema == self._ours.schema == theirs.schema:
-            # Under one schema the rows that are written are the same bytes.
-            return False
-        return edit.adopt(base, theirs)
-
     def _take_back(self, merged: Schema) -> Schema | None:
         """Have our side with columns that it dropped and the merge keeps; return those it had."""
         ours = self._ours
         back = columns_back(self._base.schema, ours.schema, merged)
-        if not back or not isinstance(ours, HavasuDataset):
+        if not back or ours.keeps_dropped:
             return None
         if not merged.key:
             raise NotYetSupportedError(
@@ -288,12 +264,12 @@ class DatasetMerger:
                 hints=("resolve with ours, and add the column again",),
             )
         with self._settings.open_engine(ours.size) as engine:
-            self._ours, self._back = revived(ours, merged, back, engine.run)
+            self._ours, self._back = ours.revived(merged, back, engine.run)
         return ours.schema
 
     def _documents(self) -> dict[str, bytes | None]:
         """Return the meta items that change upon ours."""
-        sides = [_meta(view) for view in (self._base, self._ours, self._theirs)]
+        sides = [view.items for view in (self._base, self._ours, self._theirs)]
         merged, conflicts = merge_items(*sides)
         for conflict in conflicts:
             choice = self._items.get(conflict.name, self._policy.side)
@@ -354,17 +330,6 @@ def columns_in_conflict(merged: MergedSchema) -> dict[str, ColumnConflict]:
     for conflict in merged.conflicts:
         kinds.setdefault(conflict.name, []).append(conflict.attribute or conflict.kind)
     return {name: ColumnConflict(tuple(dict.fromkeys(each))) for name, each in kinds.items()}
-
-
-def _meta(view: AnyDataset) -> Mapping[str, bytes]:
-    """Return the meta items that are merged as they are."""
-    if isinstance(view, KartDataset):
-        return view.items
-    return {
-        name: view.folder.read_blob(blob)
-        for name, blob in view.folder.blobs("meta")
-        if name in ("title", "description") or name.startswith("crs/")
-    }
 
 
 def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> MergeStep:

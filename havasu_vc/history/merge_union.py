@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.soundness import check_guard
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import StateError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.types import descendants
 from havasu_vc.records import dataclass
-from havasu_vc.store.drafts import Draft
-from havasu_vc.store.trees import Change, Existing, edit_tree
+from havasu_vc.store.trees import Change, Existing
 
 __all__ = ["Versions", "joined", "union"]
 
@@ -30,11 +26,11 @@ __all__ = ["Versions", "joined", "union"]
 class Versions:
     """One dataset in the three commits; None where it is not there."""
 
-    base: AnyDataset | None
+    base: Dataset | None
     """In the merge base."""
-    ours: AnyDataset | None
+    ours: Dataset | None
     """On our side."""
-    theirs: AnyDataset | None
+    theirs: Dataset | None
     """On theirs."""
 
 
@@ -52,12 +48,9 @@ def union(versions: Versions, settings: Settings) -> TreeEdit | None:
 def joined(versions: Versions) -> dict[str, Change] | None:
     """Return the files of theirs that ours takes; None where rows must be merged."""
     base, ours, theirs = versions.base, versions.ours, versions.theirs
-    if not (
-        isinstance(base, HavasuDataset)
-        and isinstance(ours, HavasuDataset)
-        and isinstance(theirs, HavasuDataset)
-        and isinstance(ours.folder, TreeFolder)
-    ):
+    if base is None or ours is None or theirs is None or ours.in_files is None:
+        return None
+    if not isinstance(ours.folder, TreeFolder):
         return None
     if _dropped(base, ours) or _dropped(base, theirs):
         return None  # whether the other side edited the column, git does not ask
@@ -74,10 +67,10 @@ def joined(versions: Versions) -> dict[str, Change] | None:
         # A file in the place of a folder takes all of it away.
         if name not in mine and (after is not None or not _above(name) & come[1])
     }
-    return changes if _is_sound(ours, theirs, changes) else None
+    return changes if _is_sound(ours, changes) else None
 
 
-def _dropped(old: HavasuDataset, new: HavasuDataset) -> bool:
+def _dropped(old: Dataset, new: Dataset) -> bool:
     """Whether a side dropped a column, or a part of one."""
     kept = {field.id for field in descendants(new.schema.fields)}
     return any(field.id not in kept for field in descendants(old.schema.fields))
@@ -99,13 +92,9 @@ def _folders(names: Iterable[str]) -> set[str]:
     return found
 
 
-def _is_sound(ours: HavasuDataset, theirs: HavasuDataset, changes: dict[str, Change]) -> bool:
-    if not isinstance(ours.folder, TreeFolder) or not isinstance(theirs.folder, TreeFolder):
-        return False
-    draft = Draft(ours.folder.source)
-    inside = TreeFolder(draft, edit_tree(draft, ours.folder.tree, changes))
+def _is_sound(ours: Dataset, changes: dict[str, Change]) -> bool:
     try:
-        check_guard(inside, ours.path, "the merge")
+        ours.after(TreeEdit(ours.path, changes), "the merge").check_guard()
     except StateError:
         return False
     return True

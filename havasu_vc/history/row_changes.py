@@ -12,10 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.datasets.editing import rows_with_keys
 from havasu_vc.datasets.havasu.deletes import deleted_places, read_deleted_keys
 from havasu_vc.datasets.havasu.diff import differing_entries
 from havasu_vc.datasets.havasu.kernels import deleted_positions
@@ -26,6 +24,7 @@ from havasu_vc.datasets.kart.diff import can_pair
 from havasu_vc.datasets.kart.kernels import Files
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.pairing import pair_rows, same_key
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.history.diff import row_changes
@@ -58,9 +57,7 @@ class _Difference:
         return sum(entry.rows for entry in (*self.gone, *self.come))
 
 
-def all_changes(
-    old: AnyDataset, new: AnyDataset, engine: Engine
-) -> Iterator[tuple[ChangeBatch, Hashes]]:
+def all_changes(old: Dataset, new: Dataset, engine: Engine) -> Iterator[tuple[ChangeBatch, Hashes]]:
     """Yield all changes between two versions with the same key, with the hash of each key."""
     for batch in row_changes(old, new, engine):
         yield batch, key_hashes(batch, old.schema, new.schema)
@@ -94,7 +91,7 @@ class ChosenRows:
         """Hashes of the keys, ascending."""
 
     def changes(
-        self, old: AnyDataset, new: AnyDataset, *, live: bool = False
+        self, old: Dataset, new: Dataset, *, live: bool = False
     ) -> Iterator[tuple[ChangeBatch, Hashes]]:
         """Yield the changes of the rows between two versions, with the hash of each key.
 
@@ -107,7 +104,7 @@ class ChosenRows:
                 chosen = ChangeBatch(pc.filter(batch.data, pa.array(wanted)))
                 yield chosen, hashes[wanted]
 
-    def _batches(self, old: AnyDataset, new: AnyDataset, *, live: bool) -> Iterator[ChangeBatch]:
+    def _batches(self, old: Dataset, new: Dataset, *, live: bool) -> Iterator[ChangeBatch]:
         """Yield changes among which those of the rows are."""
         if isinstance(old, HavasuDataset) and isinstance(new, HavasuDataset):
             difference = self._difference(old, new)
@@ -119,7 +116,7 @@ class ChosenRows:
         elif isinstance(old, KartDataset) and isinstance(new, KartDataset):
             if can_pair(old, new) and self._files(old) == self._files(new):
                 return
-        sides = [rows_with_keys(view, self._keys_of(view)) for view in (old, new)]
+        sides = [view.rows_with_keys(self._keys_of(view)) for view in (old, new)]
         yield from pair_rows(sides[0], sides[1], old.schema, new.schema)
 
     def _files(self, view: KartDataset) -> Files:
@@ -128,21 +125,21 @@ class ChosenRows:
         columns = [keys.column(name).to_pylist() for name in view.key.names]
         return view.files_of(list(zip(*columns, strict=True)))
 
-    def rows(self, view: AnyDataset) -> pa.RecordBatch:
+    def rows(self, view: Dataset) -> pa.RecordBatch:
         """Return the rows that a version has."""
         if not same_key(self._schema, view.schema):
             return pa.RecordBatch.from_pylist([], schema=arrow_schema(view.schema))
-        rows = rows_with_keys(view, self._keys_of(view))
+        rows = view.rows_with_keys(self._keys_of(view))
         wanted = np.isin(hash_keys(rows, view.schema), self.hashes)
         return pc.filter(rows, pa.array(wanted))
 
-    def _keys_of(self, view: AnyDataset) -> pa.RecordBatch:
+    def _keys_of(self, view: Dataset) -> pa.RecordBatch:
         """Return the keys under the names and in the types of a version."""
         if self._cast is None or self._cast[0] is not view.schema:
             self._cast = (view.schema, self._as_keys(view))
         return self._cast[1]
 
-    def _as_keys(self, view: AnyDataset) -> pa.RecordBatch:
+    def _as_keys(self, view: Dataset) -> pa.RecordBatch:
         fields = view.schema.key.fields
         columns = [self._keys.column(self._schema.by_id[field.id].name) for field in fields]
         target = arrow_schema(view.schema.select(view.schema.key.names))

@@ -31,7 +31,7 @@ from havasu_vc.store.refs import Branch, Tag
 from havasu_vc.store.repository import GitRepository
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.datasets.storage import Fetcher, Storage
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.command import GitConfig
@@ -176,7 +176,7 @@ class Repo:
         """Return the paths of the datasets that can be read, in order."""
         return self.opened.datasets(revision)
 
-    def dataset(self, path: str, revision: str = "HEAD") -> AnyDataset:
+    def dataset(self, path: str, revision: str = "HEAD") -> Dataset:
         """Return a dataset at a revision, after checking its guard."""
         return self.opened.dataset(path, revision)
 
@@ -200,7 +200,7 @@ class Repo:
     sound_datasets = uses(lambda: core.sound_datasets)
     document_diff = uses(lambda: looking.document_diff)
 
-    def view(self, folder: DatasetFolder, revision: str) -> AnyDataset:
+    def view(self, folder: DatasetFolder, revision: str) -> Dataset:
         """Return the dataset that a folder of a revision holds, without checking it."""
         return self.opened.view(folder, revision)
 

@@ -27,7 +27,7 @@ from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.trees import DatasetFolder, find_datasets, find_entry
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
 
 __all__ = ["DatasetVersions", "blame_dataset", "column_id"]
 
@@ -73,7 +73,7 @@ def blame_dataset(
     return Blame(view.path, start, view.key.names, names, infos, batches)
 
 
-def column_id(view: AnyDataset, name: str) -> int:
+def column_id(view: Dataset, name: str) -> int:
     """Return the field id of a column."""
     for field in view.schema.fields:
         if field.name == name:
@@ -90,7 +90,7 @@ def _renumbered(blamed: Blamed, place: Mapping[str, int]) -> pa.Array:
 
 def _batches(
     repo: OpenRepo,
-    view: AnyDataset,
+    view: Dataset,
     wanted: pa.RecordBatch | None,
     names: tuple[str, ...],
     found: list[tuple[Blamed, pa.Array]],
@@ -103,7 +103,7 @@ def _batches(
         yield pa.RecordBatch.from_arrays([key, second], ["key", "cells" if names else "commit"])
 
 
-def _keys(repo: OpenRepo, view: AnyDataset) -> Iterator[pa.RecordBatch]:
+def _keys(repo: OpenRepo, view: Dataset) -> Iterator[pa.RecordBatch]:
     """Yield all keys, in order unless there are too many to sort."""
     names = list(view.key.names)
     batches = Table(view, repo.settings).to_batches(names)
@@ -126,15 +126,15 @@ class DatasetVersions:
         self._repo = repo
         self._paths = [path]
         self._uuid = uuid
-        self._views: OrderedDict[str, AnyDataset] = OrderedDict()
-        self._known: OrderedDict[str, AnyDataset | None] = OrderedDict()
+        self._views: OrderedDict[str, Dataset] = OrderedDict()
+        self._known: OrderedDict[str, Dataset | None] = OrderedDict()
 
     def walk(self, start: str) -> Iterator[Walked]:
         """Yield commits that `start` reaches with their parents, children first."""
         for commit in commits(self._repo.git, start):
             yield commit.id, commit.parents
 
-    def at(self, commit: str) -> AnyDataset | None:
+    def at(self, commit: str) -> Dataset | None:
         """Return the dataset at a commit; None where it is not there."""
         if commit not in self._known:
             objects = self._repo.git.objects
@@ -146,7 +146,7 @@ class DatasetVersions:
                 self._known.popitem(last=False)
         return self._known[commit]
 
-    def of_tree(self, tree: str, name: str) -> AnyDataset | None:
+    def of_tree(self, tree: str, name: str) -> Dataset | None:
         """Return the dataset in a commit's tree."""
         for path in self._paths:
             for marker in TABLES:
@@ -155,7 +155,7 @@ class DatasetVersions:
                     return self._view(DatasetFolder(path, marker, tree, found.id), name)
         return self._moved(tree, name)
 
-    def _moved(self, tree: str, name: str) -> AnyDataset | None:
+    def _moved(self, tree: str, name: str) -> Dataset | None:
         """Return the dataset under another path than those where it was found before."""
         for folder in find_datasets(self._repo.git.objects, tree) if self._uuid else ():
             if folder.marker == HAVASU_MARKER:
@@ -165,7 +165,7 @@ class DatasetVersions:
                     return view
         return None
 
-    def _view(self, folder: DatasetFolder, name: str) -> AnyDataset:
+    def _view(self, folder: DatasetFolder, name: str) -> Dataset:
         view = self._views.get(folder.internals)
         if view is None:
             view = self._views[folder.internals] = self._repo.view(folder, name)
@@ -174,6 +174,6 @@ class DatasetVersions:
         return view
 
 
-def uuid_of(view: AnyDataset) -> str | None:
+def uuid_of(view: Dataset) -> str | None:
     """Return the table-uuid of a dataset, of kinds that have one."""
     return view.properties.table_uuid if isinstance(view, HavasuDataset) else None

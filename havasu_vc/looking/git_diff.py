@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from havasu_vc.datasets.any import AnyDataset, as_havasu
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.formats.havasu.deltas import Delta, format_delta, parse_delta
 from havasu_vc.formats.havasu.json_text import unpack
@@ -57,9 +57,7 @@ def _blob(text: str) -> str:
     return text
 
 
-def _versions(
-    repo: OpenRepo, dataset: str, path: str, blob: str
-) -> tuple[HavasuDataset, AnyDataset]:
+def _versions(repo: OpenRepo, dataset: str, path: str, blob: str) -> tuple[HavasuDataset, Dataset]:
     """Return a version that has a delta, and what it is without."""
     part = path.partition(_INSIDE)[2]
     for commit in ("HEAD", *_commits_with(repo, path, blob)):
@@ -69,7 +67,7 @@ def _versions(
         entry = find_entry(repo.git.objects, folder.internals, part)
         if entry is None or entry.id != blob:
             continue
-        view = as_havasu(repo.view(folder, commit))
+        view = require_files(repo.view(folder, commit))
         delta = _delta(repo, path, blob)
         if delta.replaces:
             # What it took the place of, it has too: only the commit before tells them apart.
@@ -89,7 +87,7 @@ def _alone(view: HavasuDataset, delta: Delta) -> HavasuDataset:
             continue
         kept = tuple(entry for entry in other.files if entry.file in targets)
         blobs[other.path] = format_delta(replace(other, files=kept)) if kept else None
-    return replace(view, folder=edited(view.folder, TreeEdit(view.path, blobs)))
+    return view.after(TreeEdit(view.path, blobs))
 
 
 def _delta(repo: OpenRepo, path: str, blob: str) -> Delta:
@@ -97,7 +95,7 @@ def _delta(repo: OpenRepo, path: str, blob: str) -> Delta:
     return parse_delta(read_object(repo.git.objects, blob, "blob"), identity, path)
 
 
-def _before(repo: OpenRepo, dataset: str, path: str, delta: Delta) -> AnyDataset | None:
+def _before(repo: OpenRepo, dataset: str, path: str, delta: Delta) -> Dataset | None:
     """Return the dataset before the commit that first had a delta."""
     first = repo.git.git(
         "log", "-1", "--all", "HEAD", "--diff-filter=A", "--format=%P", "--", path, check=False
@@ -105,7 +103,7 @@ def _before(repo: OpenRepo, dataset: str, path: str, delta: Delta) -> AnyDataset
     for parent in first:
         folder = repo.folders(repo.revision(parent)).get(dataset)
         if folder is not None:
-            found = as_havasu(repo.view(folder, parent))
+            found = require_files(repo.view(folder, parent))
             if set(delta.replaces) <= found.deltas.keys():
                 return found
     return None
@@ -121,7 +119,7 @@ def _column_diff(repo: OpenRepo, dataset: str, path: str, blobs: tuple[str, str]
         value = unpack(read_object(repo.git.objects, _blob(blob), "blob"), path)
         schema = schema_from_json({"type": "struct", "fields": [value["field"]]}, path)
         sides.append(columns_of(schema))
-    header = as_havasu(repo.dataset(dataset)).header
+    header = require_files(repo.dataset(dataset)).header
     change = MetaChange("schema.json", *sides)
     return DatasetDiff(dataset, header, header, (change,), iter(()))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
 from havasu_vc.history.blame import changed_cells
@@ -107,7 +107,7 @@ class RowHistory:
                 return False
         return True
 
-    def _cells_alike(self, watched: _Watched, before: AnyDataset, after: AnyDataset) -> bool:
+    def _cells_alike(self, watched: _Watched, before: Dataset, after: Dataset) -> bool:
         """Whether the cells of columns are alike, where no digests tell."""
         if not same_key(before.schema, after.schema):
             return False
@@ -117,7 +117,7 @@ class RowHistory:
         return True
 
 
-def _has_some(watched: _Watched, view: AnyDataset) -> bool:
+def _has_some(watched: _Watched, view: Dataset) -> bool:
     """Whether a version has something that is watched."""
     if watched.chosen is not None:
         return bool(watched.chosen.rows(view).num_rows)

@@ -16,7 +16,7 @@ from havasu_vc.repo.filters import parse_key
 from havasu_vc.repo.opened import OpenRepo
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
 
 __all__ = ["keys_batch", "read_rows", "require_rows"]
 
@@ -28,7 +28,7 @@ def read_row(repo: OpenRepo, dataset: str, key: Any, revision: str = "HEAD") -> 
 
 def read_rows(
     repo: OpenRepo, path: str, keys: Sequence[Any], revision: str = "HEAD"
-) -> tuple[AnyDataset, pa.RecordBatch]:
+) -> tuple[Dataset, pa.RecordBatch]:
     """Return the rows that have some keys at a revision, with the dataset as it was.
 
     Keys are values, tuples of values, or text as in filters.
@@ -65,7 +65,7 @@ def keys_batch(keys: Sequence[Any], schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def require_rows(view: AnyDataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
+def require_rows(view: Dataset, chosen: ChosenRows, wanted: pa.RecordBatch) -> None:
     """Raise if a key that is wanted is not there."""
     there = hash_keys(chosen.rows(view), view.schema)
     for row, number in zip(wanted.to_pylist(), hash_keys(wanted, view.schema), strict=True):

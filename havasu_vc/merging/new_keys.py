@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
 from havasu_vc.merging.state import MergeState
@@ -45,17 +44,18 @@ def next_key(repo: OpenRepo, state: MergeState, found: DatasetConflicts, count: 
     return first
 
 
-def _highest(repo: OpenRepo, view: AnyDataset) -> int:
+def _highest(repo: OpenRepo, view: Dataset) -> int:
     """Return the highest key of a dataset, 0 without rows."""
     (field,) = view.key.fields
-    if isinstance(view, KartDataset):
+    files = view.in_files
+    if files is None:
         with repo.settings.open_engine(view.size) as engine:
             keys = [
                 pc.max(batch.column(0)).as_py() for batch in engine.run(view.scan([field.name]))
             ]
         return max((key for key in keys if key is not None), default=0)
     bounds = []
-    for entry in view.data_entries:
+    for entry in files.data_entries:
         statistics = entry.statistics.get(field.id)
         upper = None if statistics is None else statistics.upper
         bounds.append((upper if isinstance(upper, int) else _LAST[Primitive.LONG], entry))
@@ -64,11 +64,11 @@ def _highest(repo: OpenRepo, view: AnyDataset) -> int:
     for bound, entry in sorted(bounds, key=lambda each: (-each[0], each[1].file)):
         if best is not None and bound <= best:
             break
-        if bound != _LAST[Primitive.LONG] and not view.deletes.get(entry.file):
+        if bound != _LAST[Primitive.LONG] and not files.deletes.get(entry.file):
             highest: int | None = bound
         else:
             with repo.settings.open_engine(entry.size) as engine:
-                batches = list(engine.run(list(view.scan_file(entry, schema))))
+                batches = list(engine.run(list(files.scan_file(entry, schema))))
             columns = [batch.column(0) for batch in batches]
             highest = pc.max(pa.chunked_array(columns, pa.int64())).as_py() if columns else None
         if highest is not None and (best is None or highest > best):

@@ -8,11 +8,11 @@ stands now. What is nowhere in conflict and changed on one side only is taken un
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import ConflictError, CorruptDatasetError, UnsupportedError
 from havasu_vc.history.conflicts import DatasetConflicts
 from havasu_vc.history.merge_datasets import Glance, MergedDataset, Versions, merge_dataset
@@ -26,7 +26,7 @@ from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.datasets.storage import Storage
 
 __all__ = ["MergeRules", "RootTree", "merge_trees", "root_tree"]
@@ -130,20 +130,20 @@ def merge_trees(
 
 def _view(
     repo: OpenRepo, storage: Storage, tree: RootTree, folder: DatasetFolder, path: str
-) -> AnyDataset | None:
+) -> Dataset | None:
     """Return a dataset of a tree as if it stood where it will be; None for a broken one.
 
     That one is taken as a whole or not at all, like one that is not there.
     """
     inside = TreeFolder(tree.source, folder.internals)
-    view = replace(repo.view(folder, tree.name), folder=inside, storage=storage)
+    view = repo.view(folder, tree.name).with_folder(inside).with_storage(storage)
     broken = defect_of(view)
     if isinstance(broken, UnsupportedError):
         raise broken
     if broken is not None:
         repo.tell(folder.path, f"{broken.message}; it can only be taken or left as a whole")
         return None
-    return replace(view, path=path)
+    return view.with_path(path)
 
 
 _Folders = tuple[
@@ -196,14 +196,14 @@ def _by_identity(
     found: dict[str, list[str]] = {}
     for path in paths:
         folder = folders[path]
-        if folder.marker != HAVASU_MARKER:
+        if find_kind(folder.marker) is None:
             continue
-        view = replace(
-            repo.view(folder, tree.name), folder=TreeFolder(tree.source, folder.internals)
-        )
+        inside = TreeFolder(tree.source, folder.internals)
         try:
-            found.setdefault(as_havasu(view).properties.table_uuid, []).append(path)
+            identity = repo.view(folder, tree.name).with_folder(inside).identity
         except CorruptDatasetError:
             # Half of a dataset, which git left there; reading it says so.
             continue
+        if identity is not None:
+            found.setdefault(identity, []).append(path)
     return {identity: names[0] for identity, names in found.items() if len(names) == 1}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptionError
 from havasu_vc.formats.kart.features import values_of
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
@@ -104,7 +104,7 @@ def _rows(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([labels(rows), *columns], names)
 
 
-def _view(repo: OpenRepo, path: str, revision: str) -> AnyDataset | None:
+def _view(repo: OpenRepo, path: str, revision: str) -> Dataset | None:
     found = repo.resolve(revision)
     folder = repo.folders(found).get(path)
     view = None if folder is None else repo.view(folder, found.name)
@@ -112,7 +112,7 @@ def _view(repo: OpenRepo, path: str, revision: str) -> AnyDataset | None:
     return None if view is None or defect_of(view) is not None else view
 
 
-def _item(view: AnyDataset | None, name: str) -> Any:
+def _item(view: Dataset | None, name: str) -> Any:
     if view is None:
         return None
     return {"rows": view.rows} if name == DATASET else view.header.meta.get(name)

@@ -19,7 +19,7 @@ from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
 
 __all__ = ["diff_revisions"]
 
@@ -79,20 +79,17 @@ def diff_revisions(
 
 
 def _with_rows(
-    diff: DatasetDiff, old: AnyDataset | None, new: AnyDataset | None, keys: Collection[str]
+    diff: DatasetDiff, old: Dataset | None, new: Dataset | None, keys: Collection[str]
 ) -> DatasetDiff:
     """Return a diff that looks at the rows asked for alone, where paths tell which those are."""
-    if old is None or new is None or not old.kind == new.kind == "kart":
+    if old is None or new is None or old.in_files is not None:
         return diff
-    from havasu_vc.datasets.kart.diff import can_pair, rows_diff
-    from havasu_vc.datasets.kart.view import KartDataset
-
-    if not isinstance(old, KartDataset) or not isinstance(new, KartDataset):
+    if old.compare(new) is None:
         return diff
-    wanted = [parse_key(key, new.schema) for key in keys] if can_pair(old, new) else []
-    if not wanted or not {type(value) for key in wanted for value in key} <= {int, str}:
+    tasks = old.compare_rows(new, [parse_key(key, new.schema) for key in keys])
+    if tasks is None:
         return diff
-    batches = (batch for task in rows_diff(old, new, wanted) for batch in run_task(task))
+    batches = (batch for task in tasks for batch in run_task(task))
     return replace(diff, changes=(ChangeBatch(batch) for batch in batches if batch.num_rows))
 
 
@@ -106,7 +103,7 @@ def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:
     return first is not None and second is not None and first.internals == second.internals
 
 
-def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> AnyDataset | None:
+def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> Dataset | None:
     if folder is None:
         return None
     view = repo.view(folder, revision.name)
@@ -115,7 +112,7 @@ def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> A
 
 
 def _dataset_diff(
-    repo: OpenRepo, path: str, old: AnyDataset | None, new: AnyDataset | None
+    repo: OpenRepo, path: str, old: Dataset | None, new: Dataset | None
 ) -> DatasetDiff:
     size = sum(view.size for view in (old, new) if view is not None)
     return diff_datasets(

@@ -8,9 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.pairing import key_codes
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of
@@ -21,7 +20,7 @@ from havasu_vc.repo.transaction import Transaction
 
 __all__ = ["EditMaker", "aligned", "commit_edits", "sorted_changes"]
 
-EditMaker: TypeAlias = Callable[[AnyDataset, Engine], TreeEdit]
+EditMaker: TypeAlias = Callable[[Dataset, Engine], TreeEdit]
 """Makes the edit of one dataset, staged by the transaction that its view has."""
 
 BATCH_ROWS = 1 << 16

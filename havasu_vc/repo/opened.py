@@ -11,10 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.kinds import kind_of
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
-from havasu_vc.errors import CorruptDatasetError, DatasetNotFoundError, NotYetSupportedError
-from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
+from havasu_vc.errors import CorruptDatasetError, DatasetNotFoundError
+from havasu_vc.model.names import TABLES
 from havasu_vc.store.files import ALLOWED, DataFileStore, lfs_folder
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
@@ -22,8 +23,7 @@ from havasu_vc.store.revisions import Revision, resolve
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
-    from havasu_vc.datasets.protocol import TreeEdit
+    from havasu_vc.datasets.protocol import Dataset, TreeEdit
     from havasu_vc.datasets.storage import Fetcher
 
     CheckEdits = Callable[["OpenRepo", Storage, Sequence[TreeEdit], Revision], None]
@@ -108,7 +108,7 @@ class OpenRepo:
         """Return the commit that a revision means; before the first, HEAD is empty."""
         return self.head() if revision in ("HEAD", "@") else self.resolve(revision)
 
-    def dataset(self, path: str, revision: str = "HEAD") -> AnyDataset:
+    def dataset(self, path: str, revision: str = "HEAD") -> Dataset:
         """Return a dataset at a revision, after checking its guard."""
         found = self.revision(revision)
         folder = self.folders(found).get(path.strip("/"))
@@ -118,21 +118,11 @@ class OpenRepo:
         view.check_guard()
         return view
 
-    def view(self, folder: DatasetFolder, revision: str) -> AnyDataset:
+    def view(self, folder: DatasetFolder, revision: str) -> Dataset:
         """Return the view of a dataset's folder, unchecked."""
-        from havasu_vc.datasets.havasu.view import HavasuDataset
-
         inside = TreeFolder(self.git.objects, folder.internals)
-        if folder.marker in KART_MARKERS:
-            from havasu_vc.datasets.kart.view import KartDataset
-
-            return KartDataset(folder.path, inside, self.storage, revision, folder.marker)
-        if folder.marker != HAVASU_MARKER:
-            raise NotYetSupportedError(
-                f"{folder.path} is a dataset of another kind ({folder.marker})",
-                hints=("tables can be read: `havasu-vc data ls` lists them",),
-            )
-        return HavasuDataset(folder.path, inside, self.storage, revision)
+        kind = kind_of(folder.path, folder.marker)
+        return kind.open(folder.path, inside, self.storage, revision, folder.marker)
 
 
 def unsafe_path(where: str, reason: str) -> CorruptDatasetError:

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.folder import TreeFolder, edited
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError
 from havasu_vc.history.merge_datasets import DatasetMerger, Versions
@@ -21,7 +17,6 @@ from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision
-from havasu_vc.store.trees import edit_tree
 
 __all__ = ["after_edit", "rebase_edit", "rebase_edits"]
 
@@ -51,7 +46,7 @@ def rebase_edits(
 
 
 def rebase_edit(
-    repo: OpenRepo, storage: Storage, edit: TreeEdit, base: AnyDataset, now: AnyDataset
+    repo: OpenRepo, storage: Storage, edit: TreeEdit, base: Dataset, now: Dataset
 ) -> TreeEdit:
     """Return the edit of a dataset as it is now that does what `edit` does to its base."""
     versions = Versions(base, now, after_edit(base, edit, storage))
@@ -68,12 +63,6 @@ def rebase_edit(
     return merged.edit if merged.edit is not None else TreeEdit(edit.path, {})
 
 
-def after_edit(base: AnyDataset, edit: TreeEdit, storage: Storage) -> AnyDataset:
+def after_edit(base: Dataset, edit: TreeEdit, storage: Storage) -> Dataset:
     """Return a dataset as an edit makes it."""
-    if not isinstance(base, KartDataset):
-        return HavasuDataset(edit.path, edited(base.folder, edit), storage, "your edit")
-    if storage.sink is None:
-        raise ValueError("there is nowhere for objects to go")
-    tree = edit_tree(storage.sink, base.folder.tree, edit.blobs)
-    folder = TreeFolder(storage.sink, tree)
-    return KartDataset(edit.path, folder, storage, "your edit", edit.marker)
+    return base.with_storage(storage).after(edit, "your edit")

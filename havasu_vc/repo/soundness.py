@@ -13,16 +13,15 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.soundness import check_guard
+from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import CorruptionError, HavasuError, StateError, UnsupportedError
-from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo, unsafe_path
 from havasu_vc.store.revisions import Revision
-from havasu_vc.store.sound import is_sound, remember_sound
 from havasu_vc.store.trees import find_datasets
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = [
@@ -40,7 +39,7 @@ ALLOW = "--allow-broken"
 """The option that carries broken datasets on."""
 
 
-def defect_of(view: AnyDataset) -> HavasuError | None:
+def defect_of(view: Dataset) -> HavasuError | None:
     """Return why a dataset cannot be read, as far as its documents tell; None where it can.
 
     That may be no fault of its own: `UnsupportedError` says that another version is needed.
@@ -55,29 +54,14 @@ def defect_of(view: AnyDataset) -> HavasuError | None:
 
 def defect(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuError | None:
     """Return why the dataset in a folder is broken; None where it is sound, or not for us."""
-    if folder.marker == HAVASU_MARKER:
-        inside = TreeFolder(repo.git.objects, folder.internals)
-        memory = repo.git.data_folder
-        # As its view does, without Arrow: much that asks this reads no row.
-        found = _raised(lambda: check_guard(inside, folder.path, revision, memory=memory))
-    elif folder.marker in TABLES:
-        found = _defect_of_kart(repo, folder, revision)
-    else:
+    kind = find_kind(folder.marker)
+    if kind is None:
         return None
+    inside = TreeFolder(repo.git.objects, folder.internals)
+    memory = repo.git.data_folder
+    # Without opening it, which may take Arrow: much that asks this reads no row.
+    found = _raised(lambda: kind.check(inside, folder.path, revision, folder.marker, memory))
     return None if isinstance(found, UnsupportedError) else found
-
-
-def _defect_of_kart(repo: OpenRepo, folder: DatasetFolder, revision: str) -> HavasuError | None:
-    """Return why a Kart dataset cannot be read, which is all in its meta items."""
-    meta = TreeFolder(repo.git.objects, folder.internals).tree_id("meta")
-    known = f"{folder.marker}/meta:{meta}"
-    if is_sound(repo.git.data_folder, known):
-        return None
-    # Their columns are told by what loads Arrow, so it is asked once.
-    found = defect_of(repo.view(folder, revision))
-    if found is None:
-        remember_sound(repo.git.data_folder, known)
-    return found
 
 
 def _raised(check: Callable[[], None]) -> HavasuError | None:

@@ -45,7 +45,7 @@ from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 from havasu_vc.store.trees import Change, blobs_below, edit_tree, find_entry, tree_difference
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.any import AnyDataset
+    from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["MergedTree", "Transaction"]
@@ -109,7 +109,7 @@ class Transaction:
         commit = self.head.commit
         return self._repo.folders(self._repo.resolve("[EMPTY]" if commit is None else commit))
 
-    def dataset(self, path: str) -> AnyDataset:
+    def dataset(self, path: str) -> Dataset:
         """Return a dataset to edit: as it was when this began, with its files staged here.
 
         HEAD may move while an edit is made. What is edited must be what the commit is
@@ -118,7 +118,7 @@ class Transaction:
         folder = self.folders.get(path.strip("/"))
         if folder is None:
             raise DatasetNotFoundError(path)
-        view = replace(self._repo.view(folder, self._branch or "HEAD"), storage=self.storage)
+        view = self._repo.view(folder, self._branch or "HEAD").with_storage(self.storage)
         view.check_guard()
         return view
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import HavasuError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.changes import ChangeBatch
@@ -34,7 +34,7 @@ MOST_ROWS = 50_000
 """Rows that come and leave in all commits of the range together."""
 
 
-_Step: TypeAlias = tuple[AnyDataset, AnyDataset]
+_Step: TypeAlias = tuple[Dataset, Dataset]
 
 
 class Suspects:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.model.bounds import Bounds
 from havasu_vc.review.report import DatasetFacts
@@ -11,7 +11,7 @@ from havasu_vc.review.report import DatasetFacts
 __all__ = ["dataset_facts", "entry_words", "rows_between"]
 
 
-def dataset_facts(view: AnyDataset | None) -> DatasetFacts | None:
+def dataset_facts(view: Dataset | None) -> DatasetFacts | None:
     """Return what is known of a version; deleted rows still count in nulls and ranges."""
     if view is None:
         return None
@@ -40,7 +40,7 @@ def dataset_facts(view: AnyDataset | None) -> DatasetFacts | None:
     return DatasetFacts(view.rows, nulls, ranges, bounds)
 
 
-def rows_between(old: AnyDataset | None, new: AnyDataset | None) -> tuple[int, int] | None:
+def rows_between(old: Dataset | None, new: Dataset | None) -> tuple[int, int] | None:
     """Return how many rows stand in files that come, and how many leave; None of other kinds.
 
     An update counts in both, and a row that only moved to another file does too.
@@ -62,7 +62,7 @@ def _rows(entries: list[Entry], content: Content) -> int:
     return sum(entry.rows for entry in entries if entry.content is content)
 
 
-def entry_words(old: AnyDataset | None, new: AnyDataset | None) -> str:
+def entry_words(old: Dataset | None, new: Dataset | None) -> str:
     """Return in words how much changed as far as entries tell."""
     found = rows_between(old, new)
     if found is None:
@@ -74,7 +74,7 @@ def entry_words(old: AnyDataset | None, new: AnyDataset | None) -> str:
     return words
 
 
-def _touched(old: AnyDataset | None, new: AnyDataset | None) -> str:
+def _touched(old: Dataset | None, new: Dataset | None) -> str:
     """Return the columns whose digests differ, each between backticks."""
     if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
         return ""

@@ -7,12 +7,10 @@ cannot loosen what it is checked by; where that side has none, it is that of the
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.history.diff import diff_datasets
@@ -68,7 +66,7 @@ class PolicyWatch:
         """Datasets of which rows could not be read."""
 
     def __call__(
-        self, diff: DatasetDiff, old: AnyDataset | None, new: AnyDataset | None
+        self, diff: DatasetDiff, old: Dataset | None, new: Dataset | None
     ) -> _Checks | None:
         """Return what sees the changes of a dataset; None where no rule is for it."""
         rules = self._policy.of(diff.path)
@@ -107,7 +105,7 @@ class _Scan:
     """Reads columns of a version."""
 
     repo: OpenRepo
-    view: AnyDataset
+    view: Dataset
 
     def __call__(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
         with self.repo.settings.open_engine(self.view.size) as engine:
@@ -169,12 +167,12 @@ def broken_findings(
 
 def _edited_versions(
     repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
-) -> Iterable[tuple[str, AnyDataset | None, AnyDataset | None]]:
+) -> Iterable[tuple[str, Dataset | None, Dataset | None]]:
     """Yield the datasets that edits change, before and after."""
     folders = repo.folders(base)
     for edit in edits:
         folder = folders.get(edit.path)
         old = None if folder is None else repo.view(folder, base.name)
         if old is not None:
-            old = replace(old, storage=storage)
+            old = old.with_storage(storage)
             yield edit.path, old, after_edit(old, edit, storage)

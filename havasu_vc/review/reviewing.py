@@ -12,7 +12,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 
-from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.measuring import Measure, measure_of
@@ -187,11 +187,11 @@ class _Versions:
     repo: OpenRepo
     ends: Range
 
-    def of(self, path: str) -> tuple[AnyDataset | None, AnyDataset | None]:
+    def of(self, path: str) -> tuple[Dataset | None, Dataset | None]:
         old, new = (self._at(end.name, path) for end in (self.ends.old, self.ends.new))
         return old, new
 
-    def _at(self, name: str, path: str) -> AnyDataset | None:
+    def _at(self, name: str, path: str) -> Dataset | None:
         folder = self.repo.folders(self.repo.resolve(name)).get(path)
         return None if folder is None else self.repo.view(folder, name)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 
-from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import (
     CorruptionError,
     DataFileNotFoundError,
@@ -78,7 +78,7 @@ class ReadableRows:
 
 
 def unread_review(
-    each: DatasetReview, missing: str, old: AnyDataset | None, new: AnyDataset | None
+    each: DatasetReview, missing: str, old: Dataset | None, new: Dataset | None
 ) -> DatasetReview:
     """Return a review that says that, and why, its rows were not all read."""
     some = f", and only {each.counts.total:,} changes could be read" if each.counts.total else ""

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.session import is_local_master
 from havasu_vc.engine.spark import SparkEngine
@@ -91,8 +91,8 @@ def changes(
 
 def difference(
     spark: SparkSession,
-    old: AnyDataset | None,
-    new: AnyDataset | None,
+    old: Dataset | None,
+    new: Dataset | None,
     engine: Engine,
     whole: Task | None = None,
 ) -> DataFrame:
@@ -137,7 +137,7 @@ def history(
     return _frame(spark, pieces, view.schema, T.StructType(fields), _as_history)
 
 
-def _view(repo: Repo, folder: DatasetFolder | None, revision: str) -> AnyDataset | None:
+def _view(repo: Repo, folder: DatasetFolder | None, revision: str) -> Dataset | None:
     if folder is None:
         return None
     view = in_place(repo, repo.view(folder, revision))
@@ -149,9 +149,7 @@ def _place_of(folder: DatasetFolder) -> Place:
     return folder.marker, folder.internals
 
 
-def _pieces_of(
-    repo: Repo, shown: AnyDataset, commit: Commit, engine: SparkEngine
-) -> Iterator[Piece]:
+def _pieces_of(repo: Repo, shown: Dataset, commit: Commit, engine: SparkEngine) -> Iterator[Piece]:
     """Yield what one commit is worked on by: a task for a small one, many for a large one."""
     objects, path = repo.git.objects, shown.path
     parents = [read_commit(objects, each).tree for each in commit.parents if objects.has(each)]

@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, scan_matching
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.geo.predicates import SpatialPredicate
@@ -59,7 +59,7 @@ class FarDataset(HavasuDataset):
         """Bring nothing: what is not here is read where it is."""
 
 
-def in_place(repo: Repo, view: AnyDataset, url: str | None = None) -> AnyDataset:
+def in_place(repo: Repo, view: Dataset, url: str | None = None) -> Dataset:
     """Return a view that reads in place what is in a bucket and not here, if that is so.
 
     An executor is told the `url` that the driver found.

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.diff import can_pair
 from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.settings import Settings
@@ -57,9 +57,7 @@ class Piece:
     """Values that stand beside each row: commit, time, author."""
 
 
-def difference_tasks(
-    old: AnyDataset | None, new: AnyDataset | None, engine: Engine
-) -> list[Task] | None:
+def difference_tasks(old: Dataset | None, new: Dataset | None, engine: Engine) -> list[Task] | None:
     """Return tasks that together yield the changes between two versions, in no order.
 
     Rows that no order of files pairs are dealt out by the engine first, into its scratch
@@ -83,13 +81,13 @@ def difference_tasks(
     ]
 
 
-def _kart_tasks(old: AnyDataset, new: AnyDataset) -> list[Task] | None:
+def _kart_tasks(old: Dataset, new: Dataset) -> list[Task] | None:
     if isinstance(old, KartDataset) and isinstance(new, KartDataset) and can_pair(old, new):
         return old.diff(new)
     return None
 
 
-def shared_ids(old: AnyDataset, new: AnyDataset) -> Schema:
+def shared_ids(old: Dataset, new: Dataset) -> Schema:
     """Return the columns of the old version, with the ids that the new one gives them.
 
     A Kart dataset and the Havasu one that it became have the names of columns in common.
@@ -105,7 +103,7 @@ def shared_ids(old: AnyDataset, new: AnyDataset) -> Schema:
     return Schema(tuple(replace(each, id=number) for each, number in fields))
 
 
-def _schema_of(view: AnyDataset | None) -> Schema:
+def _schema_of(view: Dataset | None) -> Schema:
     assert view is not None
     return view.schema
 
@@ -142,9 +140,7 @@ def _open(directory: str) -> Repo:
     return Repo(GitRepository.open(directory), Settings())
 
 
-def view_at(
-    repo: Repo, path: str, place: Place | None, url: str | None = None
-) -> AnyDataset | None:
+def view_at(repo: Repo, path: str, place: Place | None, url: str | None = None) -> Dataset | None:
     """Return the dataset at a place; what is not here is read at `url`, if that is given."""
     if place is None:
         return None

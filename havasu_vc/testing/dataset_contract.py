@@ -4,25 +4,34 @@
         @pytest.fixture
         def table(self, tmp_path):
             datasets = MemoryDatasets(tmp_path)
-            return TableOf(SCHEMA, lambda rows: datasets.new(SCHEMA, rows), datasets.after)
+            return TableOf(SCHEMA, lambda rows: datasets.new(SCHEMA, rows))
 
 The rows have a text and a number beside an integer key, which every kind can hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.kinds import kind_named, kind_of, require_files
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.errors import KeyViolationError, PatchError
+from havasu_vc.errors import (
+    CorruptDatasetError,
+    KeyViolationError,
+    NotYetSupportedError,
+    PatchError,
+    StateError,
+)
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
-from havasu_vc.model.task import run_task
+from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.testing.changes import changes_between, described, stream_of
@@ -56,8 +65,6 @@ class TableOf:
     """What the datasets have as `SCHEMA`."""
     new: Callable[[Sequence[Row]], Dataset]
     """Makes one with some rows."""
-    after: Callable[[Any, TreeEdit], Dataset]
-    """Gives one as it is after an edit."""
 
 
 class DatasetContract:
@@ -111,10 +118,155 @@ class DatasetContract:
         """Apply what differs, and nothing differs."""
         old, new = table.new(first), table.new(second)
         edit = old.apply(iter(compare(old, new)))
-        after = table.after(old, edit)
+        after = old.after(edit)
         assert read(after) == known(second, table.schema)
         assert compare(after, new) == []
         assert edit.counts.total == len(changes_between(first, second, table.schema))
+
+    def test_emptied_it_has_its_columns_and_no_rows(self, table: TableOf) -> None:
+        """And all of its rows come when it is compared with itself as it was."""
+        whole = table.new(FIRST)
+        empty = whole.emptied()
+        assert (empty.schema, empty.rows, read(empty)) == (whole.schema, 0, [])
+        assert sum(batch.counts.inserts for batch in compare(empty, whole)) == len(FIRST)
+
+    def test_it_stands_where_it_is_said_to(self, table: TableOf) -> None:
+        """Another path, folder or revision changes nothing else."""
+        first, second = table.new(FIRST), table.new(SECOND)
+        moved = first.with_path("a/b").with_storage(second.storage)
+        assert (moved.path, moved.kind, moved.marker) == ("a/b", first.kind, first.marker)
+        assert moved.storage is second.storage
+        assert read(moved) == read(first)
+        named = first.after(first.apply(iter(compare(first, second))), "the edit")
+        assert (named.revision, first.after(TreeEdit(first.path, {})).revision) == (
+            "the edit",
+            first.revision,
+        )
+
+    def test_its_kind_opens_it_again(self, table: TableOf) -> None:
+        """The registry knows it by its folder's name, and by its kind's."""
+        view = table.new(FIRST)
+        kind = kind_of(view.path, view.marker)
+        assert (kind.name, kind_named(view.kind), kind.marker) == (view.kind, kind, view.marker)
+        assert kind.in_files is (view.in_files is not None)
+        if isinstance(view.folder, TreeFolder):
+            again = kind.open(view.path, view.folder, view.storage, "again")
+            assert (again.revision, read(again)) == ("again", read(view))
+
+    def test_it_is_sound(self, table: TableOf, tmp_path: Path) -> None:
+        """By itself and by what its kind asks of its folder; a folder without documents is not."""
+        view = table.new(FIRST)
+        kind = kind_of(view.path, view.marker)
+        view.check_guard()
+        kind.check(view.folder, view.path, "HEAD", view.marker, tmp_path / "sound")
+        broken = {name: None for name, _ in view.folder.blobs("") if name.endswith(".json")}
+        with pytest.raises((CorruptDatasetError, StateError)):
+            view.after(TreeEdit(view.path, broken)).check_guard()
+
+    def test_rows_are_found_by_key(self, table: TableOf) -> None:
+        """Those that are there, and no others."""
+        view = table.new(FIRST)
+        ids = [field.id for field in view.schema.fields]
+        keys = pa.RecordBatch.from_pydict({"fid": pa.array([3, 99, 7, -1], pa.int64())})
+        rows = [
+            dict(zip(ids, r.values(), strict=True)) for r in view.rows_with_keys(keys).to_pylist()
+        ]
+        wanted = [row for row in FIRST if row[1] in (3, 7)]
+        assert known(rows, view.schema) == known(wanted, table.schema)
+
+    def test_a_comparison_of_some_rows_has_them_all(self, table: TableOf) -> None:
+        """Where a kind can tell at all; else all changes are looked at."""
+        old, new = table.new(FIRST), table.new(SECOND)
+        assert old.compare(new) is not None
+        tasks = old.compare_rows(new, [(4,), (5,), (0,)])
+        if tasks is not None:
+            changes = [ChangeBatch(b) for task in tasks for b in run_task(task) if b.num_rows]
+            keys = {row["fid"] for batch in changes for row in batch.old_rows().to_pylist()}
+            assert keys == {4, 5}
+
+    def test_its_items_are_those_of_its_header(self, table: TableOf) -> None:
+        """As text, and without the columns, which are the other item."""
+        view = table.new(FIRST)
+        titled = view.after(TreeEdit(view.path, {"meta/title": b"A title"}))
+        assert dict(titled.items) == {**view.items, "title": b"A title"}
+        assert {*titled.items, "schema.json"} <= titled.header.meta.keys()
+        assert titled.header.meta["title"] == "A title"
+
+    def test_its_schema_item_means_its_schema(self, table: TableOf) -> None:
+        """What it shows as its columns can be set again, and changes nothing."""
+        view = table.new(FIRST)
+        assert view.schema_of_items(view.header.meta["schema.json"]) == view.schema
+
+    def test_a_new_column_has_an_id_that_no_other_had(self, table: TableOf) -> None:
+        """Whatever the kind makes ids of."""
+        view = table.new(FIRST)
+        added = {"name": "more", "dataType": "text"}
+        schema = view.schema_of_items([*view.header.meta["schema.json"], added])
+        assert schema.names == (*view.schema.names, "more")
+        assert len(schema.by_id) == len(schema.fields)
+        assert view.last_column_id >= max(view.schema.by_id)
+
+    def test_a_crs_is_kept_as_wkt(self, table: TableOf) -> None:
+        """By whatever name it is given."""
+        kept = table.new(FIRST).crs_item("EPSG:2193")
+        assert b"New Zealand Transverse Mercator" in kept
+
+    def test_an_item_of_others_is_named_well(self, table: TableOf) -> None:
+        """No kind takes one that leads elsewhere."""
+        assert not table.new(FIRST).takes_item("../title")
+
+    def test_an_edit_evolves_and_collects(self, table: TableOf) -> None:
+        """Under another schema rows keep their other values."""
+        old = table.new(FIRST)
+        schema = Schema(old.schema.fields[:2], old.schema.identifier_ids)
+        documents, edit = old.evolved(schema)
+        with edit:
+            edit.collect(iter(()))
+            assert (edit.schema.names, edit.counts.total) == (schema.names, 0)
+            after = old.after(edit.finish())
+        assert documents
+        assert after.schema.names == ("fid", "name")
+        assert len(read(after)) == len(FIRST)
+
+    def test_an_edit_writes_documents(self, table: TableOf) -> None:
+        """And takes them away."""
+        old = table.new(FIRST)
+        with old.edit() as edit:
+            edit.add_documents({"meta/title": b"A title"})
+            titled = old.after(edit.finish())
+        with titled.edit() as edit:
+            edit.add_documents({"meta/title": None})
+            plain = titled.after(edit.finish())
+        assert titled.items["title"] == b"A title"
+        assert "title" not in plain.items
+
+    def test_a_dropped_column_comes_back(self, table: TableOf) -> None:
+        """With what it held: because rows keep it, or because it is revived."""
+        whole = table.new(FIRST)
+        _, edit = whole.evolved(Schema(whole.schema.fields[:2], whole.schema.identifier_ids))
+        with edit:
+            dropped = whole.after(edit.finish())
+        back = frozenset({whole.schema.fields[2].id})
+        shown, documents = dropped.revived(whole.schema, back, run_all)
+        if not whole.keeps_dropped:
+            assert read(shown) == read(dropped.after(TreeEdit(whole.path, documents)))
+            assert read(shown) == read(whole)
+
+    def test_only_what_is_in_files_can_be_shown_as_such(self, table: TableOf) -> None:
+        """Others say so in one line, and how to get there."""
+        view = table.new(FIRST)
+        if view.in_files is None:
+            with pytest.raises(NotYetSupportedError) as error:
+                require_files(view, "this thing")
+            assert "this thing cannot be done" in error.value.message
+            assert error.value.hints
+        else:
+            assert require_files(view) is view.in_files
+
+    def test_it_is_known_by_its_identity_wherever_it_is(self, table: TableOf) -> None:
+        """As far as its kind has such a thing."""
+        view = table.new(FIRST)
+        assert view.with_path("elsewhere").identity == view.identity
 
     @pytest.mark.parametrize(
         ("change", "error"),
@@ -136,6 +288,11 @@ class DatasetContract:
 def compare(old: Dataset, new: Dataset) -> list[ChangeBatch]:
     with LocalEngine(threads=1) as engine:
         return list(row_changes(old, new, engine))
+
+
+def run_all(tasks: Sequence[Task]) -> Iterator[pa.RecordBatch]:
+    for task in tasks:
+        yield from run_task(task)
 
 
 def read(dataset: Dataset) -> list[str]:

@@ -15,13 +15,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from havasu_vc.checkouts import TREE, as_kart, havasu_edit
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, StateError
 from havasu_vc.formats.havasu.properties import Properties
@@ -41,7 +40,7 @@ KINDS = ("havasu", "kart")
 
 
 @contextmanager
-def converting(repo: OpenRepo, path: str, kind: str) -> Iterator[tuple[Transaction, AnyDataset]]:
+def converting(repo: OpenRepo, path: str, kind: str) -> Iterator[tuple[Transaction, Dataset]]:
     """Yield a dataset that becomes another kind, and the transaction that it is of.
 
     Raises `InvalidArgumentError` for a word that is no kind, and `StateError` when the
@@ -68,8 +67,9 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
                 edit = havasu_edit(view, engine, made_properties(view, str(uuid.uuid4())))
                 commit = transaction.commit([edit], text, removed=[view.path])
             else:
-                base = _origin(view)
-                edit = to_kart(view, base, engine)
+                files = require_files(view)
+                base = _origin(files)
+                edit = to_kart(files, base, engine)
                 internals = {view.path: None if base is None else base.folder.tree}
                 merge = MergedTree({}, internals, (), {view.path: TABLE_MARKER})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
@@ -114,7 +114,7 @@ def to_kart(
         new = NewKartDataset(view.path, view.schema, sink_of(view.storage), meta=meta)
         new.write(engine.run(view.scan(), description=f"Converting {view.path}"))
         return replace(new.finish(), counts=ChangeCounts())
-    _, edit = evolved(base, as_kart(view.schema, base.schema))
+    _, edit = base.evolved(as_kart(view.schema, base.schema))
     with edit:
         gone: dict[str, bytes | None] = {
             f"meta/{name}": None
@@ -132,11 +132,11 @@ def to_kart(
         }
         edit.add_documents({n: d for n, d in meta.items() if n not in same})
         edit.add_documents(gone)
-        collect_changes(edit, row_changes(before or base, view, engine))
+        edit.collect(row_changes(before or base, view, engine))
         return replace(edit.finish(), counts=ChangeCounts())
 
 
-def _meta(view: AnyDataset) -> dict[str, bytes]:
+def _meta(view: Dataset) -> dict[str, bytes]:
     meta: dict[str, bytes] = {}
     for name in ("title", "description"):
         data = view.folder.read(f"meta/{name}")

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from havasu_vc.checkouts import data_files, havasu_difference, havasu_edit
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.diff import can_pair
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import StateError
 from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3
@@ -186,8 +186,8 @@ class _Replay:
         folder = self.repo.folders(self.repo.resolve(identity)).get(self.path)
         return folder if folder is not None and folder.marker in TABLES else None
 
-    def _view(self, folder: DatasetFolder, identity: str) -> AnyDataset:
-        view = replace(self.repo.view(folder, identity[:10]), storage=self.transaction.storage)
+    def _view(self, folder: DatasetFolder, identity: str) -> Dataset:
+        view = self.repo.view(folder, identity[:10]).with_storage(self.transaction.storage)
         view.check_guard()
         return view
 
@@ -234,24 +234,25 @@ class _Replay:
         elif find_entry(self.repo.git.objects, tree, KART_VERSION) is None:
             changes[KART_VERSION] = KART_VERSION_3
 
-    def _converted(self, view: AnyDataset, base: _State | None) -> str:
+    def _converted(self, view: Dataset, base: _State | None) -> str:
         before = None
         if base is not None and base.folder is not None:
             before = self._view(base.folder, base.folder.internals)
         tree = "" if base is None else base.tree
-        if isinstance(view, HavasuDataset):
-            return self._as_kart(view, before, tree)
-        return self._as_havasu(view, before, tree)
+        if isinstance(view, KartDataset):
+            return self._as_havasu(view, before, tree)
+        return self._as_kart(require_files(view), before, tree)
 
-    def _as_kart(self, view: HavasuDataset, before: AnyDataset | None, tree: str) -> str:
-        if isinstance(before, HavasuDataset):
+    def _as_kart(self, view: HavasuDataset, before: Dataset | None, tree: str) -> str:
+        was = None if before is None else before.in_files
+        if was is not None:
             base = KartDataset(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
-            if before.schema.identifier_ids == view.schema.identifier_ids and base.key:
-                edit = to_kart(view, base, self.engine, before=before)
+            if was.schema.identifier_ids == view.schema.identifier_ids and base.key:
+                edit = to_kart(view, base, self.engine, before=was)
                 return edit_tree(self.sink, tree, edit.blobs)
         return edit_tree(self.sink, None, to_kart(view, None, self.engine).blobs)
 
-    def _as_havasu(self, view: KartDataset, before: AnyDataset | None, tree: str) -> str:
+    def _as_havasu(self, view: KartDataset, before: Dataset | None, tree: str) -> str:
         self.identity = self.identity or str(uuid.uuid4())
         properties = made_properties(view, self.identity)
         base, edit = None, None

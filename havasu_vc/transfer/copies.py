@@ -12,10 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import last_column_id
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     ConflictError,
@@ -258,8 +256,8 @@ def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
             str(file), f"the commit {layer.commit[:10]}, which it was made from, has no {path}"
         )
 
-    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
-        base = replace(repo.view(then, layer.commit[:10]), storage=view.storage)
+    def make(view: Dataset, engine: Engine) -> TreeEdit:
+        base = repo.view(then, layer.commit[:10]).with_storage(view.storage)
         schema = _with_fresh_ids(layer, base)
         check_evolution(base.schema, schema)
         tasks = [task_of(renamed, task, schema) for task in layer.tasks()]
@@ -283,9 +281,9 @@ def _layer_maker(repo: OpenRepo, file: Path, layer: EditedLayer) -> EditMaker:
     return make
 
 
-def _with_fresh_ids(layer: EditedLayer, view: AnyDataset) -> Schema:
+def _with_fresh_ids(layer: EditedLayer, view: Dataset) -> Schema:
     """Return a layer's schema whose new columns have ids that no branch is likely to use."""
-    new_id = field_ids(last_column_id(view))
+    new_id = field_ids(view.last_column_id)
     fields = [
         replace(field, id=new_id(), type=with_ids(field.type, new_id, None))
         if field.name in layer.added
@@ -300,8 +298,8 @@ def _file_maker(repo: OpenRepo, file: Path, dataset: str | None) -> tuple[str, E
     key = repo.dataset(path).key.names
     (source,) = open_sources(str(file), options=SourceOptions(primary_key=key or None))
 
-    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
-        new_id = field_ids(last_column_id(view))
+    def make(view: Dataset, engine: Engine) -> TreeEdit:
+        new_id = field_ids(view.last_column_id)
         schema = match_by_name(view.schema, source.schema, new_id)
         tasks = [task_of(renamed, task, schema) for task in source.tasks()]
         return replacement(view, tasks, schema, {}, engine, source.input_bytes)

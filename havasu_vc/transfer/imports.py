@@ -15,8 +15,6 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import collect_changes, last_column_id
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
@@ -25,7 +23,8 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.kart.key_giving import EarlierImport
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
@@ -350,7 +349,7 @@ def _written(
 
 
 def _replacing(
-    old: AnyDataset,
+    old: Dataset,
     source: Source,
     engine: Engine,
     request: ImportRequest,
@@ -386,14 +385,14 @@ def _same_definition(old: bytes, new: bytes) -> bool:
     return False
 
 
-def _evolved(old: AnyDataset, incoming: Schema, request: ImportRequest) -> Schema:
+def _evolved(old: Dataset, incoming: Schema, request: ImportRequest) -> Schema:
     """Return the columns that a dataset gets: told by id within one table, else by name."""
     if request.same_columns and isinstance(old, HavasuDataset):
         schema = with_stored_names(Schema(incoming.fields, old.schema.identifier_ids))
         with suppress(SchemaViolationError):
             check_evolution(old.schema, schema)
             return schema
-    return match_by_name(columns_to_match(old, incoming), incoming, field_ids(last_column_id(old)))
+    return match_by_name(columns_to_match(old, incoming), incoming, field_ids(old.last_column_id))
 
 
 @kernel
@@ -412,7 +411,7 @@ def renamed(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
 
 
 def replacement(
-    old: AnyDataset,
+    old: Dataset,
     tasks: Sequence[Task],
     schema: Schema,
     meta: dict[str, bytes],
@@ -429,6 +428,7 @@ def replacement(
         rows = _one_by_one(engine, tasks)
         sink = sink_of(old.storage)
         return kart_replacement(old, rows, schema, meta, sink, engine, earlier=earlier)
+    old = require_files(old)
     hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
     staged = NewDataset(
         old.path,
@@ -449,7 +449,7 @@ def replacement(
         documents |= layout_documents(schema, old.partition, old.order)
         layout = layout_of(schema, {**layout_documents(schema, old.partition, old.order)})
     with Edit(old, layout=layout, documents=documents) as edit:
-        collect_changes(edit, row_changes(old, new, engine))
+        edit.collect(row_changes(old, new, engine))
         if not edit.counts.total and not documents:
             return TreeEdit(old.path, {})
         return edit.finish()

@@ -14,13 +14,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.editing import collect_changes, evolved
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart.build import NewKartDataset
 from havasu_vc.datasets.kart.key_giving import EarlierImport
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError, InvalidArgumentError
 from havasu_vc.formats.kart.columns import GENERATED_KEYS
@@ -41,7 +39,7 @@ SIMILARITY_DETECTION_LIMIT = 10_000
 """How many rows may have come and gone for pairs to be looked for, as in Kart."""
 
 
-def columns_to_match(old: AnyDataset, incoming: Schema) -> Schema:
+def columns_to_match(old: Dataset, incoming: Schema) -> Schema:
     """Return a dataset's columns as a source may have them: without a key made for its rows."""
     if not isinstance(old, KartDataset) or old.generated_keys is None:
         return old.schema
@@ -50,7 +48,7 @@ def columns_to_match(old: AnyDataset, incoming: Schema) -> Schema:
     return Schema(tuple(f for f in old.schema.fields if f.id != old.key.fields[0].id), ())
 
 
-def earlier_import(repo: OpenRepo, head: str, old: AnyDataset, limit: int) -> EarlierImport | None:
+def earlier_import(repo: OpenRepo, head: str, old: Dataset, limit: int) -> EarlierImport | None:
     """Return where rows of a source without a key are looked for; None if they have keys."""
     if limit < 0:
         raise InvalidArgumentError("how many rows are searched is at least zero")
@@ -100,13 +98,13 @@ def kart_replacement(
     staged.write(rows)
     tree = edit_tree(sink, None, staged.finish().blobs)
     new = KartDataset(old.path, TreeFolder(sink, tree), old.storage, "the source")
-    more, edit = evolved(old, schema)
+    more, edit = old.evolved(schema)
     if keys is not None:
         meta = {**meta, f"meta/{GENERATED_KEYS}": keys.format()}
     with edit:
         changed = {name: data for name, data in meta.items() if old.folder.read(name) != data}
         edit.add_documents(changed)
-        collect_changes(edit, row_changes(old, new, engine))
+        edit.collect(row_changes(old, new, engine))
         if not (edit.counts.total or changed or (more and schema != old.schema)):
             return TreeEdit(old.path, {})
         return edit.finish()

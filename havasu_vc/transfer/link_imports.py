@@ -11,11 +11,10 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from havasu_vc.datasets.any import AnyDataset
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
 from havasu_vc.exchange.iceberg import IcebergSource, open_iceberg
@@ -128,7 +127,7 @@ def _fresh(
 
 def _changed(
     transaction: Transaction,
-    old: AnyDataset,
+    old: Dataset,
     source: IcebergSource,
     engine: Engine,
     options: SourceOptions,

@@ -5,9 +5,7 @@ So it stays the same dataset, with its columns' ids, and what breaks it leaves w
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from havasu_vc.datasets.any import AnyDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
@@ -24,7 +22,7 @@ class Replaced:
         self._transaction = transaction
         self._mended: dict[str, DatasetFolder | None] = {}
 
-    def dataset(self, path: str) -> AnyDataset | None:
+    def dataset(self, path: str) -> Dataset | None:
         """Return what to compare a source with; None where no version is sound."""
         transaction = self._transaction
         broken = defect(self._repo, transaction.folders[path], "HEAD")
@@ -38,7 +36,7 @@ class Replaced:
         self._repo.tell(path, f"{broken.message}; {than}")
         if last is None:
             return None
-        return replace(self._repo.view(*last), storage=transaction.storage)
+        return self._repo.view(*last).with_storage(transaction.storage)
 
     @property
     def merge(self) -> MergedTree | None:

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from havasu_vc.checkouts import forget_clustered, forget_counterparts, forget_gone_work_trees
-from havasu_vc.datasets.any import AnyDataset, as_havasu
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.model.names import HAVASU_MARKER, TABLES
@@ -49,8 +49,8 @@ def optimize(
         path for path in sound_datasets(repo) if kinds[path].marker == HAVASU_MARKER
     )
 
-    def make(view: AnyDataset, engine: Engine) -> TreeEdit:
-        return optimize_dataset(as_havasu(view, "optimize"), engine) or TreeEdit(view.path, {})
+    def make(view: Dataset, engine: Engine) -> TreeEdit:
+        return optimize_dataset(require_files(view, "optimize"), engine) or TreeEdit(view.path, {})
 
     text = message or f"Optimize {', '.join(paths)}"
     trailers = "\n".join(f"{TRAILER}: {path}" for path in paths)
@@ -102,10 +102,10 @@ def _index(repo: OpenRepo) -> dict[str, str]:
     return {"GIT_INDEX_FILE": str(repo.git.data_folder / "none")} if repo.git.is_kart else {}
 
 
-def _findings(view: AnyDataset, engine: Engine, full: bool, checked: set[str]) -> Iterator[Finding]:
+def _findings(view: Dataset, engine: Engine, full: bool, checked: set[str]) -> Iterator[Finding]:
     if isinstance(view, KartDataset):
         return check_kart_dataset(view, full=full)
-    return check_dataset(view, engine, full=full, checked=checked)
+    return check_dataset(require_files(view), engine, full=full, checked=checked)
 
 
 def _tips(repo: OpenRepo) -> Iterator[Revision]:

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from havasu_vc.datasets.any import AnyDataset
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
     CorruptionError,
@@ -101,10 +102,10 @@ class Validation:
                 )
 
 
-def _of_dataset(path: str, view: AnyDataset, engine: Engine) -> Iterator[Issue]:
+def _of_dataset(path: str, view: Dataset, engine: Engine) -> Iterator[Issue]:
     """Yield what `fsck` finds in one dataset."""
-    if isinstance(view, HavasuDataset):
-        for found in check_dataset(view, engine, full=True):
+    if not isinstance(view, KartDataset):
+        for found in check_dataset(require_files(view), engine, full=True):
             where = found.where.removeprefix(path).lstrip("/: ")
             cause = f"{where}: {found.message}" if where else found.message
             yield Issue(path, Level.ERROR, "stored", cause, found.column)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc import Repo
-from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu import edit, ledger
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.errors import HavasuError, NoChangesError, UnfinishedMergeError
 from tests.repo.points import Rows, add_column, make, merged_rows, read, write
 from tests.support.examples import examples
@@ -163,7 +163,7 @@ def test_a_fold_does_not_stop_an_edit_of_what_it_folded(repo: Repo) -> None:
     wanted = edited(row1=("late", 1), row2=None, row8=("late", 8))
     sound(repo, wanted)
     opened = Repo.open(repo.path, settings=LOCAL)
-    assert as_havasu(opened.dataset("points")).derived_files
+    assert require_files(opened.dataset("points")).derived_files
     opened.gc(grace_days=0)
     assert not list((opened.git.data_folder / "settled").rglob("*.json"))
     sound(repo, wanted)
@@ -301,7 +301,7 @@ def test_a_commit_of_many_rows_marks_none_of_them(
     monkeypatch.setattr(edit, "MOST_KEYS", 3)
     repo.write("points", pa.table({"id": list(range(40, 60)), "name": ["x"] * 20}))
 
-    view = as_havasu(repo.dataset("points"))
+    view = require_files(repo.dataset("points"))
 
     assert view.epoch.number == 1
     assert all(delta.epoch is None for delta in view.deltas.values())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.datasets.any import as_havasu
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine import choose
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
@@ -59,7 +59,7 @@ def test_both_engines_give_the_same(
             changes(repo, "HEAD~2...HEAD"),
             changes(repo, "HEAD~2...HEAD^"),
             changes(repo, "[EMPTY]...HEAD~2"),
-            set(as_havasu(repo.dataset("points", "HEAD~2")).snapshot.digests.items()),
+            set(require_files(repo.dataset("points", "HEAD~2")).snapshot.digests.items()),
         )
         # What one engine wrote the other reads alike.
         other = Repo.open(

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.errors import GeometryError, InvalidArgumentError, SchemaViolationError
 from havasu_vc.model.changes import count_changes
 from tests.repo.tables import BY_ID, rows
@@ -35,7 +36,7 @@ def plain(repo: CheckedRepo, tmp_path: Path) -> CheckedRepo:
 
 
 def files(repo: CheckedRepo) -> set[str]:
-    return set(repo.repo.dataset("t").entries)  # type: ignore[union-attr]
+    return set(require_files(repo.repo.dataset("t")).entries)
 
 
 def sound(repo: CheckedRepo) -> bool:

@@ -10,7 +10,6 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
-from havasu_vc.datasets.editing import collect_changes, edit_of
 from havasu_vc.editing.writing import changes_of
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -196,9 +195,9 @@ def test_edits_that_lost_a_race_are_brought_along(repo: Repo) -> None:
     other = Repo.open(repo.path)
     with repo.transaction() as transaction:
         view = transaction.dataset("points")
-        with edit_of(view) as edit:
+        with view.edit() as edit:
             table = pa.table({"id": [3], "name": ["mine"]})
-            collect_changes(edit, changes_of(view, table, "upsert"))
+            edit.collect(changes_of(view, table, "upsert"))
             finished = edit.finish()
         other.write("points", pa.table({"id": [3, 4], "number": [1, 2]}))
         transaction.commit([finished], "mine")

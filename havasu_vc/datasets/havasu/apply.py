@@ -16,11 +16,9 @@ import pyarrow as pa
 
 from havasu_vc.datasets.conforming import check_order, conform, describe_key
 from havasu_vc.datasets.digest import HashedRows, hash_rows
-from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.locate import locate
 from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.pairing import nth_equal
-from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import PatchError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import kernels as pc
@@ -31,16 +29,9 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.havasu.edit import Edit
 
-__all__ = ["apply_changes", "collect_changes"]
-
-
-def apply_changes(dataset: HavasuDataset, changes: Iterator[ChangeBatch]) -> TreeEdit:
-    """Return the edit that makes the changes."""
-    with Edit(dataset) as edit:
-        collect_changes(edit, changes)
-        return edit.finish()
+__all__ = ["collect_changes"]
 
 
 def collect_changes(edit: Edit, changes: Iterator[ChangeBatch]) -> None:

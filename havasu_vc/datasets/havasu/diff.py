@@ -10,7 +10,7 @@ by key hash first, which takes an engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["DiffPlan", "differing_entries", "plan_diff"]
 
 PAIR = "havasu_vc.datasets.havasu.pieces:pair"
+PAIR_PARTS = "havasu_vc.datasets.havasu.pieces:pair_parts"
 DIFFERING = "havasu_vc.datasets.havasu.pieces:differing"
 ROWS = "havasu_vc.datasets.havasu.pieces:rows"
 SMALL_ROWS = 1 << 18
@@ -86,6 +87,10 @@ class DiffPlan:
             [Task(ROWS, (piece, *schemas, True)) for piece in new],
             [Task(DIFFERING, (first, second, *schemas)) for first, second in matches],
         )
+
+    def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:
+        """Return the task that pairs rows which were dealt out to one part."""
+        return Task(PAIR_PARTS, (old, new, half_paired, self.old_schema, self.new_schema))
 
 
 def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:

@@ -14,11 +14,19 @@ from havasu_vc.formats.havasu.layout import (
     format_sort_order,
     parse_sort_order,
 )
+from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_columns, format_schema, parse_columns
 from havasu_vc.model.schema import Schema
 
-__all__ = ["SCHEMA", "column_documents", "layout_documents", "layout_of", "past_documents"]
+__all__ = [
+    "SCHEMA",
+    "column_documents",
+    "empty_documents",
+    "layout_documents",
+    "layout_of",
+    "past_documents",
+]
 
 SCHEMA = "meta/schema.json"
 """What stands for the columns as a whole, in documents that are not written yet."""
@@ -46,6 +54,15 @@ def layout_of(schema: Schema, documents: Mapping[str, bytes]) -> Layout:
     name = "meta/sort-order.json"
     order = parse_sort_order(documents[name], name)
     return Layout(schema, of_schema, of_partition, of_order, clustered_column(schema, order))
+
+
+def empty_documents(schema: Schema) -> dict[str, bytes]:
+    """Return the documents of a dataset that has columns and no rows, and is no particular one."""
+    return {
+        DATASET: format_properties(Properties("", schema.last_id)),
+        **layout_documents(schema, PartitionSpec(), SortOrder()),
+        **{f"{COLUMNS}/{name}": data for name, data in format_columns(schema).items()},
+    }
 
 
 def past_documents(

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.folder import edited
+from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.delete_writing import set_large_aside, write_delete_file
 from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
 from havasu_vc.datasets.havasu.documents import past_documents
@@ -30,6 +31,7 @@ from havasu_vc.datasets.havasu.plan import Layout
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.pairing import sort_by_key
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.spool import Spool
@@ -46,6 +48,8 @@ from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.model.changes import ChangeBatch
 
 __all__ = [
     "Edit",
@@ -129,6 +133,10 @@ class Edit:
         """Write or remove documents of the dataset itself, by path."""
         self._documents.update(documents)
 
+    def collect(self, changes: Iterator[ChangeBatch]) -> None:
+        """Check changes against the dataset and take them in."""
+        collect_changes(self, changes)
+
     def insert(self, rows: pa.RecordBatch) -> None:
         """Bring rows."""
         self._come.add(rows)
@@ -141,17 +149,21 @@ class Edit:
         """Bring a staged data file as it is; the caller counts its rows."""
         self._adopted[entry.file] = entry
 
-    def join(self, theirs: HavasuDataset) -> bool:
+    def join(self, theirs: Dataset) -> bool:
         """Take the place of what another side has alone, whose content this edit has too.
 
         Return whether there is any such thing.
         """
-        mine = self.dataset
+        mine, theirs = self.dataset, require_files(theirs)
         known = mine.deltas.keys() | mine.folded.keys()
         self._superseded = frozenset(theirs.deltas.keys() - known)
         if theirs.epoch != mine.epoch and theirs.epoch.number >= mine.epoch.number:
             self._beyond = theirs
         return bool(self._superseded) or self._beyond is not None
+
+    def adopt_rows(self, base: Dataset, theirs: Dataset) -> bool:
+        """Take no row as it is stored: a file holds many, which may not all be wanted."""
+        return False
 
     def touch(self, keys: Hashes | None) -> None:
         """Note that the rows of some keys change; None for too many to name."""

@@ -34,6 +34,7 @@ from havasu_vc.store.sound import is_sound, remember_sound
 __all__ = [
     "Settled",
     "Standing",
+    "check_folder",
     "check_guard",
     "delta_of",
     "epoch_of",
@@ -144,6 +145,11 @@ def check_guard(folder: Folder, path: str, revision: str, *, memory: Path | None
         _sound.add(tree)
         if memory is not None:
             remember_sound(memory, tree)
+
+
+def check_folder(folder: Folder, path: str, revision: str, marker: str, memory: Path) -> None:
+    """Raise when a dataset cannot be read; its kind has one `marker`."""
+    check_guard(folder, path, revision, memory=memory)
 
 
 def _check(folder: Folder, path: str) -> None:

@@ -7,11 +7,13 @@ files only by kernels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
-from havasu_vc.datasets.folder import Folder, documents_of
+from havasu_vc.datasets.base import StoredDataset
+from havasu_vc.datasets.folder import Folder, MemoryFolder, documents_of, edited
+from havasu_vc.datasets.havasu.entries import in_key_order, is_outside
 from havasu_vc.datasets.havasu.plan import Layout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
@@ -22,7 +24,7 @@ from havasu_vc.datasets.havasu.soundness import (
     read_standing,
     require_format,
 )
-from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, Predicate, RunTasks, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
@@ -43,7 +45,6 @@ from havasu_vc.formats.havasu.markers import Epoch
 from havasu_vc.formats.havasu.properties import DATASET, Properties, Snapshot, parse_properties
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema
-from havasu_vc.model.bounds import Bounds
 from havasu_vc.model.columns import columns_of
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
@@ -51,9 +52,12 @@ from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.model.changes import ChangeBatch
+    import pyarrow as pa
 
-__all__ = ["FOLDER", "HavasuDataset", "Storage"]
+    from havasu_vc.datasets.havasu.diff import DiffPlan
+    from havasu_vc.datasets.havasu.edit import Edit
+
+__all__ = ["FOLDER", "HavasuDataset", "Storage", "open_view"]
 
 FOLDER = ".havasu-dataset"
 """The name of the folder that makes a folder a dataset."""
@@ -65,7 +69,7 @@ _schemas: dict[str, tuple[Schema, dict[int, int]]] = {}
 
 
 @dataclass(frozen=True)
-class HavasuDataset:
+class HavasuDataset(StoredDataset):
     """A read-only view of one Havasu dataset in one git tree."""
 
     path: str
@@ -78,6 +82,8 @@ class HavasuDataset:
     """What the tree is called in errors."""
     kind: str = field(default="havasu", init=False)
     """The kind of dataset."""
+    marker: str = field(default=FOLDER, init=False)
+    """The name of its folder."""
 
     # Documents
 
@@ -172,6 +178,32 @@ class HavasuDataset:
             for name, blob in self.folder.blobs("meta/crs")
             if name.endswith(".wkt")
         }
+
+    @property
+    def items(self) -> Mapping[str, bytes]:
+        """The meta items that people see and set, as stored, without the columns."""
+        return {
+            name: self.folder.read_blob(blob)
+            for name, blob in self.folder.blobs("meta")
+            if name in ("title", "description") or name.startswith("crs/")
+        }
+
+    def crs_item(self, definition: str) -> bytes:
+        """Return the definition of a coordinate reference system as the item that it keeps."""
+        from havasu_vc.geo.crs import parse_crs
+
+        return parse_crs(definition).wkt.encode()
+
+    def schema_of_items(self, columns: list[Any], *, keep_ids: bool = False) -> Schema:
+        """Return the schema that its item `schema.json` means when it is set to some columns."""
+        from havasu_vc.datasets.havasu.evolving import schema_of_items
+
+        return schema_of_items(self, columns, keep_ids=keep_ids)
+
+    @property
+    def identity(self) -> str:
+        """What it keeps under any path."""
+        return self.properties.table_uuid
 
     @cached_property
     def header(self) -> DatasetHeader:
@@ -301,16 +333,7 @@ class HavasuDataset:
     def data_entries_of(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
         """Return the data files among some, in the order of their keys."""
         found = [entry for entry in entries if entry.content is Content.DATA]
-        return tuple(sorted(found, key=self._entry_order))
-
-    def _entry_order(self, entry: Entry) -> tuple[bool, object, str]:
-        if self.key and not self.order.is_hilbert:
-            statistics = entry.statistics.get(self.key.fields[0].id)
-            lower = None if statistics is None else statistics.lower
-            if lower is not None:
-                numeric = isinstance(lower, int | float)
-                return (not numeric, lower if numeric else str(lower), entry.file)
-        return (True, "", entry.file)
+        return tuple(in_key_order(found, self.key, self.order))
 
     @cached_property
     def deletes(self) -> Mapping[str, tuple[Entry, ...]]:
@@ -368,7 +391,7 @@ class HavasuDataset:
 
     def is_outside(self, entry: Entry, box: tuple[float, float, float, float]) -> bool:
         """Whether no geometry of a data file can lie in a box, nor a raster in one of degrees."""
-        return _outside(entry, box, self.schema)
+        return is_outside(entry, box, self.schema)
 
     def delete_paths(self, entry: Entry) -> tuple[str, ...]:
         """Return the paths of the delete files that delete from a data file."""
@@ -409,42 +432,62 @@ class HavasuDataset:
             chosen = tuple(range(first, min(first + GROUPS_A_TASK, groups)))
             yield Task(SCAN, (path, schema, deletes, chosen if groups else None))
 
-    def diff(self, new: Dataset) -> list[Task]:
-        """Return tasks that yield, in key order, the changes from this view to `new`."""
+    @property
+    def keeps_dropped(self) -> bool:
+        """No: files that are written anew leave them out."""
+        return False
+
+    @property
+    def in_files(self) -> HavasuDataset:
+        """Itself: its rows stand in data files that can be shown as they are."""
+        return self
+
+    def emptied(self) -> HavasuDataset:
+        """Return it with the same columns and no rows."""
+        from havasu_vc.datasets.havasu.documents import empty_documents
+
+        return replace(self, folder=MemoryFolder(empty_documents(self.schema)), revision="HEAD")
+
+    def after(self, edit: TreeEdit, revision: str | None = None) -> Self:
+        """Return it as an edit makes it; `revision` is what errors call that."""
+        folder = edited(self.folder, edit)
+        return replace(self, folder=folder, revision=revision or self.revision)
+
+    def rows_with_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows whose keys are among some, in no particular order."""
+        from havasu_vc.datasets.havasu.locate import rows_with_keys
+
+        return rows_with_keys(self, keys)
+
+    def compare(self, new: Dataset) -> DiffPlan | None:
+        """Return how to find the changes from this view to `new`; None for another kind."""
         if not isinstance(new, HavasuDataset):
-            raise TypeError("datasets of two kinds are compared by history")
+            return None
         from havasu_vc.datasets.havasu.diff import plan_diff
 
-        return plan_diff(self, new).tasks()
+        return plan_diff(self, new)
 
-    def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
-        """Return the edit that makes the changes, after checking each `old` row."""
-        from havasu_vc.datasets.havasu.apply import apply_changes
+    def edit(self) -> Edit:
+        """Return an edit of it; use that as a context manager."""
+        from havasu_vc.datasets.havasu.edit import Edit
 
-        return apply_changes(self, changes)
+        return Edit(self)
 
+    def evolved(self, schema: Schema) -> tuple[dict[str, bytes], Edit]:
+        """Return its documents under another schema, and an edit that writes them."""
+        from havasu_vc.datasets.havasu.evolving import evolved
 
-def _outside(entry: Entry, box: tuple[float, float, float, float], schema: Schema) -> bool:
-    places = [column for column in schema.fields if column.geometry or column.raster]
-    for column in places:
-        if column.raster is not None:
-            area = entry.areas.get(column.id)
-            parts = None if area is None else area.parts
-        else:
-            bounds = entry.bounds.get(column.id)
-            if bounds is not None and column.edges is not None:
-                from havasu_vc.geo.bounds import may_reach
+        return evolved(self, schema)
 
-                if may_reach(bounds, box):
-                    return False
-                continue
-            parts = None if bounds is None else (bounds,)
-        if parts is None or not all(_apart(part, box) for part in parts):
-            return False
-    return bool(places)
+    def revived(
+        self, schema: Schema, back: frozenset[int], run: RunTasks
+    ) -> tuple[HavasuDataset, dict[str, bytes | None]]:
+        """Return it with columns again which it dropped, and the documents that say so."""
+        from havasu_vc.datasets.havasu.evolving import revived
+
+        return revived(self, schema, back, run)
 
 
-def _apart(bounds: Bounds, box: tuple[float, float, float, float]) -> bool:
-    after, before = bounds.xmax < box[0], bounds.xmin > box[2]
-    beside = (after or before) if box[0] <= box[2] else (after and before)
-    return beside or bounds.ymax < box[1] or bounds.ymin > box[3]
+def open_view(path: str, folder: Folder, storage: Storage, revision: str, _: str) -> HavasuDataset:
+    """Return the dataset in a folder, unchecked; all folders of the kind have one name."""
+    return HavasuDataset(path, folder, storage, revision)

@@ -19,13 +19,51 @@ from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.features import column_of
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.task import Task, task_of
+from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.model.schema import Schema
 
-__all__ = ["can_pair", "plan_diff", "rows_diff"]
+__all__ = ["KartPlan", "can_pair", "plan_diff", "rows_diff"]
 
 TASK_ROWS = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class KartPlan:
+    """What to read of two versions whose features pair up by path."""
+
+    old: KartDataset
+    """The old side."""
+    new: KartDataset
+    """The new side."""
+    dealt: bool = False
+    """Never: paths are keys."""
+    unverified: tuple[str, ...] = ()
+    """Nothing: features hold all of their values."""
+
+    @property
+    def old_schema(self) -> Schema:
+        """The old side's columns."""
+        return self.old.schema
+
+    @property
+    def new_schema(self) -> Schema:
+        """The new side's columns."""
+        return self.new.schema
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that pair rows in place, in key order."""
+        return plan_diff(self.old, self.new)
+
+    def halves(self) -> tuple[list[Task], list[Task], list[Task]]:
+        """Return nothing to deal out."""
+        return [], [], []
+
+    def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:
+        """Refuse: nothing is dealt out."""
+        raise NotImplementedError("features pair up by path")
 
 
 def can_pair(old: KartDataset, new: KartDataset) -> bool:

@@ -49,6 +49,7 @@ from havasu_vc.store.trees import Change, Existing
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.datasets.protocol import Dataset
 
 __all__ = [
     "KartEdit",
@@ -98,12 +99,18 @@ class KartEdit(AbstractContextManager["KartEdit"]):
                 self._collect(batch)
                 self.counts += batch.counts
 
-    def adopt(self, base: KartDataset, theirs: KartDataset) -> bool:
+    def join(self, theirs: Dataset) -> bool:
+        """Take no one's place: features are what they are, whichever side wrote them."""
+        return False
+
+    def adopt_rows(self, base: Dataset, theirs: Dataset) -> bool:
         """Take features as they are in `theirs`, to the byte, that it alone changed since `base`.
 
         So Kart merges them: whatever the schema shows, a feature holds what it was stored with.
-        Returns whether there are any.
+        Returns whether there are any. Under one schema what is written is the same bytes anyway.
         """
+        if base.schema == self.dataset.schema == theirs.schema:
+            return False
         changed = list(base.folder.difference(theirs.folder, "feature"))
         paths = [path.encode().rpartition(b"/") for path, _, _ in changed]
         here = self.dataset.find([folder for folder, _, _ in paths], [name for *_, name in paths])

@@ -7,12 +7,17 @@ a diff walks the trees of two versions and reads only the blobs that differ.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
+import pyarrow as pa
+
+from havasu_vc.datasets.base import StoredDataset
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart import diff as diffing
 from havasu_vc.datasets.kart.edit import KartEdit
@@ -26,7 +31,7 @@ from havasu_vc.datasets.kart.trees import (
     objects_of,
     subtrees,
 )
-from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, Predicate, RunTasks, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
@@ -34,23 +39,27 @@ from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
     Legend,
+    format_wkt,
     parse_columns,
     parse_generated_keys,
     parse_legend,
     parse_schema,
+    schema_of_columns,
 )
 from havasu_vc.formats.kart.paths import PathStructure, parse_path_structure
-from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.geo.crs import parse_crs
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetHeader
-from havasu_vc.model.names import TABLE_MARKER
+from havasu_vc.model.names import TABLE_MARKER, unsafe_reason
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task, task_of
 from havasu_vc.records import dataclass
+from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.objects import EMPTY_TREE
-from havasu_vc.store.trees import read_entries
+from havasu_vc.store.trees import edit_tree, read_entries
 
-__all__ = ["HIDDEN", "HIDDEN_FOLDERS", "KartDataset"]
+__all__ = ["KartDataset", "open_view"]
 
 TASKS = 64
 """How many folders a scan is cut into at least, if it has so many."""
@@ -59,10 +68,11 @@ ROW_BYTES = 160
 HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
+_ITEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}")
 
 
 @dataclass(frozen=True)
-class KartDataset:
+class KartDataset(StoredDataset):
     """A read-only view of one Kart dataset in one git tree."""
 
     path: str
@@ -142,9 +152,41 @@ class KartDataset:
             return None
         return parse_generated_keys(data, self.where(f"meta/{GENERATED_KEYS}"))
 
+    def takes_item(self, name: str) -> bool:
+        """Whether a name may be that of an item which only other programs know."""
+        known = name in HIDDEN or name.startswith(HIDDEN_FOLDERS)
+        return not known and _ITEM.fullmatch(name) is not None and unsafe_reason(name) is None
+
+    def crs_item(self, definition: str) -> bytes:
+        """Return the definition of a coordinate reference system as the item that it keeps."""
+        known = parse_crs(definition)
+        is_wkt = definition.lstrip()[:1].isalpha() and "[" in definition
+        return format_wkt(definition if is_wkt else known.wkt)
+
+    def schema_of_items(self, columns: list[Any], *, keep_ids: bool = False) -> Schema:
+        """Return the schema that its item `schema.json` means when it is set to some columns.
+
+        Ids are Kart's own, which columns always keep.
+        """
+        named = [dict(column) if isinstance(column, dict) else column for column in columns]
+        for column in named:
+            if isinstance(column, dict) and not column.get("id"):
+                column["id"] = str(uuid.uuid4())
+        return schema_of_columns(named)
+
+    @property
+    def identity(self) -> None:
+        """None: a Kart dataset is what stands at its path."""
+        return None
+
+    @property
+    def last_column_id(self) -> int:
+        """The highest id of its columns, whose ids are made of Kart's."""
+        return self.schema.last_id
+
     @property
     def items(self) -> Mapping[str, bytes]:
-        """The meta items that people see as stored, without the schema."""
+        """The meta items that people see and set, as stored, without the columns."""
         return {
             name: data
             for name, data in self._meta.items()
@@ -273,22 +315,74 @@ class KartDataset:
         return {n: i for m, n, i in read_entries(self.folder.source, tree) if m != b"40000"}
 
     def emptied(self) -> KartDataset:
-        """Return the dataset without rows."""
+        """Return it with the same columns and no rows."""
         return replace(self, folder=_Featureless(self.folder.source, self.folder.tree))
 
     # Dataset
 
-    def diff(self, new: Dataset) -> list[Task]:
-        """Return tasks that yield, in key order, the changes from this view to `new`."""
-        if not isinstance(new, KartDataset) or not diffing.can_pair(self, new):
-            raise TypeError("datasets of two kinds or keys are compared by history")
-        return diffing.plan_diff(self, new)
+    @property
+    def keeps_dropped(self) -> bool:
+        """Yes: features keep what they were stored with, and so Kart merges them."""
+        return True
 
-    def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
-        """Return the edit that makes the changes, after checking each `old` row."""
-        with KartEdit(self) as edit:
-            edit.collect(changes)
-            return edit.finish()
+    @property
+    def in_files(self) -> None:
+        """None: its rows stand in git one by one."""
+        return None
+
+    def after(self, edit: TreeEdit, revision: str | None = None) -> Self:
+        """Return it as an edit makes it; `revision` is what errors call that."""
+        sink = self.storage.sink or Draft(self.folder.source)
+        folder = TreeFolder(sink, edit_tree(sink, self.folder.tree, edit.blobs))
+        return replace(self, folder=folder, revision=revision or self.revision)
+
+    def rows_with_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows whose keys are among some, in no particular order."""
+        columns = [keys.column(name).to_pylist() for name in self.key.names]
+        wanted = [key for key in zip(*columns, strict=True) if None not in key]
+        rows = list(scan_files(self.files_of(wanted), self.form()))
+        return rows[0] if rows else pa.RecordBatch.from_pylist([], arrow_schema(self.schema))
+
+    def compare(self, new: Dataset) -> diffing.KartPlan | None:
+        """Return how to find the changes from this view to `new`.
+
+        None for another kind, and where a path means another key.
+        """
+        if not isinstance(new, KartDataset) or not diffing.can_pair(self, new):
+            return None
+        return diffing.KartPlan(self, new)
+
+    def compare_rows(self, new: Dataset, keys: Sequence[tuple[Any, ...]]) -> list[Task] | None:
+        """Return tasks that yield the changes of rows with some keys, reading no others.
+
+        None where paths do not tell which those are.
+        """
+        plan = self.compare(new)
+        if plan is None or not {type(value) for key in keys for value in key} <= {int, str}:
+            return None
+        return diffing.rows_diff(self, plan.new, keys)
+
+    def edit(self) -> KartEdit:
+        """Return an edit of it; use that as a context manager."""
+        return KartEdit(self)
+
+    def evolved(self, schema: Schema) -> tuple[dict[str, bytes], KartEdit]:
+        """Return its documents under another schema, and an edit that writes them."""
+        edit = KartEdit(self, schema=schema)
+        return {n: d for n, d in edit.documents.items() if d is not None}, edit
+
+    def revived(
+        self, schema: Schema, back: frozenset[int], run: RunTasks
+    ) -> tuple[KartDataset, dict[str, bytes | None]]:
+        """Return it under the columns: features show what they were stored with."""
+        return self, {}
+
+
+def open_view(
+    path: str, folder: TreeFolder, storage: Storage, revision: str, marker: str
+) -> KartDataset:
+    """Return the dataset in a folder, unchecked."""
+    return KartDataset(path, folder, storage, revision, marker)
 
 
 class _Featureless(TreeFolder):

@@ -9,9 +9,9 @@ import pytest
 import rasterio
 
 from havasu_vc import Repo
-from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu.outlines import plan_outlines
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.model.task import run_task
 from tests.cli.conftest import Run, succeed
 from tests.review.page.pages import ReadPage
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_told(run: Run, orthos: Path) -> None:
 
 def digests(repo: Path) -> Any:
     """Return the sums over all values that the last commit tells."""
-    return as_havasu(Repo.open(repo).dataset("scene")).snapshot.digests
+    return require_files(Repo.open(repo).dataset("scene")).snapshot.digests
 
 
 def test_patches_carry_every_bit(run: Run, repo: Path, tmp_path: Path) -> None:

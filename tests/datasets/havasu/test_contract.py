@@ -12,7 +12,7 @@ from tests.datasets.thresholds import tiny_thresholds
 
 def made_in(folder: Path, *, hilbert: int | None = None) -> TableOf:
     datasets = MemoryDatasets(folder)
-    return TableOf(SCHEMA, lambda rows: datasets.new(SCHEMA, rows, hilbert=hilbert), datasets.after)
+    return TableOf(SCHEMA, lambda rows: datasets.new(SCHEMA, rows, hilbert=hilbert))
 
 
 class TestSmall(DatasetContract):

@@ -19,11 +19,11 @@ class TestWithSink(DatasetContract):
     @pytest.fixture
     def table(self, tmp_path: Path, structure: PathStructure) -> TableOf:
         made = KartDatasets(tmp_path)
-        return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows, structure=structure), made.after)
+        return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows, structure=structure))
 
 
 class TestWithoutSink(DatasetContract):
     @pytest.fixture
     def table(self, tmp_path: Path) -> TableOf:
         made = KartDatasets(tmp_path, sink=False)
-        return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows), made.after)
+        return TableOf(SCHEMA, lambda rows: made.new(SCHEMA, rows))

@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from havasu_vc.datasets.any import as_havasu
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kinds import require_files
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "format"
 
@@ -129,26 +129,26 @@ def main() -> None:
             pq.write_table(geo, source, store_schema=True)
             repo.import_(source, name, options=SourceOptions(primary_key=key))
             if name != "parcels":
-                _save(as_havasu(repo.dataset(name)), FIXTURES / name)
+                _save(require_files(repo.dataset(name)), FIXTURES / name)
         repo.set_meta("parcels", {"title": "Parcels", "description": "Made for tests."})
         repo.write(
             "parcels",
             pa.table({"id": [2, 3, 7], "name": ["The Domain", "short", "Point Chevalier"]}),
         )
         repo.write("parcels", pa.table({"id": [5]}), mode="delete")
-        _save(as_havasu(repo.dataset("parcels")), FIXTURES / "edited")
+        _save(require_files(repo.dataset("parcels")), FIXTURES / "edited")
         columns = repo.get_meta("parcels", ["schema.json"])["schema.json"]
         columns[1]["name"] = "title"
         columns.append({"name": "name", "dataType": "text"})
         repo.set_meta("parcels", {"schema.json": [c for c in columns if c["name"] != "ratio"]})
         repo.write("parcels", pa.table({"id": [1], "name": ["new column of an old name"]}))
-        _save(as_havasu(repo.dataset("parcels")), FIXTURES / "evolved")
+        _save(require_files(repo.dataset("parcels")), FIXTURES / "evolved")
         repo.optimize(["parcels"])
         patch.setattr(ledger, "MOST_KEYS", 1)
         patch.setattr(editing, "MOST_KEYS", 1)
         repo.write("parcels", pa.table({"id": [2, 4], "title": ["Domain", "Springs"]}))
         repo.write("parcels", pa.table({"id": [6], "title": ["Myers Park"]}))
-        _save(as_havasu(repo.dataset("parcels")), FIXTURES / "closed")
+        _save(require_files(repo.dataset("parcels")), FIXTURES / "closed")
 
 
 def _geoparquet(table: pa.Table) -> pa.Table:

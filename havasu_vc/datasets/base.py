@@ -1,0 +1,65 @@
+"""What every kind of dataset does alike unless it says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.folder import TreeFolder
+    from havasu_vc.datasets.protocol import Dataset, DatasetEdit, DiffPlan, TreeEdit
+    from havasu_vc.datasets.storage import Storage
+    from havasu_vc.model.changes import ChangeBatch
+    from havasu_vc.model.task import Task
+
+__all__ = ["StoredDataset"]
+
+
+class StoredDataset:
+    """A dataset that is a frozen record of `path`, `folder`, `storage` and `revision`."""
+
+    def with_path(self, path: str) -> Self:
+        """Return it as if it stood elsewhere."""
+        return self._with(path=path)
+
+    def with_folder(self, folder: TreeFolder) -> Self:
+        """Return it as another folder has it, such as that of a tree in the making."""
+        return self._with(folder=folder)
+
+    def with_storage(self, storage: Storage) -> Self:
+        """Return it with other storage, such as that of a transaction that edits it."""
+        return self._with(storage=storage)
+
+    def _with(self, **changed: object) -> Self:
+        found: Self = replace(self, **changed)  # type: ignore[type-var]
+        return found
+
+    def takes_item(self, name: str) -> bool:
+        """No: it has the meta items that are known."""
+        return False
+
+    def compare_rows(self, new: Dataset, keys: Sequence[tuple[Any, ...]]) -> list[Task] | None:
+        """Return None: to look at some rows is no quicker than to look at all changes."""
+        return None
+
+    def compare(self, new: Dataset) -> DiffPlan | None:
+        """Return how to find the changes from this view to `new`; None for another kind."""
+        raise NotImplementedError
+
+    def edit(self) -> DatasetEdit:
+        """Return an edit of it; use that as a context manager."""
+        raise NotImplementedError
+
+    def diff(self, new: Dataset) -> list[Task]:
+        """Return tasks that yield, in key order, the changes from this view to `new`."""
+        plan = self.compare(new)
+        if plan is None:
+            raise TypeError("datasets of two kinds or keys are compared by history")
+        return plan.tasks()
+
+    def apply(self, changes: Iterator[ChangeBatch]) -> TreeEdit:
+        """Return the edit that makes the changes, after checking each `old` row."""
+        with self.edit() as edit:
+            edit.collect(changes)
+            return edit.finish()

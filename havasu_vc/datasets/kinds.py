@@ -1,0 +1,138 @@
+"""The kinds of dataset there are: how each is told, and what of it is known before one is opened.
+
+A kind is a package that holds everything about it, and a row here. The package is loaded when
+one of its datasets is met: the modules that a row names by `package` are
+
+    view        `open_view`, which returns the dataset in a folder
+    soundness   `check_folder`, which tells whether it can be read, from as little as possible
+
+Everybody else has a `Dataset`, or a `DatasetKind` where there is only a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLE_MARKER
+from havasu_vc.records import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from havasu_vc.datasets.folder import Folder, TreeFolder
+    from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.datasets.storage import Storage
+
+__all__ = [
+    "DEFAULT",
+    "KINDS",
+    "DatasetKind",
+    "find_kind",
+    "kind_named",
+    "kind_of",
+    "require_files",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetKind:
+    """One kind of dataset."""
+
+    name: str
+    """What it is called in options and outputs."""
+    versions: Mapping[str, int]
+    """Versions of its form by the name of the folder that makes a folder such a dataset; the
+    first is what new ones have."""
+    rows: str
+    """What the rows stand below, in that folder."""
+    in_files: bool
+    """Whether rows stand in data files, which git has pointers to, and not in git itself."""
+    package: str
+    """Where its modules are."""
+
+    @property
+    def marker(self) -> str:
+        """The name of the folder that makes a folder a new dataset of this kind."""
+        return next(iter(self.versions))
+
+    def open(
+        self,
+        path: str,
+        folder: TreeFolder,
+        storage: Storage,
+        revision: str = "HEAD",
+        marker: str | None = None,
+    ) -> Dataset:
+        """Return the dataset in a folder, unchecked."""
+        view = import_module(f"{self.package}.view")
+        opened = view.open_view(path, folder, storage, revision, marker or self.marker)
+        return cast("Dataset", opened)
+
+    def check(self, folder: Folder, path: str, revision: str, marker: str, memory: Path) -> None:
+        """Raise what is wrong with the dataset in a folder, if it cannot be read.
+
+        What was found sound is remembered below `memory`, and not looked at again.
+        """
+        soundness = import_module(f"{self.package}.soundness")
+        soundness.check_folder(folder, path, revision, marker, memory)
+
+
+DEFAULT = DatasetKind(
+    "havasu", {HAVASU_MARKER: 2}, "files", in_files=True, package="havasu_vc.datasets.havasu"
+)
+"""The kind that datasets have unless another one is asked for."""
+
+KINDS = (
+    DEFAULT,
+    DatasetKind(
+        "kart",
+        {TABLE_MARKER: 3, OLD_TABLE_MARKER: 2},
+        "feature",
+        in_files=False,
+        package="havasu_vc.datasets.kart",
+    ),
+)
+"""Every kind whose rows can be read."""
+
+_BY_MARKER = {marker: kind for kind in KINDS for marker in kind.versions}
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def find_kind(marker: str | None) -> DatasetKind | None:
+    """Return the kind that a folder is told by; None where its rows cannot be read."""
+    return None if marker is None else _BY_MARKER.get(marker)
+
+
+def kind_of(path: str, marker: str) -> DatasetKind:
+    """Return the kind of the dataset at a path, which its folder's name tells."""
+    kind = _BY_MARKER.get(marker)
+    if kind is None:
+        raise NotYetSupportedError(
+            f"{path} is a dataset of another kind ({marker})",
+            hints=("tables can be read: `havasu-vc data ls` lists them",),
+        )
+    return kind
+
+
+def kind_named(name: str) -> DatasetKind:
+    """Return the kind of a name."""
+    return _BY_NAME[name]
+
+
+def require_files(view: Dataset, what: str = "this") -> HavasuDataset:
+    """Return the view of data files that a dataset must have; `what` needs them."""
+    found = view.in_files
+    if found is None:
+        raise NotYetSupportedError(
+            f"{view.path} is a dataset of {view.kind.capitalize()}'s, with which {what} "
+            "cannot be done",
+            hints=(
+                f"`havasu-vc convert {view.path} --to {DEFAULT.name}` makes it a "
+                f"{DEFAULT.name.capitalize()} dataset",
+            ),
+        )
+    return found
