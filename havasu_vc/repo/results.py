@@ -161,3 +161,5 @@ class GcResult:
     """Their bytes."""
     kept_young: int = 0
     """Unreachable files that are younger than the grace period."""
+    packed: int = 0
+    """Bytes that git's objects need less, packed anew."""

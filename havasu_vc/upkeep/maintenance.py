@@ -28,6 +28,7 @@ from havasu_vc.upkeep.dataset_checks import check_dataset
 from havasu_vc.upkeep.finding import Finding
 from havasu_vc.upkeep.fsck_kart import check_kart_dataset
 from havasu_vc.upkeep.garbage import collect_garbage
+from havasu_vc.upkeep.packing import pack_anew
 from havasu_vc.upkeep.rewriting import optimize_dataset
 
 __all__ = ["fsck", "gc", "optimize"]
@@ -119,7 +120,10 @@ def _tips(repo: OpenRepo) -> Iterator[Revision]:
 
 
 def gc(repo: OpenRepo, *, grace_days: float = 14.0, dry_run: bool = False) -> GcResult:
-    """Remove data files that nothing reaches and that are older than a grace period."""
+    """Remove data files that nothing reaches and that are older than a grace period.
+
+    Git's objects are packed anew, but for those of Kart's repositories, which Kart packs.
+    """
     if grace_days < 0:
         raise InvalidArgumentError("a grace period cannot be negative")
     if not dry_run:
@@ -135,7 +139,10 @@ def gc(repo: OpenRepo, *, grace_days: float = 14.0, dry_run: bool = False) -> Gc
     freed = forget_counterparts(repo, trees, grace_seconds=grace, dry_run=dry_run)
     freed += forget_clustered(repo, clustered, grace_seconds=grace, dry_run=dry_run)
     freed += _forget_settled(repo.storage.settled.root, grace_seconds=grace, dry_run=dry_run)
-    return GcResult(found.files, found.size + freed, found.kept_young)
+    packed = 0
+    if not dry_run and not repo.git.is_kart:
+        packed = pack_anew(repo.git, grace_days=grace_days)
+    return GcResult(found.files, found.size + freed, found.kept_young, packed)
 
 
 def _forget_settled(folder: Path, *, grace_seconds: float, dry_run: bool) -> int:

@@ -23,14 +23,16 @@ __all__ = ["command"]
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be removed, and stop.")
 @click.pass_obj
 def command(invocation: Invocation, grace_days: float, prune_now: bool, dry_run: bool) -> None:
-    """Remove data files that nothing needs any more.
+    """Remove data files that nothing needs any more, and pack git's objects anew.
 
     Needed is what a branch, tag, reflog, stash, index, work tree or unfinished merge
-    reaches. git's own objects are left to `git gc`.
+    reaches. Objects of a repository of Kart's are left to `git gc`.
     """
     repo = invocation.open_repo()
     result = repo.gc(grace_days=0.0 if prune_now else grace_days, dry_run=dry_run)
     verb = "Would remove" if dry_run else "Removed"
     invocation.say(f"{verb} {counted(result.files, 'file')}, {format_size(result.size)}")
+    if result.packed > 0:
+        invocation.say(f"Packed git's objects anew: {format_size(result.packed)} less")
     if result.kept_young:
         invocation.say(f"{counted(result.kept_young, 'file')} unneeded, kept for now: too young")
