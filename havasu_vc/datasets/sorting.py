@@ -25,7 +25,7 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 
-__all__ = ["OrderCheck", "OutOfOrder", "Range", "RunReader", "cut_ranges", "sort_run"]
+__all__ = ["OrderCheck", "OutOfOrder", "RunReader", "SortRange", "cut_ranges", "sort_run"]
 
 RUN_BYTES = 32 * 1024 * 1024
 RANGE_BYTES = 24 * 1024 * 1024
@@ -148,7 +148,7 @@ def _write_run(
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SortRange:
     """Values of the first sort column from `low` on and below `high`."""
 
     low: Any | None
@@ -157,7 +157,7 @@ class Range:
     """The first beyond, None for no limit."""
 
 
-def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tuple[Range, ...]]:
+def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tuple[SortRange, ...]]:
     """Return the runs that `sort_run` reported, and ranges that each fit in memory."""
     runs: dict[str, tuple[int, int]] = {}
     for report in reports:
@@ -177,7 +177,7 @@ def cut_ranges(reports: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], tupl
         if not cuts or value != cuts[-1]:
             cuts.append(value)
     edges = [None, *cuts, None]
-    ranges = tuple(Range(low, high) for low, high in pairwise(edges))
+    ranges = tuple(SortRange(low, high) for low, high in pairwise(edges))
     return tuple(sorted(runs)), ranges
 
 
@@ -192,7 +192,7 @@ class RunReader:
         self._runs = [(run, _edges(run, names[0])) for run in runs]
         self._names = names
 
-    def rows(self, range_: Range) -> pa.RecordBatch | None:
+    def rows(self, range_: SortRange) -> pa.RecordBatch | None:
         """Return the rows of one range, sorted; None when there are none."""
         pieces: list[pa.RecordBatch] = []
         for run, edges in self._runs:
@@ -204,7 +204,7 @@ class RunReader:
         return ordered.to_batches()[0]
 
     def _pieces(
-        self, run: str, edges: Sequence[tuple[Any, Any]], range_: Range
+        self, run: str, edges: Sequence[tuple[Any, Any]], range_: SortRange
     ) -> Iterator[pa.RecordBatch]:
         low, high = range_.low, range_.high
         wanted = [

@@ -25,7 +25,7 @@ from havasu_vc.exchange.geoparquet import DEFAULT_CRS
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
-    Layout,
+    SourceLayout,
     lay_out,
     require_names,
     stored_batches,
@@ -78,7 +78,7 @@ class _Reading:
     """The columns that hold coordinates."""
     geometry: str | None
     """What the geometry column is called."""
-    layout: Layout
+    layout: SourceLayout
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,13 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidFileError, UnsupportedTypeError
 from havasu_vc.exchange.geoparquet import group_boxes, may_meet, sound_box
-from havasu_vc.exchange.layout import CrsNames, GeometryColumn, Layout, lay_out, stored_batches
+from havasu_vc.exchange.layout import (
+    CrsNames,
+    GeometryColumn,
+    SourceLayout,
+    lay_out,
+    stored_batches,
+)
 from havasu_vc.exchange.parquet import FoundGeometry, find_geometries, unreadable
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, Box, SourceOptions
 from havasu_vc.formats.delta import (
@@ -37,7 +43,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
-from havasu_vc.tables.locations import Places, local_path
+from havasu_vc.tables.locations import TableFolders, local_path
 
 __all__ = [
     "DeltaSource",
@@ -65,7 +71,7 @@ class _Reading:
     path: str
     columns: tuple[DeltaColumn, ...]
     """The columns to read, in the order of the layout."""
-    layout: Layout
+    layout: SourceLayout
     partition: tuple[tuple[str, pa.Scalar], ...]
     """Values that all rows have, by the name of their column."""
     deleted: DeletionVector | None
@@ -83,7 +89,7 @@ class DeltaSource:
     crs: Mapping[str, str]
     rows: int | None
     input_bytes: int
-    layout: Layout
+    layout: SourceLayout
     columns: tuple[DeltaColumn, ...]
     files: tuple[DeltaFile, ...]
     log: DeltaLog
@@ -101,7 +107,7 @@ class DeltaSource:
         layout = self.layout.select(columns)
         by_name = {column.name: column for column in self.columns}
         wanted = tuple(by_name[name] for name in layout.schema.names)
-        places = Places([self.folder])
+        places = TableFolders([self.folder])
         window = None
         if self.bbox is not None and self.schema.geometries:
             field = self.schema.geometries[0]
@@ -114,9 +120,9 @@ class DeltaSource:
     def _reading(
         self,
         file: DeltaFile,
-        layout: Layout,
+        layout: SourceLayout,
         columns: tuple[DeltaColumn, ...],
-        places: Places,
+        places: TableFolders,
         window: _Window | None,
     ) -> _Reading:
         where = f"{self.folder}, file {file.path}"
@@ -149,7 +155,7 @@ def delta_source(folder: Path, log: DeltaLog, options: SourceOptions) -> DeltaSo
     where = str(folder)
     columns = delta_columns(list(log.schema["fields"]), log.mapping, where)
     files = tuple(file for _, file in sorted(log.files.items()))
-    places = Places([folder])
+    places = TableFolders([folder])
     for file in files:
         places.file(_absolute(folder, file.path))  # refused before anything is written
     crs = CrsNames(options.crs)
@@ -186,7 +192,7 @@ def delta_source(folder: Path, log: DeltaLog, options: SourceOptions) -> DeltaSo
     )
 
 
-def _commented(layout: Layout, columns: Sequence[DeltaColumn]) -> Layout:
+def _commented(layout: SourceLayout, columns: Sequence[DeltaColumn]) -> SourceLayout:
     comments = {column.name: column.comment for column in columns}
     fields = tuple(replace(f, doc=comments[f.name] or f.doc) for f in layout.schema.fields)
     return replace(layout, schema=Schema(fields, layout.schema.identifier_ids))
@@ -198,7 +204,7 @@ def _found_in(
     """Return what a data file says of geometries, in a table whose log knows none."""
     if not any(pa.types.is_binary(column.type) for column in columns):
         return {}
-    path = Places([folder]).file(_absolute(folder, file.path))
+    path = TableFolders([folder]).file(_absolute(folder, file.path))
     try:
         with pq.ParquetFile(path) as opened:
             found, _ = find_geometries(opened, str(path))

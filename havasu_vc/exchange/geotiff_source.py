@@ -29,7 +29,7 @@ from havasu_vc.exchange.geotiff import (
     read_tiles,
     tile_grid,
 )
-from havasu_vc.exchange.layout import Layout, lay_out
+from havasu_vc.exchange.layout import SourceLayout, lay_out
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, TASK_BYTES, RasterReading, SourceOptions
 from havasu_vc.geo.crs import parse_crs, same_crs
 from havasu_vc.geo.raster_v1 import format_rasters
@@ -72,7 +72,7 @@ class GeoTiffSource:
     crs: Mapping[str, str]
     rows: int | None
     input_bytes: int
-    layout: Layout
+    layout: SourceLayout
     files: tuple[tuple[str, ImageHeader, str | None], ...]
     """What each is called, its header, and its URL for out-db rasters."""
     options: SourceOptions
@@ -161,7 +161,7 @@ def tile_size(schema: Schema) -> tuple[int, int] | None:
 
 
 @kernel
-def read_images(pieces: tuple[_Piece, ...], layout: Layout) -> Iterator[pa.RecordBatch]:
+def read_images(pieces: tuple[_Piece, ...], layout: SourceLayout) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some files in stored types."""
     wanted = layout.schema.names
     rows: list[tuple[str, int, int, TiledRaster]] = []
@@ -189,7 +189,7 @@ def _bytes(tile: TiledRaster) -> int:
     return 256 + sum(len(band.data) for band in tile.raster.bands if band.data is not None)
 
 
-def _batch(rows: list[tuple[str, int, int, TiledRaster]], layout: Layout) -> pa.RecordBatch:
+def _batch(rows: list[tuple[str, int, int, TiledRaster]], layout: SourceLayout) -> pa.RecordBatch:
     files, down, across, tiles = zip(*rows, strict=True)
     made = {
         "file": lambda: pa.array(files, pa.string()),

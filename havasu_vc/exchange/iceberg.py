@@ -20,7 +20,7 @@ from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.exchange.geoparquet import may_meet, sound_box
 from havasu_vc.exchange.layout import (
     CrsNames,
-    Layout,
+    SourceLayout,
     kept_names,
     key_field,
     require_names,
@@ -63,7 +63,7 @@ class IcebergSource:
     rows: int | None
     input_bytes: int
     table: Table
-    layout: Layout
+    layout: SourceLayout
     files: tuple[LiveFile, ...]
     stored: Schema
     """The columns to read, as the table has them."""
@@ -85,7 +85,7 @@ class IcebergSource:
 
 
 @kernel
-def read_rows(task: Task, layout: Layout, where: str) -> Iterator[pa.RecordBatch]:
+def read_rows(task: Task, layout: SourceLayout, where: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task in the types and encodings of a layout."""
     yield from stored_batches(run_task(task), layout, where)
 
@@ -126,7 +126,7 @@ def open_iceberg(place: str, options: SourceOptions) -> IcebergSource:
         rows=None if deletes else rows,
         input_bytes=sum(each.file.file_size for each in files),
         table=table,
-        layout=Layout(schema, encodings),
+        layout=SourceLayout(schema, encodings),
         files=files,
         stored=stored,
         notes=_notes(table),

@@ -21,7 +21,7 @@ from havasu_vc.datasets.havasu.keys import key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.parquet import read_rows
 from havasu_vc.datasets.havasu.partitioning import (
     PLACE,
-    Places,
+    RowPartitions,
     numbered,
     partitions,
     with_places,
@@ -31,7 +31,7 @@ from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
 from havasu_vc.datasets.sorting import (
     OutOfOrder,
-    Range,
+    SortRange,
     check_increasing,
     cut_ranges,
     sort_run,
@@ -118,7 +118,9 @@ def write_partitioned(
             hints=("choose transforms that give fewer, such as bucket(16, …) or months(…)",),
         )
     extent = None if curve is None else _extent(tasks, curve, new.schema, engine)
-    places = Places(new.schema, spec, values, None if curve is None else curve.column, extent)
+    places = RowPartitions(
+        new.schema, spec, values, None if curve is None else curve.column, extent
+    )
     placed = [task_of(with_places, task, number, places) for number, task in enumerate(tasks)]
     names = (PLACE, *new.schema.key.names)
     with _sorted_runs(placed, names, storage, engine) as (runs, ranges):
@@ -186,7 +188,7 @@ def _sorted(
 @contextmanager
 def _sorted_runs(
     tasks: Sequence[Task], names: tuple[str, ...], storage: Storage, engine: Engine
-) -> Iterator[tuple[tuple[str, ...], tuple[Range, ...]]]:
+) -> Iterator[tuple[tuple[str, ...], tuple[SortRange, ...]]]:
     """Yield the rows of tasks as sorted runs, and ranges of them; they go with the block."""
     folder = storage.staging.scratch / f"runs-{uuid.uuid4().hex}"
     try:

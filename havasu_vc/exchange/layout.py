@@ -26,7 +26,7 @@ from havasu_vc.records import dataclass
 __all__ = [
     "CrsNames",
     "GeometryColumn",
-    "Layout",
+    "SourceLayout",
     "lay_out",
     "stored_batches",
 ]
@@ -49,7 +49,7 @@ class GeometryColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SourceLayout:
     """How rows of a file become rows of a dataset; a plain value that tasks carry."""
 
     schema: Schema
@@ -57,12 +57,12 @@ class Layout:
     encodings: tuple[tuple[str, Encoding], ...] = ()
     """Geometry columns, and how they stand in the file."""
 
-    def select(self, columns: Sequence[str] | None) -> Layout:
+    def select(self, columns: Sequence[str] | None) -> SourceLayout:
         """Return the layout of some columns."""
         if columns is None:
             return self
         kept = tuple((name, encoding) for name, encoding in self.encodings if name in columns)
-        return Layout(self.schema.select(tuple(columns)), kept)
+        return SourceLayout(self.schema.select(tuple(columns)), kept)
 
     def store(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch that was read, in stored types and the schema's geometry encoding."""
@@ -80,7 +80,7 @@ def lay_out(
     options: SourceOptions,
     *,
     key_hint: tuple[str, ...] = (),
-) -> Layout:
+) -> SourceLayout:
     """Return how the columns of a file are stored.
 
     Raises `InvalidArgumentError` for a column named that is not there, and
@@ -110,11 +110,11 @@ def lay_out(
     ids = tuple(column.id for column in fields if column.name in key)
     schema = Schema(tuple(fields), ids)
     encodings = tuple((name, geometries[name].encoding) for name in names if name in geometries)
-    return Layout(schema, encodings)
+    return SourceLayout(schema, encodings)
 
 
 def stored_batches(
-    batches: Iterator[pa.RecordBatch], layout: Layout, path: str
+    batches: Iterator[pa.RecordBatch], layout: SourceLayout, path: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches in stored types, cut to the size that sources promise.
 

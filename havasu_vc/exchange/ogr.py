@@ -21,7 +21,13 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidFileError
 from havasu_vc.exchange.gdal import open_stream, read_info
 from havasu_vc.exchange.gpkg_views import refuse_endless
-from havasu_vc.exchange.layout import CrsNames, GeometryColumn, Layout, lay_out, stored_batches
+from havasu_vc.exchange.layout import (
+    CrsNames,
+    GeometryColumn,
+    SourceLayout,
+    lay_out,
+    stored_batches,
+)
 from havasu_vc.exchange.ogr_formats import (
     VectorFile,
     cut_short,
@@ -62,7 +68,7 @@ class _Reading:
     fids: bool
     geometry: bool
     times: TimeColumns
-    layout: Layout
+    layout: SourceLayout
     batch_rows: int
     rows: int | None
     """How many rows the file says it has, where it says so reliably."""
@@ -218,7 +224,7 @@ def _no_bytes_as_null(column: pa.Array) -> pa.Array:
     return pc.if_else(empty, None, column) if pc.any(empty).as_py() else column
 
 
-def _narrowed(reading: _Reading, layout: Layout) -> _Reading:
+def _narrowed(reading: _Reading, layout: SourceLayout) -> _Reading:
     """Return the reading of the columns that a layout has, and no others."""
     kept = set(layout.schema.names)
     renamed = dict(reading.names)

@@ -32,7 +32,7 @@ from havasu_vc.exchange.geoparquet import (
 from havasu_vc.exchange.layout import (
     CrsNames,
     GeometryColumn,
-    Layout,
+    SourceLayout,
     lay_out,
     listed,
     stored_batches,
@@ -90,7 +90,7 @@ class _Reading:
 
     path: str
     columns: tuple[str, ...]
-    layout: Layout
+    layout: SourceLayout
     natives: tuple[tuple[str, str], ...]
     """Geometry columns in a native encoding, and which."""
     constants: tuple[tuple[str, object, str], ...]
@@ -106,7 +106,7 @@ class ParquetSource:
     crs: Mapping[str, str]
     rows: int | None
     input_bytes: int
-    layout: Layout
+    layout: SourceLayout
     files: tuple[_File, ...]
     partition_types: Mapping[str, pa.DataType]
     notes: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class ParquetSource:
             tasks.append(task_of(read_row_groups, self._reading(file, layout), run, *how))
         return tasks
 
-    def _reading(self, file: _File, layout: Layout) -> _Reading:
+    def _reading(self, file: _File, layout: SourceLayout) -> _Reading:
         constants = tuple(
             (
                 name,

@@ -15,7 +15,7 @@ import numpy as np
 
 from havasu_vc.geo.buffers import ARC_KINDS, Bools, ByteColumn, Column, Floats, Ints, point_records
 from havasu_vc.geo.extent import extents, vertex_numbers, vertex_positions
-from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
 from havasu_vc.model.bounds import EVERYWHERE, Bounds
 from havasu_vc.records import dataclass
@@ -226,7 +226,7 @@ class _Vertices:
     """Latitudes, at most those of the poles."""
 
     @classmethod
-    def of(cls, layout: Layout, runs: Ints) -> _Vertices:
+    def of(cls, layout: GeometryLayout, runs: Ints) -> _Vertices:
         at = vertex_positions(layout, runs)
         counts = layout.count[runs]
         big = np.repeat(layout.big[runs], counts) if layout.big.any() else None

@@ -8,7 +8,7 @@ has no extent that its vertices tell: its flag is set and callers decide.
 import numpy as np
 
 from havasu_vc.geo.buffers import ARC_KINDS, Bools, Floats, Ints, overlapping, ranges
-from havasu_vc.geo.layout import Layout
+from havasu_vc.geo.layout import GeometryLayout
 from havasu_vc.records import dataclass
 
 __all__ = ["Extents", "extents", "vertex_numbers"]
@@ -26,7 +26,7 @@ class Extents:
     """Whether it holds arcs, which reach beyond their vertices."""
 
 
-def extents(layout: Layout) -> Extents:
+def extents(layout: GeometryLayout) -> Extents:
     """Return the extent of every value."""
     count = len(layout.column.starts)
     envelopes = np.full((count, 6), np.nan)
@@ -49,12 +49,12 @@ def extents(layout: Layout) -> Extents:
     return Extents(envelopes, empty, arcs)
 
 
-def vertex_positions(layout: Layout, runs: Ints) -> Ints:
+def vertex_positions(layout: GeometryLayout, runs: Ints) -> Ints:
     """Return where every vertex of the items `runs` begins."""
     return ranges(layout.start[runs], layout.count[runs], 8 * layout.ordinates[runs])
 
 
-def vertex_numbers(layout: Layout, positions: Ints, big: Bools | None) -> Floats:
+def vertex_numbers(layout: GeometryLayout, positions: Ints, big: Bools | None) -> Floats:
     """Read a number at each position; `big` says which are big-endian, None that none is."""
     numbers = overlapping(layout.column.data, "<f8")[positions]
     if big is not None:
@@ -71,7 +71,9 @@ def _reduce(envelopes: Floats, owner: Ints, *axes: Floats) -> None:
         envelopes[values, 2 * index + 1] = np.fmax.reduceat(axis, firsts)
 
 
-def _reduce_z(envelopes: Floats, layout: Layout, runs: Ints, at: Ints, big: Bools | None) -> None:
+def _reduce_z(
+    envelopes: Floats, layout: GeometryLayout, runs: Ints, at: Ints, big: Bools | None
+) -> None:
     has_z = np.repeat((layout.dimensions[runs] & 1) == 1, layout.count[runs])
     if not has_z.any():
         return

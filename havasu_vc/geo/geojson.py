@@ -22,7 +22,7 @@ from havasu_vc.geo.buffers import (
     simple_column,
 )
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
-from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkt import (
     GEOJSON_FORMS,
     format_points,
@@ -114,7 +114,7 @@ def geometry_objects(wkb: Column) -> list[GeometryObject | None]:
 class _Items:
     """Reads the items of a layout one after another, in the order of the bytes."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: GeometryLayout) -> None:
         runs = np.flatnonzero(layout.count)
         positions = vertex_positions(layout, runs)
         big = np.repeat(layout.big[runs], layout.count[runs])
@@ -158,7 +158,7 @@ class _Items:
         return {"type": name, "coordinates": self.coordinates(kind, dimensions, count, parts)}
 
 
-def _part_counts(layout: Layout) -> list[int]:
+def _part_counts(layout: GeometryLayout) -> list[int]:
     """Return how many parts or rings each item counts; 0 for lines, points and rings."""
     holds = (layout.kind >= 3) & (layout.kind != 8)
     where = (layout.position + 5 + 4 * layout.has_srid)[holds]
@@ -169,7 +169,9 @@ def _part_counts(layout: Layout) -> list[int]:
     return listed
 
 
-def _refuse(layout: Layout, items: "np.ndarray[Any, np.dtype[np.bool_]]", reason: str) -> None:
+def _refuse(
+    layout: GeometryLayout, items: "np.ndarray[Any, np.dtype[np.bool_]]", reason: str
+) -> None:
     if items.any():
         raise row_error(int(layout.column.rows[layout.value[np.argmax(items)]]), reason)
 

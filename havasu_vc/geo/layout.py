@@ -52,7 +52,7 @@ from havasu_vc.records import dataclass
 
 __all__ = [
     "Cursor",
-    "Layout",
+    "GeometryLayout",
     "scan",
 ]
 
@@ -64,7 +64,7 @@ _PART: Final = np.array(PART_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GeometryLayout:
     """Every geometry and every ring in a column, in the order of their bytes.
 
     All arrays have one element per item. A ring is an item of kind 0.
@@ -116,7 +116,7 @@ class Layout:
         return found
 
 
-def scan(column: ByteColumn, *, narrow: int = _NARROW) -> Layout:
+def scan(column: ByteColumn, *, narrow: int = _NARROW) -> GeometryLayout:
     """Find every geometry and ring of a column, or refuse what is not sound WKB."""
     walk = _Walk(column)
     walk.run(narrow)
@@ -128,7 +128,7 @@ def scan(column: ByteColumn, *, narrow: int = _NARROW) -> Layout:
         # Values never overlap, so positions order the items of all of them.
         items = items[np.argsort(items[:, 1], kind="stable")]
     value, position, kind, dimensions, has_srid, big, iso, start, count = items.T
-    return Layout(
+    return GeometryLayout(
         column,
         value,
         position,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import KINDS, Bools, Floats, Ints, byte_column, simple_column
 from havasu_vc.geo.extent import vertex_numbers, vertex_positions
-from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkt import beyond_geos
 from havasu_vc.records import dataclass
 
@@ -258,7 +258,7 @@ def geometry_labels(wkb: pa.Array[Any]) -> pa.Array[Any]:
     return pc.if_else(wkb.is_valid(), pa.array(labels, pa.string()), None)
 
 
-def _point_labels(layout: Layout, items: Ints, heights: dict[int, str]) -> list[str]:
+def _point_labels(layout: GeometryLayout, items: Ints, heights: dict[int, str]) -> list[str]:
     positions = vertex_positions(layout, items)
     big = layout.big[items] if layout.big.any() else None
     x, y = (vertex_numbers(layout, positions + offset, big) for offset in (0, 8))
@@ -271,7 +271,7 @@ def _point_labels(layout: Layout, items: Ints, heights: dict[int, str]) -> list[
     ]
 
 
-def _heights(layout: Layout) -> dict[int, str]:
+def _heights(layout: GeometryLayout) -> dict[int, str]:
     """Return in words between which heights a value lies, of those that have some."""
     items = np.flatnonzero((layout.dimensions & 1).astype(bool) & (layout.count > 0))
     if not len(items):
@@ -294,7 +294,7 @@ def _number(value: float) -> str:
     return text.removesuffix(".0")
 
 
-def _scanned(wkb: pa.Array[Any]) -> Layout:
+def _scanned(wkb: pa.Array[Any]) -> GeometryLayout:
     """Return the layout of a column, values that are not sound WKB left out."""
     column = simple_column(wkb)
     try:

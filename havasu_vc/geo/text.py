@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from havasu_vc.geo.buffers import KINDS, Column, byte_column, pack, simple_column
 from havasu_vc.geo.extent import extents
-from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkb import AnyEncoding, layout_column
 from havasu_vc.model import kernels as pc
 
@@ -82,7 +82,7 @@ def type_name(code: int) -> str:
     return KINDS[kind] + _DIMENSIONS[dimensions]
 
 
-def _top_codes(layout: Layout) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def _top_codes(layout: GeometryLayout) -> "np.ndarray[Any, np.dtype[np.int64]]":
     top = layout.is_top
     codes: np.ndarray[Any, np.dtype[np.int64]] = (layout.kind + 1000 * layout.dimensions)[top]
     return codes

@@ -45,7 +45,7 @@ from havasu_vc.geo.buffers import (
 )
 from havasu_vc.geo.extent import extents
 from havasu_vc.geo.geojson import format_geojson, parse_geojson
-from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.layout import GeometryLayout, scan
 from havasu_vc.geo.wkt import format_wkt, parse_wkt
 from havasu_vc.model import kernels as pc
 from havasu_vc.model import types
@@ -294,12 +294,12 @@ _Z_FLAG: Final = 0x80000000
 _M_FLAG: Final = 0x40000000
 
 
-def shallow(column: ByteColumn) -> Layout:
+def shallow(column: ByteColumn) -> GeometryLayout:
     """Return the layout of the outermost headers alone, of a column known to be canonical."""
     word = overlapping(column.data, "<u4")[column.starts + 1].astype(np.int64)
     dimensions, kind = np.divmod(word, 1000)
     nothing = np.zeros(len(word), np.int64)
-    return Layout(
+    return GeometryLayout(
         column,
         np.arange(len(word)),
         column.starts,
@@ -314,7 +314,7 @@ def shallow(column: ByteColumn) -> Layout:
 
 
 def rewrite(
-    layout: Layout, *, extended: bool = False, srids: npt.NDArray[np.int32] | None = None
+    layout: GeometryLayout, *, extended: bool = False, srids: npt.NDArray[np.int32] | None = None
 ) -> tuple[Bytes, Ints]:
     """Return the packed bytes and the lengths of all values, which must be packed.
 
@@ -357,7 +357,7 @@ def _resized(source: Bytes, cut: Ints, insert: Ints) -> Bytes:
     return data
 
 
-def _type_words(layout: Layout, insert: Bools, extended: bool) -> Ints:
+def _type_words(layout: GeometryLayout, insert: Bools, extended: bool) -> Ints:
     if not extended:
         return layout.kind + 1000 * layout.dimensions
     flags = np.where(layout.dimensions & 1, _Z_FLAG, 0)
@@ -365,7 +365,7 @@ def _type_words(layout: Layout, insert: Bools, extended: bool) -> Ints:
     return layout.kind | flags | np.where(insert, SRID_FLAG, 0)
 
 
-def _turn_big(layout: Layout, headers: Bools, after: Ints, data: Bytes) -> None:
+def _turn_big(layout: GeometryLayout, headers: Bools, after: Ints, data: Bytes) -> None:
     """Turn counts and coordinates that were big-endian around."""
     source = layout.column.data
     counted = layout.big & (layout.kind != 1)

@@ -24,7 +24,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.review.entry_facts import rows_between
 from havasu_vc.review.summarising import Seen
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.revisions import Range, merge_base
+from havasu_vc.store.revisions import RevisionRange, merge_base
 from havasu_vc.writers.values import plain_text
 
 __all__ = ["RowsThatChangeBack", "Suspects"]
@@ -61,7 +61,7 @@ class _TooMany(Exception):
 class RowsThatChangeBack:
     """Looks for suspects in the commits of one range."""
 
-    def __init__(self, repo: OpenRepo, ends: Range) -> None:
+    def __init__(self, repo: OpenRepo, ends: RevisionRange) -> None:
         self._repo = repo
         self._steps = _steps(repo, ends)
 
@@ -130,7 +130,7 @@ def _field(schema: Schema, name: str) -> Field:
     return next(field for field in schema.fields if field.name == name)
 
 
-def _steps(repo: OpenRepo, ends: Range) -> list[tuple[str, str]]:
+def _steps(repo: OpenRepo, ends: RevisionRange) -> list[tuple[str, str]]:
     """Return the commits of a range, each after its first parent; empty where they are many."""
     start, end = ends.old.commit, ends.new.commit
     if start is None or end is None or merge_base(repo.git, start, end) != start:

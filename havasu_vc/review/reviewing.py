@@ -35,7 +35,7 @@ from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
 from havasu_vc.review.settling import Settling, settling_here
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.review.unread import ReadableRows, Unverified, broken_datasets, unread_review
-from havasu_vc.store.revisions import Range, merge_base, parse_range, resolve_range
+from havasu_vc.store.revisions import RevisionRange, merge_base, parse_range, resolve_range
 from havasu_vc.writers.protocol import Reproject
 
 __all__ = ["review", "review_diffs"]
@@ -160,7 +160,7 @@ def _conflicts(
 
 
 def _named(
-    repo: OpenRepo, revisions: str, ends: Range, datasets: tuple[DatasetReview, ...]
+    repo: OpenRepo, revisions: str, ends: RevisionRange, datasets: tuple[DatasetReview, ...]
 ) -> Review:
     """Return the review under the names by which it was asked for."""
     text = parse_range(revisions)
@@ -185,7 +185,7 @@ class _Versions:
     """The datasets of both ends of a range."""
 
     repo: OpenRepo
-    ends: Range
+    ends: RevisionRange
 
     def of(self, path: str) -> tuple[Dataset | None, Dataset | None]:
         old, new = (self._at(end.name, path) for end in (self.ends.old, self.ends.new))

@@ -29,7 +29,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import defect_of
 from havasu_vc.review.entry_facts import entry_words
 from havasu_vc.review.report import DatasetReview, Flag, FlagKind
-from havasu_vc.store.revisions import Range, Revision
+from havasu_vc.store.revisions import Revision, RevisionRange
 from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["ReadableRows", "Unverified", "broken_datasets", "unread_review"]
@@ -91,7 +91,7 @@ def _flagged(each: DatasetReview, text: str) -> DatasetReview:
     return replace(each, unread=text, flags=(flag, *each.flags))
 
 
-def broken_datasets(repo: OpenRepo, ends: Range) -> dict[str, DatasetReview]:
+def broken_datasets(repo: OpenRepo, ends: RevisionRange) -> dict[str, DatasetReview]:
     """Return what can be said of datasets that differ and of which one side cannot be opened."""
     before, after = repo.folders(ends.old), repo.folders(ends.new)
     found: dict[str, DatasetReview] = {}

@@ -30,9 +30,8 @@ from havasu_vc.model.changes import ChangeBatch, present_rows
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
-from havasu_vc.spark.far import in_place
-from havasu_vc.spark.physical import spark_schema
-from havasu_vc.spark.pieces import (
+from havasu_vc.spark.executor_reading import in_place
+from havasu_vc.spark.history_tasks import (
     LARGE_BYTES,
     Piece,
     Place,
@@ -41,6 +40,7 @@ from havasu_vc.spark.pieces import (
     shared_ids,
     view_at,
 )
+from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.reading import opened
 from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.commits import Commit, read_commit

@@ -28,7 +28,7 @@ from havasu_vc.model.type_table import TYPES
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass
 
-__all__ = ["FileColumns", "Source", "file_columns", "grouped", "spark_schema", "spark_type"]
+__all__ = ["ColumnSource", "FileColumns", "file_columns", "grouped", "spark_schema", "spark_type"]
 
 Convert = Callable[[Column], Column]
 
@@ -61,7 +61,7 @@ def spark_schema(schema: Schema) -> T.StructType:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ColumnSource:
     """Where the values of one column come from in some files."""
 
     name: str
@@ -78,7 +78,7 @@ class Source:
 class FileColumns:
     """How some files, whose columns fit together, are read."""
 
-    sources: tuple[Source | None, ...]
+    sources: tuple[ColumnSource | None, ...]
     """For each column of the dataset; None where no file has it."""
     names: frozenset[str]
     """All names that the files use, in lower case: Spark does not tell cases apart."""
@@ -94,7 +94,7 @@ class FileColumns:
         return [_column(s, f) for s, f in zip(self.sources, fields, strict=True)]
 
 
-def _column(source: Source | None, wanted: Field) -> Column:
+def _column(source: ColumnSource | None, wanted: Field) -> Column:
     if source is None:
         return F.lit(None).cast(spark_type(wanted.type)).alias(wanted.name)
     column = F.col(_quoted(source.name))
@@ -124,7 +124,7 @@ def file_columns(file_schema: pa.Schema, fields: Sequence[Field], where: str) ->
 
 def merged(first: FileColumns, second: FileColumns) -> FileColumns | None:
     """Return how the files of both are read together; None if they must be read apart."""
-    sources: list[Source | None] = []
+    sources: list[ColumnSource | None] = []
     for one, other in zip(first.sources, second.sources, strict=True):
         if one is None and other is None:
             sources.append(None)
@@ -142,9 +142,9 @@ def merged(first: FileColumns, second: FileColumns) -> FileColumns | None:
     return FileColumns(tuple(sources), first.names | second.names)
 
 
-def _source(found: pa.Field, wanted: Field, where: str) -> Source:
+def _source(found: pa.Field, wanted: Field, where: str) -> ColumnSource:
     read, convert, how = _reading(found, wanted, where)
-    return Source(found.name, read, convert, how)
+    return ColumnSource(found.name, read, convert, how)
 
 
 def _reading(found: pa.Field, wanted: Field, where: str) -> tuple[T.DataType, Convert | None, str]:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from havasu_vc.datasets.havasu.blocks import block_names
-from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, live_files
+from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, ValueRange, live_files
 from havasu_vc.datasets.havasu.parquet import open_parquet, splits_streams
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
@@ -31,7 +31,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Primitive, descendants
 from havasu_vc.spark.deleted import apart, live_rows
-from havasu_vc.spark.far import far_frame, in_place
+from havasu_vc.spark.executor_reading import far_frame, in_place
 from havasu_vc.spark.java_methods import points_inside
 from havasu_vc.spark.physical import FileColumns, file_columns, grouped, spark_schema
 from havasu_vc.spark.rows import frame_of, shown_rows
@@ -168,7 +168,7 @@ def _check_columns(names: Sequence[str], view: Dataset) -> None:
 def _needed(
     view: Dataset,
     names: Sequence[str],
-    ranges: Mapping[str, Range],
+    ranges: Mapping[str, ValueRange],
     tests: Sequence[SpatialTest],
     where: object,
 ) -> Schema:
@@ -251,17 +251,17 @@ def _scan(
     return frame
 
 
-def _range(value: Any) -> Range:
+def _range(value: Any) -> ValueRange:
     if isinstance(value, tuple):
         if len(value) != 2:
             raise InvalidArgumentError(
                 f"a range is a pair of the least and the greatest value, not {value!r}"
             )
-        return Range(*value)
-    return Range(value, value)
+        return ValueRange(*value)
+    return ValueRange(value, value)
 
 
-def _within_range(frame: DataFrame, name: str, wanted: Range) -> DataFrame:
+def _within_range(frame: DataFrame, name: str, wanted: ValueRange) -> DataFrame:
     if wanted.low is not None:
         frame = frame.where(F.col(name) >= F.lit(wanted.low))
     if wanted.high is not None:

@@ -34,7 +34,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.spark.pieces import havasu_view
+from havasu_vc.spark.history_tasks import havasu_view
 from havasu_vc.spark.reading import opened, quoted
 from havasu_vc.spark.staging import StagedFile, stage
 from havasu_vc.transfer import replacement

@@ -26,9 +26,9 @@ from havasu_vc.store.repository import GitRepository
 
 __all__ = [
     "EMPTY",
-    "Range",
     "RangeText",
     "Revision",
+    "RevisionRange",
     "Stopped",
     "commit_tree",
     "merge_base",
@@ -83,7 +83,7 @@ class RangeText:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RevisionRange:
     """From one revision to another."""
 
     old: Revision
@@ -125,7 +125,7 @@ def parse_range(text: str) -> RangeText:
     return RangeText(old or "HEAD", new or "HEAD", separator == _FROM_MERGE_BASE)
 
 
-def resolve_range(repository: GitRepository, text: str) -> Range:
+def resolve_range(repository: GitRepository, text: str) -> RevisionRange:
     """Return the revisions between which a range goes.
 
     Where HEAD has no commit yet, the work tree is compared with the empty revision.
@@ -134,7 +134,7 @@ def resolve_range(repository: GitRepository, text: str) -> Range:
     if ends.new is None:
         head = _head(repository)
         old = head if ends.old in ("HEAD", "@") else resolve(repository, ends.old)
-        return Range(old, head)
+        return RevisionRange(old, head)
     old, new = resolve(repository, ends.old), resolve(repository, ends.new)
     if ends.from_merge_base and old.commit and new.commit:
         base = merge_base(repository, old.commit, new.commit)
@@ -143,7 +143,7 @@ def resolve_range(repository: GitRepository, text: str) -> Range:
                 text, hints=(f"the two have no common ancestor: `{ends.old}..{ends.new}`",)
             )
         old = Revision(base, base, commit_tree(repository, base))
-    return Range(old, new)
+    return RevisionRange(old, new)
 
 
 def merge_base(repository: GitRepository, one: ObjectId, other: ObjectId) -> ObjectId | None:

@@ -37,7 +37,7 @@ from havasu_vc.formats.iceberg.metadata import format_metadata, parse_metadata
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.object_systems import create_object, object_system, reporting_store_errors
 from havasu_vc.store.object_urls import shown_url
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.table import HINT, METADATA, Table, read_table
 
 __all__ = ["BucketPlaces", "BucketTable", "plain_location"]
@@ -242,7 +242,7 @@ class BucketTable:
         )
 
 
-class BucketPlaces(Places):
+class BucketPlaces(TableFolders):
     """Files of a table in a bucket, as copies here."""
 
     __slots__ = ("_home", "_known", "_table", "_written")

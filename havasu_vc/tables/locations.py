@@ -18,7 +18,7 @@ from pathlib import Path
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
 from havasu_vc.store.files import ALLOWED
 
-__all__ = ["Places", "local_path"]
+__all__ = ["TableFolders", "local_path"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
@@ -48,7 +48,7 @@ def local_path(location: str) -> str:
     )
 
 
-class Places:
+class TableFolders:
     """The folders that the files of a table may be in.
 
     Folders are looked up once and remembered, so a check costs one look at the file.

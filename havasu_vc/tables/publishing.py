@@ -35,7 +35,7 @@ from havasu_vc.formats.iceberg.values import (
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.durability import fsync_folder, replace_file, reporting_storage_errors
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.table import HINT, METADATA, Table, metadata_versions
 
 __all__ = ["logged", "publish", "write_manifest", "write_manifest_list"]
@@ -187,7 +187,7 @@ def publish(
         fsync_folder(folder)
     _point(folder / HINT, version)
     known = () if table is None else map(Path, table.places.roots)
-    places = Places([location, *known, *allowed])
+    places = TableFolders([location, *known, *allowed])
     return Table(location, version, metadata, final, places)
 
 

@@ -23,7 +23,7 @@ from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.records import dataclass
 from havasu_vc.tables.damage import damaged, missing, reading_document
-from havasu_vc.tables.locations import Places, local_path
+from havasu_vc.tables.locations import TableFolders, local_path
 
 __all__ = ["HINT", "METADATA", "Table", "metadata_versions", "read_table", "table_exists"]
 
@@ -50,7 +50,7 @@ class Table:
     """What that file says."""
     metadata_file: Path
     """The file."""
-    places: Places = field(compare=False)
+    places: TableFolders = field(compare=False)
     """Where its files may be."""
 
     @property
@@ -79,7 +79,7 @@ def read_table(
     else:
         folder = path
         found, file = _named(folder, version) if version is not None else _newest(folder)
-    places = Places([folder, *allowed])
+    places = TableFolders([folder, *allowed])
     metadata = _read_metadata(file)
     return Table(folder, found, metadata, file, places)
 
@@ -147,7 +147,7 @@ def _is_own(folder: Path, path: Path) -> bool:
     """Whether a document of a table is there, a file and no link to outside of the table."""
     if not path.is_file():
         return False
-    if not Places([folder]).holds(path):
+    if not TableFolders([folder]).holds(path):
         raise damaged(path, "it leads to a file that is outside of the table")
     return True
 

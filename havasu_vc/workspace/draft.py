@@ -25,7 +25,7 @@ from havasu_vc.formats.iceberg.values import (
     Status,
     TableMetadata,
 )
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.layouts import Numbered, last_column_id, number_layouts
@@ -164,7 +164,7 @@ class TableDraft:
         return all(map(table.places.has, (*made, *(m.path for m in manifests))))
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> TableFolders:
         """Where files of the table may be."""
         return self.place.places
 

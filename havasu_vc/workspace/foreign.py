@@ -30,7 +30,7 @@ from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.locate import shared_fields
 from havasu_vc.datasets.havasu.parquet import Positions, open_parquet, read_row_groups
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.datasets.havasu.writing import (
     Measures,
@@ -99,7 +99,7 @@ class Measured:
     """The sums of its columns, rows that are deleted again included."""
 
 
-def recall(path: Path, file: FileSchema, layout: Layout, keys: Path) -> Measured | None:
+def recall(path: Path, file: FileSchema, layout: FileLayout, keys: Path) -> Measured | None:
     """Return what was found out about a file before, None when nothing was or it changed."""
     try:
         value = json.loads(_memory(path, file, layout, keys).read_bytes())
@@ -109,7 +109,7 @@ def recall(path: Path, file: FileSchema, layout: Layout, keys: Path) -> Measured
         return None
 
 
-def _memory(path: Path, file: FileSchema, layout: Layout, keys: Path) -> Path:
+def _memory(path: Path, file: FileSchema, layout: FileLayout, keys: Path) -> Path:
     """Return where it is kept what was found out about a file as it is now."""
     status = os.stat(path)
     identity = (os.fspath(path), status.st_ino, status.st_size, status.st_mtime_ns)
@@ -119,7 +119,7 @@ def _memory(path: Path, file: FileSchema, layout: Layout, keys: Path) -> Path:
 
 @kernel
 def measure(
-    path: str, file: FileSchema, layout: Layout, keys: str, where: str
+    path: str, file: FileSchema, layout: FileLayout, keys: str, where: str
 ) -> Iterator[pa.RecordBatch]:
     """Look at all rows of a file and yield one row: its entry, and the sums of its columns.
 

@@ -15,7 +15,7 @@ from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.durability import fsync_folder, reporting_storage_errors
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.publishing import publish
 from havasu_vc.tables.snapshots import manifests_of
 from havasu_vc.tables.table import METADATA, Table, metadata_versions, read_table, table_exists
@@ -56,9 +56,9 @@ class FolderPlace:
         return str(self.folder)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> TableFolders:
         """Where its files are found: in the folder."""
-        return Places([self.folder])
+        return TableFolders([self.folder])
 
     def holds(self) -> Holds:
         """Return what is there."""

@@ -18,7 +18,7 @@ from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import StateError
 from havasu_vc.formats.iceberg.values import Flavour, TableMetadata
 from havasu_vc.store.files import DataFileStore
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.state import FileIdentity, TableState
 
@@ -48,7 +48,7 @@ class TablePlace(Protocol):
         """Where its documents are on this machine."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> TableFolders:
         """Where its files are found."""
 
     def holds(self) -> Holds:

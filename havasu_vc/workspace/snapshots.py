@@ -24,7 +24,7 @@ from havasu_vc.formats.iceberg.values import (
     Status,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
 from havasu_vc.tables.table import Table
@@ -221,7 +221,7 @@ def reusable(
     batches: Iterable[DeleteBatch],
     sources: Container[str],
     live: Container[str],
-    places: Places,
+    places: TableFolders,
 ) -> tuple[DeleteBatch, ...]:
     """Return the batches that are live as they are and made of nothing that went."""
     return tuple(

@@ -25,7 +25,7 @@ from havasu_vc.datasets.havasu.documents import (
 )
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.parquet import Positions
-from havasu_vc.datasets.havasu.plan import Layout, past_path
+from havasu_vc.datasets.havasu.plan import FileLayout, past_path
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import GeometryError, KeyViolationError, SchemaViolationError
@@ -47,7 +47,7 @@ from havasu_vc.store.drafts import Draft
 from havasu_vc.store.trees import edit_tree
 from havasu_vc.tables.damage import damaged
 from havasu_vc.tables.live import FileDifference, LiveFile
-from havasu_vc.tables.locations import Places
+from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.positions import read_position_deletes
 from havasu_vc.tables.scanning import (
     DeleteIndex,
@@ -119,7 +119,7 @@ class TableEdits:
     """The dataset as it was checked out."""
     schema: Schema
     """The columns now."""
-    layout: Layout
+    layout: FileLayout
     """What an edit of the dataset would write new files with."""
     documents: Mapping[str, bytes] = field(default_factory=dict)
     """Documents of the dataset that change, by path."""
@@ -237,11 +237,11 @@ def read_edits(
         files = difference(table, base_snapshot, changed)
     table.places.know(lambda name: _path_here(base, name))
     table.places.bring(live.file.path for live in files.added)
-    if type(table.places) is Places:
+    if type(table.places) is TableFolders:
         # A table may have gone through other hands, and what it names is committed and pushed:
         # so its files are its own, or where the user's own configuration allows.
         allowed = map(Path, base.storage.allowed)
-        table = replace(table, places=Places([*map(Path, table.places.roots), *allowed]))
+        table = replace(table, places=TableFolders([*map(Path, table.places.roots), *allowed]))
     sources = _Sources(table, current, files, base)
     removed = {_file_of(live, base).file: _file_of(live, base) for live in files.removed_data}
     coming = come_files(base, table, files.added_data, schema)
@@ -310,7 +310,7 @@ def come_files(
     known = known_fields(schema, base.schema, *older)
     planner = SourcePlanner(table)
     nothing = DeleteIndex((), metadata.partition_specs)
-    home = Places([table.location])
+    home = TableFolders([table.location])
     found = []
     for live in files:
         source = planner.source(live, nothing)
@@ -325,7 +325,7 @@ def come_files(
 
 def added_files(
     base: HavasuDataset,
-    layout: Layout,
+    layout: FileLayout,
     coming: Sequence[ComingFile],
     deleted: Callable[[str], Positions],
     engine: Engine,
@@ -370,7 +370,7 @@ def _live_alone(
 
 
 def measure_files(
-    base: HavasuDataset, layout: Layout, added: Iterable[ComingFile], engine: Engine
+    base: HavasuDataset, layout: FileLayout, added: Iterable[ComingFile], engine: Engine
 ) -> list[Measured]:
     """Return what is in each file that came; those that were looked at before are recalled."""
     keys = base.storage.keys
@@ -387,9 +387,9 @@ def measure_files(
     return [measured for measured in found if measured is not None]
 
 
-def _unsorted(layout: Layout) -> Layout:
+def _unsorted(layout: FileLayout) -> FileLayout:
     """Return what entries of foreign files say of partition and order: none of either."""
-    return Layout(
+    return FileLayout(
         layout.schema,
         layout.schema_hash,
         document_hash(format_partition(PartitionSpec())),
@@ -410,7 +410,7 @@ def changed_documents(
     return documents
 
 
-def layout_after(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> Layout:
+def layout_after(base: HavasuDataset, schema: Schema, documents: Mapping[str, bytes]) -> FileLayout:
     """Return what new files are written with once some documents have changed."""
     if SCHEMA not in documents:
         return base.layout

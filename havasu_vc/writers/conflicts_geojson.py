@@ -19,7 +19,7 @@ from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.model.conflicts import ConflictedDataset
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total
 from havasu_vc.writers.geojson import COLLECTION_DEPTH, side_features
-from havasu_vc.writers.json_style import STRICT_LAYOUTS, Layout
+from havasu_vc.writers.json_style import STRICT_LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rows import joined
 from havasu_vc.writers.values import SLICE_ROWS
@@ -88,7 +88,7 @@ def _write_collection(
 
 
 def _pieces(
-    dataset: ConflictedDataset, separator: str, layout: Layout, options: WriterOptions
+    dataset: ConflictedDataset, separator: str, layout: JsonLayout, options: WriterOptions
 ) -> Iterator[str]:
     if dataset.rows is None:
         return
@@ -102,7 +102,7 @@ def _features(
     rows: pa.RecordBatch,
     dataset: ConflictedDataset,
     separator: str,
-    layout: Layout,
+    layout: JsonLayout,
     options: WriterOptions,
 ) -> pa.StringArray:
     versions = []

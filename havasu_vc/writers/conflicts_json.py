@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from havasu_vc.model.conflicts import ConflictedDataset, MetaConflict
 from havasu_vc.model.type_table import is_whole
 from havasu_vc.writers.conflicts import VERSIONS, conflict_total, counts_object, counts_of
-from havasu_vc.writers.json_style import LAYOUTS, Layout
+from havasu_vc.writers.json_style import LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.rows import ChangeForm, joined, row_objects
 from havasu_vc.writers.values import SLICE_ROWS, json_strings
@@ -70,7 +70,9 @@ def _summary(dataset: ConflictedDataset, level: int) -> dict[str, Any]:
     return result
 
 
-def _pieces(dataset: ConflictedDataset, layout: Layout, options: WriterOptions) -> Iterator[str]:
+def _pieces(
+    dataset: ConflictedDataset, layout: JsonLayout, options: WriterOptions
+) -> Iterator[str]:
     yield "{" + layout.line(3)
     if dataset.rows is not None:
         yield layout.key("feature") + "{"
@@ -95,7 +97,7 @@ def _item(item: MetaConflict, kind: str) -> dict[str, Any]:
 
 
 def _objects(
-    rows: pa.RecordBatch, dataset: ConflictedDataset, layout: Layout, options: WriterOptions
+    rows: pa.RecordBatch, dataset: ConflictedDataset, layout: JsonLayout, options: WriterOptions
 ) -> pa.StringArray:
     """Return each conflict with its key."""
     form = ChangeForm(layout, _DEPTH, reproject=options.reproject)

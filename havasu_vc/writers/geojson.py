@@ -26,7 +26,7 @@ from havasu_vc.geo.geojson import geometry_objects
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
-from havasu_vc.writers.json_style import STRICT_LAYOUTS, Layout
+from havasu_vc.writers.json_style import STRICT_LAYOUTS, JsonLayout
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions, meta_counts
 from havasu_vc.writers.rasters import footprint_tokens
 from havasu_vc.writers.rows import joined, nonempty, side_of
@@ -147,7 +147,7 @@ def _features(
     batch: ChangeBatch,
     diff: DatasetDiff,
     separator: str,
-    layout: Layout,
+    layout: JsonLayout,
     options: WriterOptions,
 ) -> pa.StringArray:
     both = pc.and_(batch.old.is_valid(), batch.new.is_valid())
@@ -175,7 +175,7 @@ def side_features(
     side: pa.StructArray,
     header: DatasetHeader,
     ids: pa.StringArray,
-    layout: Layout,
+    layout: JsonLayout,
     options: WriterOptions,
 ) -> pa.StringArray:
     """Return each row of one side as a Feature of a collection."""
@@ -217,7 +217,7 @@ def side_features(
 
 
 def _properties(
-    columns: list[tuple[str, pa.StringArray]], geometry: str | None, layout: Layout
+    columns: list[tuple[str, pa.StringArray]], geometry: str | None, layout: JsonLayout
 ) -> pa.StringArray:
     """Return the properties of each row; the geometry is among them where it is null, as in Kart.
 
@@ -266,7 +266,9 @@ _NESTING = {
 }
 
 
-def geometry_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) -> pa.StringArray:
+def geometry_tokens(
+    column: pa.Array, field: Field, layout: JsonLayout, depth: int
+) -> pa.StringArray:
     """Return each geometry as a GeoJSON object that continues a line at some depth."""
     objects = geometry_objects(canonical_wkb(column, field))
     return pa.array(
@@ -275,7 +277,7 @@ def geometry_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) 
     )
 
 
-def _token(geometry: dict[str, Any], layout: Layout, depth: int) -> str:
+def _token(geometry: dict[str, Any], layout: JsonLayout, depth: int) -> str:
     kind = geometry["type"]
     if kind in _NESTING:
         flat = _flat(geometry["coordinates"])
@@ -290,13 +292,13 @@ def _token(geometry: dict[str, Any], layout: Layout, depth: int) -> str:
 
 
 @lru_cache
-def _frame(layout: Layout, kind: str, depth: int) -> tuple[str, dict[str, str], str]:
+def _frame(layout: JsonLayout, kind: str, depth: int) -> tuple[str, dict[str, str], str]:
     """Return what stands before, within and after the coordinates of a type."""
     start, middle, end = layout.object_pieces(("type", "coordinates"), depth)
     return f'{start}"{kind}"{middle}', _punctuation(layout, _NESTING[kind], depth + 1), end
 
 
-def _punctuation(layout: Layout, nesting: int, depth: int) -> dict[str, str]:
+def _punctuation(layout: JsonLayout, nesting: int, depth: int) -> dict[str, str]:
     """Return what stands for each run of brackets and commas, lists nested so deep."""
 
     def opened(level: int) -> str:

@@ -19,11 +19,11 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.protocol import JsonStyle
 from havasu_vc.writers.terminal import visible_json
 
-__all__ = ["COMPACT_TEXT", "LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "Layout"]
+__all__ = ["COMPACT_TEXT", "LAYOUTS", "LINES", "PATCH_LAYOUTS", "STRICT_LAYOUTS", "JsonLayout"]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class JsonLayout:
     r"""One way to lay JSON out.
 
     >>> LAYOUTS[JsonStyle.PRETTY].dumps({"a": [1]}, depth=1)
@@ -101,21 +101,21 @@ def finite(value: Any) -> Any:
             return value
 
 
-LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
+LAYOUTS: Mapping[JsonStyle, JsonLayout] = MappingProxyType(
     {
-        JsonStyle.PRETTY: Layout(2, ",", ": "),
-        JsonStyle.COMPACT: Layout(None, ", ", ": "),
-        JsonStyle.EXTRACOMPACT: Layout(None, ",", ":"),
+        JsonStyle.PRETTY: JsonLayout(2, ",", ": "),
+        JsonStyle.COMPACT: JsonLayout(None, ", ", ": "),
+        JsonStyle.EXTRACOMPACT: JsonLayout(None, ",", ":"),
     }
 )
 """Kart's styles; NaN and infinity stay as Python writes them, so that nothing is lost."""
 
-STRICT_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
+STRICT_LAYOUTS: Mapping[JsonStyle, JsonLayout] = MappingProxyType(
     {style: replace(layout, strict=True) for style, layout in LAYOUTS.items()}
 )
 """The same for readers that take JSON at its word, as those of GeoJSON do."""
 
-PATCH_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
+PATCH_LAYOUTS: Mapping[JsonStyle, JsonLayout] = MappingProxyType(
     {style: replace(layout, srids=True, pixels=True) for style, layout in LAYOUTS.items()}
 )
 """The same for patches, which must give back what was committed."""
@@ -123,5 +123,5 @@ PATCH_LAYOUTS: Mapping[JsonStyle, Layout] = MappingProxyType(
 COMPACT_TEXT = replace(LAYOUTS[JsonStyle.COMPACT], ascii=False)
 """Nested values within text for people."""
 
-LINES = Layout(None, ",", ":", ascii=False, strict=True)
+LINES = JsonLayout(None, ",", ":", ascii=False, strict=True)
 """One line of JSON lines."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.model import kernels as pc
-from havasu_vc.writers.json_style import Layout
+from havasu_vc.writers.json_style import JsonLayout
 from havasu_vc.writers.terminal import printable
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _place(file: str | None) -> str:
 
 def raster_tokens(
     column: pa.Array,
-    layout: Layout,
+    layout: JsonLayout,
     depth: int,
     changes: Sequence[RasterDifference | None] | None = None,
 ) -> pa.StringArray:
@@ -287,7 +287,7 @@ def _band_object(band: BandDifference) -> dict[str, Any]:
     return found
 
 
-def footprint_tokens(column: pa.Array, layout: Layout, depth: int) -> pa.StringArray:
+def footprint_tokens(column: pa.Array, layout: JsonLayout, depth: int) -> pa.StringArray:
     """Return where each raster lies on the globe as GeoJSON; null where that is not known."""
     from havasu_vc.geo.raster_v1_outlines import footprints
 

@@ -17,7 +17,7 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.records import dataclass
-from havasu_vc.writers.json_style import Layout
+from havasu_vc.writers.json_style import JsonLayout
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rasters import differences, raster_tokens
 from havasu_vc.writers.values import json_tokens, side_columns
@@ -37,7 +37,7 @@ _NONE: RasterChanges = MappingProxyType({})
 class ChangeForm:
     """How one change is written as an object."""
 
-    layout: Layout
+    layout: JsonLayout
     """Where spaces and lines go."""
     depth: int
     """How deep the object stands."""

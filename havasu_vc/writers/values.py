@@ -30,7 +30,7 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.hashing import hash_values
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct
-from havasu_vc.writers.json_style import COMPACT_TEXT, Layout
+from havasu_vc.writers.json_style import COMPACT_TEXT, JsonLayout
 from havasu_vc.writers.rasters import raster_tokens, words_of_rasters
 from havasu_vc.writers.terminal import PERHAPS_UNSAFE, visible_json
 
@@ -92,7 +92,7 @@ def key_labels(side: pa.StructArray, schema: Schema) -> pa.StringArray:
     return pa.array([f"{value:016x}" for value in hash_values(side, whole).tolist()], pa.string())
 
 
-def json_tokens(column: pa.Array, field: Field, layout: Layout, depth: int) -> pa.StringArray:
+def json_tokens(column: pa.Array, field: Field, layout: JsonLayout, depth: int) -> pa.StringArray:
     """Return each value as JSON; null stays null, for the caller to spell."""
     if field.geometry is not None:
         return _quote(hex_wkb(canonical_wkb(column, field, srids=layout.srids)))

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from havasu_vc.errors import GeometryError
 from havasu_vc.geo.buffers import MAX_DEPTH, byte_column
-from havasu_vc.geo.layout import Layout, scan
+from havasu_vc.geo.layout import GeometryLayout, scan
 from tests.geo.shapes import Dialect, Shape, dialects, encode, kinds_of, shapes, vertices_of
 
 ALL_ALONE, SIDE_BY_SIDE = 1 << 40, 0
 
 
-def scan_bytes(values: list[bytes | None], narrow: int = SIDE_BY_SIDE) -> Layout:
+def scan_bytes(values: list[bytes | None], narrow: int = SIDE_BY_SIDE) -> GeometryLayout:
     return scan(byte_column(pa.array(values, pa.binary())), narrow=narrow)
 
 

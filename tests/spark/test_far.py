@@ -9,7 +9,7 @@ from pyarrow.fs import S3FileSystem
 from pyspark.errors import PythonException
 
 from havasu_vc import Repo
-from havasu_vc.datasets.havasu.live import Range, matching_groups
+from havasu_vc.datasets.havasu.live import ValueRange, matching_groups
 from havasu_vc.datasets.havasu.parquet import open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.model.bounds import Bounds
@@ -126,8 +126,8 @@ def test_a_range_asks_for_the_row_groups_that_may_have_it(far: Repo, tmp_path: P
     for entry in view.data_entries:
         with open_parquet(str(store(here).path(entry.file))) as file:
             every = range(file.num_row_groups)
-            found = matching_groups(file, every, view.schema, {number: Range(3000, 3001)}, [])
-            nothing = matching_groups(file, every, view.schema, {number: Range(-9, -8)}, [])
+            found = matching_groups(file, every, view.schema, {number: ValueRange(3000, 3001)}, [])
+            nothing = matching_groups(file, every, view.schema, {number: ValueRange(-9, -8)}, [])
             unknown = matching_groups(
                 file, every, view.schema, {}, [(99, Bounds(0, 0, 1, 1), True)]
             )

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import write_data_files
 from havasu_vc.errors import SchemaViolationError
 from havasu_vc.formats.havasu.entry import Origin
@@ -74,7 +74,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @pytest.mark.rule("ICE-40")
 def test_no_column_is_left_out_in_writing(tmp_path: Path) -> None:
-    layout = Layout(Schema((KEY, NAME), (1,)), "", "", "")
+    layout = FileLayout(Schema((KEY, NAME), (1,)), "", "", "")
     batch = pa.record_batch({"id": pa.array([1], pa.int64())})
 
     with pytest.raises((ValueError, pa.ArrowException)):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.errors import CorruptionError, InvalidArgumentError, NotYetSupportedError
-from havasu_vc.tables.locations import Places, local_path
+from havasu_vc.tables.locations import TableFolders, local_path
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def table(tmp_path: Path) -> Path:
 def test_spellings_of_one_file(table: Path, scheme: str) -> None:
     location = f"{scheme}{table}/data/a%20b c.parquet"
 
-    assert Places([table]).file(location) == table / "data" / "a%20b c.parquet"
+    assert TableFolders([table]).file(location) == table / "data" / "a%20b c.parquet"
 
 
 @given(st.text(st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"]), min_size=1))
@@ -65,7 +65,7 @@ def test_nothing_outside_is_read(table: Path, location: str) -> None:
     (table / "link").symlink_to("../secret")
 
     with pytest.raises(CorruptionError):
-        Places([table]).file(location.format(table=table))
+        TableFolders([table]).file(location.format(table=table))
 
 
 def test_what_is_allowed_besides(table: Path, tmp_path: Path) -> None:
@@ -75,15 +75,17 @@ def test_what_is_allowed_besides(table: Path, tmp_path: Path) -> None:
     (table / "data" / "linked").symlink_to(store / "x")
 
     with pytest.raises(CorruptionError, match="outside"):
-        Places([table]).file(str(store / "x"))
-    assert Places([table, store]).file(str(store / "x")) == store / "x"
-    assert Places([table, store]).file(str(table / "data" / "linked")) == store / "x"
+        TableFolders([table]).file(str(store / "x"))
+    assert TableFolders([table, store]).file(str(store / "x")) == store / "x"
+    assert TableFolders([table, store]).file(str(table / "data" / "linked")) == store / "x"
 
 
 def test_a_table_behind_a_link(table: Path, tmp_path: Path) -> None:
     (tmp_path / "way").symlink_to(table)
 
-    found = Places([tmp_path / "way"]).file(str(tmp_path / "way" / "data" / "a%20b c.parquet"))
+    found = TableFolders([tmp_path / "way"]).file(
+        str(tmp_path / "way" / "data" / "a%20b c.parquet")
+    )
 
     assert found == table / "data" / "a%20b c.parquet"
 
@@ -93,8 +95,8 @@ def test_only_files_are_opened(table: Path) -> None:
 
     for name in ("data/pipe", "data"):
         with pytest.raises(CorruptionError, match="not a file"):
-            Places([table]).file(str(table / name))
+            TableFolders([table]).file(str(table / name))
 
 
 def test_a_file_that_is_missing_is_somebody_elses_error(table: Path) -> None:
-    assert Places([table]).file(str(table / "data/none")) == table / "data/none"
+    assert TableFolders([table]).file(str(table / "data/none")) == table / "data/none"

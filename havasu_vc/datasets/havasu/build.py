@@ -17,10 +17,16 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import Digests
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of, past_documents
 from havasu_vc.datasets.havasu.ledger import Change, change_blobs, first_blobs
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.datasets.sorting import OrderCheck, OutOfOrder, Range, RunReader, check_increasing
+from havasu_vc.datasets.sorting import (
+    OrderCheck,
+    OutOfOrder,
+    RunReader,
+    SortRange,
+    check_increasing,
+)
 from havasu_vc.formats.havasu.entry import Origin, format_entry, parse_entry
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortField, SortOrder
 from havasu_vc.formats.havasu.properties import (
@@ -132,7 +138,7 @@ class Report:
 
 @kernel
 def write(
-    sources: Sequence[Task], layout: Layout, objects: str, keys: str | None, ordered: bool
+    sources: Sequence[Task], layout: FileLayout, objects: str, keys: str | None, ordered: bool
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of some tasks to data files, then yield a row for each file.
 
@@ -157,9 +163,9 @@ def write(
 @kernel
 def write_ranges(
     runs: Sequence[str],
-    ranges: Sequence[Range],
+    ranges: Sequence[SortRange],
     names: tuple[str, ...],
-    layout: Layout,
+    layout: FileLayout,
     objects: str,
     keys: str | None,
 ) -> Iterator[pa.RecordBatch]:
@@ -183,7 +189,7 @@ def write_ranges(
 
 
 def _write(
-    rows: Iterator[pa.RecordBatch], layout: Layout, objects: str, keys: str | None
+    rows: Iterator[pa.RecordBatch], layout: FileLayout, objects: str, keys: str | None
 ) -> list[WrittenFile]:
     store = DataFileStore(Path(objects))
     folder = Path(keys) if keys is not None else None

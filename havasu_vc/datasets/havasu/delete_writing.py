@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.deletes import Deletion, are_large, can_be_large, large_digest
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_offsets
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
@@ -34,7 +34,7 @@ _LARGE = pa.field("large", LARGE_TYPE)
 
 
 def write_delete_file(
-    deletions: Iterable[Deletion], layout: Layout, store: DataFileStore, *, origin: Origin
+    deletions: Iterable[Deletion], layout: FileLayout, store: DataFileStore, *, origin: Origin
 ) -> WrittenFile | None:
     """Write deletions, in order of data file, to one delete file; None when there are none."""
     # A large value of a required column is null here too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from havasu_vc.datasets.folder import Folder, documents_of
-from havasu_vc.datasets.havasu.plan import Layout, clustered_column, past_path
+from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import (
     PartitionSpec,
@@ -46,14 +46,14 @@ def layout_documents(
     }
 
 
-def layout_of(schema: Schema, documents: Mapping[str, bytes]) -> Layout:
+def layout_of(schema: Schema, documents: Mapping[str, bytes]) -> FileLayout:
     """Return the layout that these documents describe."""
     of_schema, of_partition, of_order = (
         document_hash(documents[f"meta/{name}.json"]) for name in _LAYOUT
     )
     name = "meta/sort-order.json"
     order = parse_sort_order(documents[name], name)
-    return Layout(schema, of_schema, of_partition, of_order, clustered_column(schema, order))
+    return FileLayout(schema, of_schema, of_partition, of_order, clustered_column(schema, order))
 
 
 def empty_documents(schema: Schema) -> dict[str, bytes]:
@@ -66,7 +66,7 @@ def empty_documents(schema: Schema) -> dict[str, bytes]:
 
 
 def past_documents(
-    folder: Folder | None, layout: Layout, documents: Mapping[str, bytes | None]
+    folder: Folder | None, layout: FileLayout, documents: Mapping[str, bytes | None]
 ) -> dict[str, bytes | None]:
     """Return `documents`, and what deltas of files that are written now have as `past`."""
     blobs = dict(documents)

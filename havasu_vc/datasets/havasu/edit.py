@@ -27,7 +27,7 @@ from havasu_vc.datasets.havasu.documents import past_documents
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS, Change, Touched, change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
@@ -71,7 +71,7 @@ class Edit:
         self,
         dataset: HavasuDataset,
         *,
-        layout: Layout | None = None,
+        layout: FileLayout | None = None,
         documents: Mapping[str, bytes | None] | None = None,
     ) -> None:
         self.dataset = dataset

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LiveFile",
-    "Range",
     "SpatialTest",
+    "ValueRange",
     "leading_bytes",
     "leaf_columns",
     "live_files",
@@ -52,7 +52,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ValueRange:
     """Values from `low` to `high`, both included; None for no limit."""
 
     low: Any | None = None
@@ -90,7 +90,7 @@ class LiveFile:
 def live_files(
     view: HavasuDataset,
     *,
-    ranges: Mapping[int, Range] | None = None,
+    ranges: Mapping[int, ValueRange] | None = None,
     tests: Sequence[SpatialTest] = (),
 ) -> list[LiveFile]:
     """Return the files that may hold rows in all ranges (by field id) that pass all tests."""
@@ -110,17 +110,17 @@ def _live_file(view: HavasuDataset, entry: Entry) -> LiveFile:
     return LiveFile(entry, view.file_path(entry), view.delete_paths(entry), deleted)
 
 
-def _may_hold_all(entry: Entry, ranges: Mapping[int, Range], view: HavasuDataset) -> bool:
+def _may_hold_all(entry: Entry, ranges: Mapping[int, ValueRange], view: HavasuDataset) -> bool:
     return all(
         may_hold_range(entry.statistics.get(number), wanted, view.schema.by_id[number].type)
         for number, wanted in ranges.items()
     )
 
 
-def may_hold_range(statistics: ColumnStatistics | None, wanted: Range, type_: Type) -> bool:
+def may_hold_range(statistics: ColumnStatistics | None, wanted: ValueRange, type_: Type) -> bool:
     """Whether a column of a file may hold a value of a range, by its statistics.
 
-    >>> may_hold_range(ColumnStatistics(9, 0, 1, None, 10, 20), Range(21, None), Primitive.LONG)
+    >>> may_hold_range(ColumnStatistics(9, 0, 1, None, 10, 20), ValueRange(21), Primitive.LONG)
     False
     """
     if statistics is None:
@@ -172,7 +172,7 @@ def _parsed(kind: Any, value: Any) -> Any | None:
 # no row of them can match are never asked for. Both tests are inclusive, as those of whole
 # files are (`live`): what is not known is read.
 
-Ranges = Mapping[int, Range]
+Ranges = Mapping[int, ValueRange]
 """Values that rows must have, by field id."""
 Boxes = Sequence[tuple[int, Bounds, bool]]
 """A geometry column, a box, and whether rows must hold all of it rather than meet it."""
@@ -232,7 +232,7 @@ def leaf_columns(file: pq.ParquetFile) -> dict[int | str, int]:
 
 
 def _may_hold(
-    group: pq.RowGroupMetaData, column: int | None, wanted: Range, schema: Schema, number: int
+    group: pq.RowGroupMetaData, column: int | None, wanted: ValueRange, schema: Schema, number: int
 ) -> bool:
     statistics = None if column is None else group.column(column).statistics
     if column is None or statistics is None or not statistics.has_min_max:

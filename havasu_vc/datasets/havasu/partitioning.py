@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.build import reported
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import WrittenFile, write_data_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
-from havasu_vc.datasets.sorting import Range, RunReader
+from havasu_vc.datasets.sorting import RunReader, SortRange
 from havasu_vc.formats.havasu.entry import Origin
 from havasu_vc.formats.havasu.layout import PartitionSpec
 from havasu_vc.formats.havasu.scalars import to_scalar
@@ -35,7 +35,7 @@ from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 from havasu_vc.store.files import DataFileStore
 
-__all__ = ["PLACE", "Places", "numbered", "partitions", "with_places", "write_places"]
+__all__ = ["PLACE", "RowPartitions", "numbered", "partitions", "with_places", "write_places"]
 
 PLACE = "_place"
 """The name of the column that holds a row's place."""
@@ -44,7 +44,7 @@ _BITS = 33
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RowPartitions:
     """Which partitions there are, and where rows lie in them."""
 
     schema: Schema
@@ -103,7 +103,7 @@ def numbered(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 @kernel
-def with_places(task: Task, number: int, places: Places) -> Iterator[pa.RecordBatch]:
+def with_places(task: Task, number: int, places: RowPartitions) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task with their place in a last column; it is the n-th task."""
     if places.geometry is None or places.extent is None:
         batches = run_task(task)
@@ -148,10 +148,10 @@ def _looked_up(rows: pa.Table, known: pa.Table, names: list[str]) -> np.ndarray[
 @kernel
 def write_places(
     runs: Sequence[str],
-    ranges: Sequence[Range],
+    ranges: Sequence[SortRange],
     names: tuple[str, ...],
-    layout: Layout,
-    places: Places,
+    layout: FileLayout,
+    places: RowPartitions,
     where: tuple[str, str | None],
 ) -> Iterator[pa.RecordBatch]:
     """Write some ranges of runs sorted by place, no file for two partitions; yield their rows."""

@@ -6,7 +6,7 @@ from havasu_vc.formats.havasu.layout import SortOrder
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["PAST", "TARGET_BYTES", "Layout", "clustered_column", "past_path"]
+__all__ = ["PAST", "TARGET_BYTES", "FileLayout", "clustered_column", "past_path"]
 
 PAST = "meta/past/"
 """Where documents that files were written with stand until a delta takes them up."""
@@ -14,7 +14,7 @@ TARGET_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     """What the files of one commit are written with; all plain values."""
 
     schema: Schema

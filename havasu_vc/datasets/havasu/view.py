@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from havasu_vc.datasets.base import StoredDataset
 from havasu_vc.datasets.folder import Folder, MemoryFolder, documents_of, edited
 from havasu_vc.datasets.havasu.entries import in_key_order, is_outside
-from havasu_vc.datasets.havasu.plan import Layout, clustered_column, past_path
+from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
     Standing,
@@ -219,7 +219,7 @@ class HavasuDataset(StoredDataset):
         return DatasetHeader(self.path, self.kind, self.schema, meta)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> FileLayout:
         """What new files are written with."""
         partition, order = (
             document_hash(self._document(f"meta/{name}.json"))
@@ -227,7 +227,7 @@ class HavasuDataset(StoredDataset):
         )
         schema = document_hash(format_schema(self.schema))
         clustered = clustered_column(self.schema, self.order)
-        return Layout(self.schema, schema, partition, order, clustered)
+        return FileLayout(self.schema, schema, partition, order, clustered)
 
     def past_schema(self, name: str) -> Schema:
         """Return the schema that some file was written with."""

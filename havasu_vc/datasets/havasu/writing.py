@@ -23,7 +23,7 @@ from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.havasu.blocks import block_columns, block_fields
 from havasu_vc.datasets.havasu.keys import build_key_cache, key_cache_path, write_key_cache
 from havasu_vc.datasets.havasu.parquet import read_row_groups
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.statistics import column_statistics
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
@@ -79,7 +79,7 @@ class WrittenFile:
 
 def write_data_files(
     batches: Iterable[pa.RecordBatch],
-    layout: Layout,
+    layout: FileLayout,
     store: DataFileStore,
     keys: Path | None,
     *,
@@ -118,7 +118,7 @@ def write_data_files(
 
 def distinct_files(
     files: Iterable[WrittenFile],
-    layout: Layout,
+    layout: FileLayout,
     store: DataFileStore,
     keys: Path | None,
     *,
@@ -137,7 +137,7 @@ def distinct_files(
 
 
 def _unlike(
-    file: WrittenFile, seen: set[str], layout: Layout, store: DataFileStore, keys: Path | None
+    file: WrittenFile, seen: set[str], layout: FileLayout, store: DataFileStore, keys: Path | None
 ) -> WrittenFile:
     """Return a file, or one with the same rows and a copy number if it has been seen."""
     copy = 0
@@ -154,7 +154,7 @@ class _FileWriter:
     """One Parquet file while it is written."""
 
     def __init__(
-        self, layout: Layout, store: DataFileStore, pool: ThreadPoolExecutor, copy: int
+        self, layout: FileLayout, store: DataFileStore, pool: ThreadPoolExecutor, copy: int
     ) -> None:
         self._layout = layout
         self._store = store

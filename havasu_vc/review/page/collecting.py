@@ -22,7 +22,7 @@ from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 from havasu_vc.review.page.cells import ColumnCells, shown_values
 from havasu_vc.review.page.packing import Ints, Packer, text_parts
-from havasu_vc.review.page.places import BOTH, NEW, OLD, Places
+from havasu_vc.review.page.places import BOTH, NEW, OLD, RowShapes
 from havasu_vc.review.report import DatasetReview, FlagKind
 from havasu_vc.review.summarising import Seen
 from havasu_vc.review.words import type_words
@@ -110,7 +110,7 @@ class DatasetRows:
         self._page, self._diff = page, diff
         self.count = 0
         """Rows that are on the page."""
-        self._places = Places(diff, reproject)
+        self._places = RowShapes(diff, reproject)
         self._cells: dict[int, ColumnCells] = {}
         self._kinds: list[npt.NDArray[np.uint8]] = []
         self._flags: list[npt.NDArray[np.uint32]] = []

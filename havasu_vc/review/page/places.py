@@ -23,7 +23,7 @@ from havasu_vc.review.page.packing import Ints, Packer
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import side_of
 
-__all__ = ["Places"]
+__all__ = ["RowShapes"]
 
 MOST_VERTICES = 2000
 """Shapes of more vertices are simplified."""
@@ -36,7 +36,7 @@ OLD, NEW, BOTH = 1, 2, 3
 _Floats = npt.NDArray[np.float64]
 
 
-class Places:
+class RowShapes:
     """The shapes of one dataset's rows, by its first geometry column."""
 
     def __init__(self, diff: DatasetDiff, reproject: Reproject | None) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
 from havasu_vc.datasets.havasu.parquet import key_ranges, read_row_groups
-from havasu_vc.datasets.havasu.plan import Layout
+from havasu_vc.datasets.havasu.plan import FileLayout
 from havasu_vc.datasets.havasu.writing import (
     cut_row_groups,
     distinct_files,
@@ -34,9 +34,9 @@ from tests.support.examples import examples
 TEXT = Schema((Field(1, "name", Primitive.STRING),))
 
 
-def layout(schema: Schema, target_bytes: int = 1 << 30) -> Layout:
+def layout(schema: Schema, target_bytes: int = 1 << 30) -> FileLayout:
     found = layout_of(schema, layout_documents(schema, PartitionSpec(), SortOrder()))
-    return Layout(
+    return FileLayout(
         schema, found.schema_hash, found.partition_hash, found.sort_hash, target_bytes=target_bytes
     )
 
@@ -45,7 +45,7 @@ def texts(*values: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(values, pa.string())], schema=arrow_schema(TEXT))
 
 
-def write(store: DataFileStore, batches: list[pa.RecordBatch], chosen: Layout) -> list[str]:
+def write(store: DataFileStore, batches: list[pa.RecordBatch], chosen: FileLayout) -> list[str]:
     written = write_data_files(batches, chosen, store, None, origin=Origin.EDIT)
     return [file.entry.file for file in written]
 

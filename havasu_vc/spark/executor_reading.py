@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from havasu_vc.datasets.havasu.live import LiveFile, Range, SpatialTest, scan_matching
+from havasu_vc.datasets.havasu.live import LiveFile, SpatialTest, ValueRange, scan_matching
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import HavasuError
@@ -102,7 +102,7 @@ def far_frame(
     spark: SparkSession,
     files: Sequence[LiveFile],
     schema: Schema,
-    ranges: Mapping[int, Range],
+    ranges: Mapping[int, ValueRange],
     tests: Sequence[SpatialTest],
 ) -> DataFrame:
     """Return the live rows of files at URLs, as far as they may match."""

@@ -29,7 +29,7 @@ from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
-from havasu_vc.spark.far import far_url, in_place
+from havasu_vc.spark.executor_reading import far_url, in_place
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import DatasetFolder
 
