@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.catching_up import catch_up as catch_up
     from havasu_vc.checkouts.catching_up import committing as committing
     from havasu_vc.checkouts.catching_up import following as following
-    from havasu_vc.checkouts.checking_out import Wish as Wish
+    from havasu_vc.checkouts.checking_out import CheckoutRequest as CheckoutRequest
     from havasu_vc.checkouts.clustered_versions import forget_clustered as forget_clustered
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
     from havasu_vc.checkouts.kart_edits import as_kart as as_kart
@@ -34,7 +34,7 @@ __getattr__ = loads(
     __name__,
     {
         "catching_up": ["catch_up", "committing", "following"],
-        "checking_out": ["Wish"],
+        "checking_out": ["CheckoutRequest"],
         "clustered_versions": ["forget_clustered"],
         "glance": ["WorkspaceChanges"],
         "kart_edits": ["as_kart"],

@@ -54,7 +54,7 @@ from havasu_vc.workspace.state import (
 )
 
 __all__ = [
-    "Wish",
+    "CheckoutRequest",
     "changed_by",
     "check_out",
     "edited_tables",
@@ -69,7 +69,7 @@ PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CheckoutRequest:
     """How a workspace is to be; None leaves it as it is."""
 
     flavour: Flavour | None = None
@@ -145,7 +145,7 @@ def changing_tables(repo: OpenRepo) -> Iterator[None]:
         yield
 
 
-def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutResult:
+def check_out(repo: OpenRepo, request: CheckoutRequest, *, discard: bool = False) -> CheckoutResult:
     """Make the workspace of HEAD, or bring the one that is there along."""
     root = workspace_root(repo)
     with changing_tables(repo):
@@ -153,8 +153,8 @@ def check_out(repo: OpenRepo, wish: Wish, *, discard: bool = False) -> CheckoutR
         if state is None:
             _ignore_root(repo, root)
             state = WorkspaceState(root, _configured_flavour(repo))
-        anew = (wish.dataset or "").strip("/") if wish.clustered else None
-        state = wish.applied(repo, state)
+        anew = (request.dataset or "").strip("/") if request.clustered else None
+        state = request.applied(repo, state)
         return _Following(repo, state, discard=discard, strict=True, anew=anew).run()
 
 

@@ -147,9 +147,9 @@ def _state_of(table: Table, location: str) -> TableState:
 
 def _brought_along(repo: OpenRepo, where: Path | str, found: EditedTable) -> tuple[str, ...]:
     """Bring a table whose edits are committed to HEAD; the commit stands whatever happens."""
-    wish = Elsewhere(where, dataset=found.path, flavour=found.state.flavour, discard=True)
+    request = Elsewhere(where, dataset=found.path, flavour=found.state.flavour, discard=True)
     try:
-        result = check_out_to(repo, wish, upon=found.version)
+        result = check_out_to(repo, request, upon=found.version)
     except HavasuError as error:
         return (f"the table stays as it was: {error.message}",)
     return () if result.changed else ("the table stays as it was: somebody wrote to it meanwhile",)

@@ -59,45 +59,45 @@ class Elsewhere:
     """With `clustered`, a partition spec such as `days(at)`; None takes the dataset's own."""
 
 
-def check_out_to(repo: OpenRepo, wish: Elsewhere, *, upon: int | None = None) -> CheckoutResult:
+def check_out_to(repo: OpenRepo, request: Elsewhere, *, upon: int | None = None) -> CheckoutResult:
     """Make datasets of a revision tables in a folder or a bucket.
 
     With `upon`, nothing is done to a table that has another version by now.
     """
-    if wish.partition_by is not None and not wish.clustered:
+    if request.partition_by is not None and not request.clustered:
         raise InvalidArgumentError("a partition spec goes with a clustered layout")
-    found = repo.revision(wish.revision)
+    found = repo.revision(request.revision)
     folders = repo.folders(found)
-    root = wish.place.rstrip("/") if isinstance(wish.place, str) else wish.place
+    root = request.place.rstrip("/") if isinstance(request.place, str) else request.place
     root = root if isinstance(root, str) else Path(os.path.realpath(root))
     _require_free(repo, root)
-    chosen, notes = chosen_datasets(folders, wish)
+    chosen, notes = chosen_datasets(folders, request)
     changed = []
     with changing_tables(repo):
         for below, folder in list(chosen.items()):
-            broken = defect(repo, folder, wish.revision) if wish.dataset is None else None
+            broken = defect(repo, folder, request.revision) if request.dataset is None else None
             if broken is not None:
                 repo.tell(folder.path, broken.message)
                 del chosen[below]
                 continue
             location = _below(root, below)
             with place_elsewhere(repo, location) as place:
-                if _make(repo, place, folder, found.commit or "", wish, upon=upon):
+                if _make(repo, place, folder, found.commit or "", request, upon=upon):
                     changed.append(folder.path)
     paths = tuple(folder.path for folder in chosen.values())
     return CheckoutResult(root, found.commit, paths, tuple(changed), notes=notes)
 
 
 def chosen_datasets(
-    folders: Mapping[str, DatasetFolder], wish: Elsewhere
+    folders: Mapping[str, DatasetFolder], request: Elsewhere
 ) -> tuple[dict[str, DatasetFolder], tuple[str, ...]]:
     """Return the datasets that become tables, by where below the place, and notes on others."""
-    if wish.dataset is None:
+    if request.dataset is None:
         chosen = {path: folder for path, folder in folders.items() if can_be_table(folder)}
         return chosen, tuple(no_table(path) for path in folders if path not in chosen)
-    path = wish.dataset.strip("/")
+    path = request.dataset.strip("/")
     if path not in folders:
-        raise DatasetNotFoundError(path, wish.revision)
+        raise DatasetNotFoundError(path, request.revision)
     if not can_be_table(folders[path]):
         raise InvalidArgumentError(no_table(path))
     return {"": folders[path]}, ()
@@ -124,7 +124,7 @@ def _make(
     place: TablePlace,
     folder: DatasetFolder,
     commit: str,
-    wish: Elsewhere,
+    request: Elsewhere,
     *,
     upon: int | None,
 ) -> bool:
@@ -134,7 +134,7 @@ def _make(
         raise InvalidArgumentError(
             f"something else is at {place.location}", hints=("choose another place",)
         )
-    if condition is Condition.EDITED and not wish.discard:
+    if condition is Condition.EDITED and not request.discard:
         raise UncommittedChangesError(
             f"the table at {place.location} was written to since it was checked out",
             hints=(
@@ -142,22 +142,22 @@ def _make(
                 "`--discard-changes` drops what was written",
             ),
         )
-    view = table_view(repo, folder, wish.revision, near=_near(repo, folder.path, known))
+    view = table_view(repo, folder, request.revision, near=_near(repo, folder.path, known))
     view.check_guard()
     tree, spec = folder.internals, PartitionSpec()
-    if wish.clustered:
-        by = wish.partition_by
+    if request.clustered:
+        by = request.partition_by
         spec = view.partition if by is None else parse_spec(by, view.schema)
         tree += f"{CLUSTERED}{document_hash(format_partition(spec))[:8] if spec.fields else ''}"
-    if known is not None and known.tree == tree and wish.flavour in (None, known.flavour):
+    if known is not None and known.tree == tree and request.flavour in (None, known.flavour):
         return False
     keep = max(repo.git.config.integer("havasu.workspace.keep", KEPT), 1)
-    request = Checkout(commit, tree, wish.flavour, wish.copy, keep)
-    if not wish.clustered:
-        materialise(view, place, request, previous=known, upon=upon)
+    checkout = Checkout(commit, tree, request.flavour, request.copy, keep)
+    if not request.clustered:
+        materialise(view, place, checkout, previous=known, upon=upon)
         return True
     with clustered(repo, view, place.folder, spec) as sorted_view:
-        materialise(sorted_view, place, request, previous=known, upon=upon)
+        materialise(sorted_view, place, checkout, previous=known, upon=upon)
     return True
 
 

@@ -18,7 +18,7 @@ from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.object_urls import in_bucket
 
 if TYPE_CHECKING:
-    from havasu_vc.checkouts.checking_out import Wish
+    from havasu_vc.checkouts.checking_out import CheckoutRequest
     from havasu_vc.checkouts.glance import WorkspaceChanges
     from havasu_vc.checkouts.stashing import Stash
     from havasu_vc.formats.iceberg.values import Flavour
@@ -61,15 +61,17 @@ class Workspace:
 
         return open_state(self._repo)
 
-    def check_out(self, wish: Wish | None = None, *, discard: bool = False) -> CheckoutResult:
+    def check_out(
+        self, request: CheckoutRequest | None = None, *, discard: bool = False
+    ) -> CheckoutResult:
         """Make the tables of HEAD, or bring those that are there to HEAD.
 
         Tables with edits stay as they are, unless `discard` drops the edits.
         """
-        from havasu_vc.checkouts.checking_out import Wish, check_out
+        from havasu_vc.checkouts.checking_out import CheckoutRequest, check_out
 
         set_up(self._repo)
-        return check_out(self._repo, wish or Wish(), discard=discard)
+        return check_out(self._repo, request or CheckoutRequest(), discard=discard)
 
     def relocate(self) -> CheckoutResult:
         """Make tables that were moved along with their repository at home, edits and all."""
@@ -98,7 +100,7 @@ class Workspace:
         from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
 
         place = folder if isinstance(folder, str) and in_bucket(folder) else Path(folder)
-        wish = Elsewhere(
+        request = Elsewhere(
             place,
             revision,
             dataset=dataset,
@@ -108,7 +110,7 @@ class Workspace:
             clustered=clustered,
             partition_by=partition_by,
         )
-        return check_out_to(self._repo, wish)
+        return check_out_to(self._repo, request)
 
     def edited(self) -> Mapping[str, TableState]:
         """Return the tables with edits: those that others wrote to, if a row or column changed."""

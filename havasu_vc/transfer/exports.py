@@ -160,8 +160,8 @@ def _export_iceberg(
             f"{path} is a Kart dataset, which is no set of files that a table could have",
             hints=("export it to Parquet, or `havasu-vc convert` it first",),
         )
-    wish = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
-    check_out_to(repo, wish)
+    request = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
+    check_out_to(repo, request)
     return ExportResult(str(folder), dataset.snapshot.rows)
 
 

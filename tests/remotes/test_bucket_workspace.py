@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from havasu_vc import Settings
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.errors import (
     InvalidArgumentError,
     StateError,
@@ -151,7 +151,7 @@ class TestAnywhere:
 
     def test_branches_are_shown(self, tables: Tables) -> None:
         repo = tables.repo
-        repo.workspace.check_out(Wish(refs=True))
+        repo.workspace.check_out(CheckoutRequest(refs=True))
         table = tables.read()
         assert {"main", "dev", "havasu-base"} <= set(table.metadata.references)
         (shown,) = [table.metadata.references["dev"]]
@@ -162,7 +162,7 @@ class TestAnywhere:
 
     def test_flavours_change(self, tables: Tables) -> None:
         for flavour in (Flavour.ICEBERG, Flavour.SPARK, Flavour.HAVASU):
-            assert tables.repo.workspace.check_out(Wish(flavour)).changed == ("points",)
+            assert tables.repo.workspace.check_out(CheckoutRequest(flavour)).changed == ("points",)
             assert tables.read().metadata.properties["havasu-vc.flavour"] == flavour.value
         tables.assert_show_head()
 
@@ -195,7 +195,9 @@ class TestAnywhere:
 
     def test_clustered_tables_follow(self, tmp_path: Path, place: str) -> None:
         tables = made(tmp_path, place)
-        tables.repo.workspace.check_out(Wish(clustered=True, partition_by="bucket(2, id)"))
+        tables.repo.workspace.check_out(
+            CheckoutRequest(clustered=True, partition_by="bucket(2, id)")
+        )
         assert len([each for each in live_files(tables.read()) if each.is_data]) == 2
         tables.edit({100: ("new", 1)})
         tables.repo.workspace.commit(message="Edit")

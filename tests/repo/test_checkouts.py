@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.checkouts.keeping_bases import PREFIX
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
@@ -81,7 +81,7 @@ class TestMaking:
 
     def test_copies_where_asked(self, tmp_path: Path) -> None:
         repo = make(tmp_path / "repo", ROWS)
-        repo.workspace.check_out(Wish(copy=True))
+        repo.workspace.check_out(CheckoutRequest(copy=True))
         (file,) = (repo.workspace.root / "points" / "data").iterdir()
 
         assert file.stat().st_nlink == 1
@@ -248,7 +248,7 @@ class TestFollowing:
 
     def test_flavours_change(self, repo: Repo) -> None:
         for flavour in (Flavour.ICEBERG, Flavour.SPARK, Flavour.HAVASU):
-            assert repo.workspace.check_out(Wish(flavour)).changed == ("points",)
+            assert repo.workspace.check_out(CheckoutRequest(flavour)).changed == ("points",)
             assert table_at(repo).metadata.properties["havasu-vc.flavour"] == flavour.value
             assert_shows_head(repo)
         assert repo.workspace.check_out().changed == ()

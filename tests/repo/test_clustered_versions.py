@@ -11,7 +11,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.checkouts import clustered_versions
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.checkouts.edited_tables import committed_draft
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
@@ -36,7 +36,7 @@ from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, edits_of, rows_of
 
-CLUSTERED = Wish(clustered=True)
+CLUSTERED = CheckoutRequest(clustered=True)
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +210,7 @@ def test_asking_again_sorts_what_came_since(repo: Repo) -> None:
 
 def test_the_files_of_the_commits_again(repo: Repo) -> None:
     edit(repo)
-    kept = repo.workspace.check_out(Wish(clustered=False))
+    kept = repo.workspace.check_out(CheckoutRequest(clustered=False))
     assert kept.kept == ("points",)
     assert any("keeps its files until a commit" in note for note in kept.notes)
     assert repo.workspace.commit(message="Edit").changes == {"points": EDITED}
@@ -258,7 +258,7 @@ def test_by_a_partition_spec(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     flat = points(400).drop_columns(["geom"])
     repo.import_(write(tmp_path / "points.parquet", flat), options=BY_ID)
-    repo.workspace.check_out(Wish(clustered=True, partition_by="number"))
+    repo.workspace.check_out(CheckoutRequest(clustered=True, partition_by="number"))
 
     assert_clustered(repo)
     table = table_at(repo)
@@ -268,7 +268,9 @@ def test_by_a_partition_spec(tmp_path: Path) -> None:
     repo.write("points", pa.table({"id": [1, 900], "name": ["x", "y"], "number": [6, 3]}))
     assert_clustered(repo)
     assert len(ids_in_files(repo)) == 8, "what came lies in no partition"
-    repo.workspace.check_out(Wish(clustered=True, dataset="points", partition_by="bucket(2, id)"))
+    repo.workspace.check_out(
+        CheckoutRequest(clustered=True, dataset="points", partition_by="bucket(2, id)")
+    )
     assert len(ids_in_files(repo)) == 2
     assert_clustered(repo)
 
@@ -276,7 +278,7 @@ def test_by_a_partition_spec(tmp_path: Path) -> None:
 def test_a_column_that_rows_were_dealt_out_by_goes(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(40)), options=BY_ID)
-    repo.workspace.check_out(Wish(clustered=True, partition_by="number, bucket(2, id)"))
+    repo.workspace.check_out(CheckoutRequest(clustered=True, partition_by="number, bucket(2, id)"))
     assert len(ids_in_files(repo)) > 7
     kept_columns = [each for each in columns(repo) if each["name"] != "number"]
     repo.set_meta("points", {"schema.json": kept_columns})
@@ -298,15 +300,18 @@ def test_tables_that_nothing_sorts(tmp_path: Path) -> None:
     assert state_of(repo).clustered is not None
     state = repo.workspace.state()
     assert state is not None and state.tables["flat"].clustered is None
-    for wish in (Wish(clustered=True, dataset="flat"), Wish(clustered=True, partition_by="id")):
+    for wanted in (
+        CheckoutRequest(clustered=True, dataset="flat"),
+        CheckoutRequest(clustered=True, partition_by="id"),
+    ):
         with pytest.raises(InvalidArgumentError) as caught:
-            repo.workspace.check_out(wish)
+            repo.workspace.check_out(wanted)
         assert caught.value.hints
     with pytest.raises(DatasetNotFoundError):
-        repo.workspace.check_out(Wish(clustered=True, dataset="nothing"))
+        repo.workspace.check_out(CheckoutRequest(clustered=True, dataset="nothing"))
     with pytest.raises(InvalidArgumentError, match="go with a layout"):
-        repo.workspace.check_out(Wish(dataset="flat"))
-    repo.workspace.check_out(Wish(clustered=True, dataset="flat", partition_by="number"))
+        repo.workspace.check_out(CheckoutRequest(dataset="flat"))
+    repo.workspace.check_out(CheckoutRequest(clustered=True, dataset="flat", partition_by="number"))
     assert_shows_head(repo)
     assert len(live_files(table_at(repo, "flat"))) == 7
     assert repo.workspace.check_out(CLUSTERED).changed == ()
@@ -334,7 +339,7 @@ def test_kart_datasets(tmp_path: Path) -> None:
 def test_branches_of_git_stand_beside(repo: Repo) -> None:
     repo.create_branch("survey")
     repo.write("points", pa.table({"id": [5], "name": ["five"]}))
-    repo.workspace.check_out(Wish(refs=True))
+    repo.workspace.check_out(CheckoutRequest(refs=True))
     assert_clustered(repo)
     table = read_table(place(repo))
     assert {"survey", "main", "havasu-base"} <= table.metadata.references.keys()
@@ -367,7 +372,7 @@ def test_gc_keeps_what_is_in_use(repo: Repo) -> None:
     assert counts_of(repo, "points") == EDITED
     repo.workspace.commit(message="Edit")
     assert_clustered(repo)
-    repo.workspace.check_out(Wish(clustered=False))
+    repo.workspace.check_out(CheckoutRequest(clustered=False))
     age(repo)
     repo.gc(grace_days=0)
     assert kept(repo) == set()

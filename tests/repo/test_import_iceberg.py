@@ -88,8 +88,8 @@ def test_rasters_of_every_flavour(
     repo: CheckedRepo, tmp_path: Path, flavour: Flavour, link: bool
 ) -> None:
     repo.import_(write(tmp_path / "in", tiles(20, r2=outside())), options=BY_ID)
-    wish = Elsewhere(tmp_path / "given", "HEAD", "tiles", flavour, copy=True)
-    check_out_to(repo.repo.opened, wish)
+    wanted = Elsewhere(tmp_path / "given", "HEAD", "tiles", flavour, copy=True)
+    check_out_to(repo.repo.opened, wanted)
 
     repo.import_(f"iceberg:{tmp_path / 'given'}", "again", link=link)
 
@@ -106,8 +106,8 @@ def test_rasters_that_say_nothing_of_their_parts(
     repo: CheckedRepo, tmp_path: Path, link: bool
 ) -> None:
     repo.import_(write(tmp_path / "in", tiles(20)), options=BY_ID)
-    wish = Elsewhere(tmp_path / "given", "HEAD", "tiles", Flavour.HAVASU, copy=True)
-    check_out_to(repo.repo.opened, wish)
+    wanted = Elsewhere(tmp_path / "given", "HEAD", "tiles", Flavour.HAVASU, copy=True)
+    check_out_to(repo.repo.opened, wanted)
     file = read_table(tmp_path / "given").metadata_file
     document = json.loads(file.read_text())
     document["properties"] = {}

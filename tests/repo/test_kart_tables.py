@@ -14,7 +14,7 @@ import pytest
 import shapely
 
 from havasu_vc import Repo
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.checkouts.kart_tables import COLUMNS, TREE, counterpart, tree_view
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
@@ -366,7 +366,7 @@ def test_refs_of_a_kart_dataset_are_left_out_and_told_of(repo: Repo) -> None:
     for name in ("a", "b", "c", "d", "e"):
         repo.create_branch(name)
 
-    result = repo.workspace.check_out(Wish(refs=True))
+    result = repo.workspace.check_out(CheckoutRequest(refs=True))
 
     reason = "Kart's datasets are shown of HEAD alone"
     assert result.notes == (f"a, b, c and 2 more left out of the table of points: {reason}",)

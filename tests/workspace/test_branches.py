@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.errors import ConflictError, StateError
 from havasu_vc.formats.iceberg.values import Reference
 from havasu_vc.model.diffs import ChangeCounts
@@ -25,7 +25,7 @@ def repo(tmp_path: Path) -> Repo:
     made = empty_repo(tmp_path / "repo", settings=LOCAL)
     made.import_(write(tmp_path / "points.parquet", points(20)), options=BY_ID)
     made.create_branch("survey")
-    made.workspace.check_out(Wish(refs=True))
+    made.workspace.check_out(CheckoutRequest(refs=True))
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 import shapely
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.exchange.source import SourceOptions
@@ -47,7 +47,7 @@ def repo(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     options = SourceOptions(primary_key=("id",))
     monkeypatch.setattr(writing, "GROUP_ROWS", 5000)
     repo.import_(tmp_path / "in.parquet", "points", options=options, order=request.param)
-    repo.workspace.check_out(Wish(Flavour.ICEBERG))
+    repo.workspace.check_out(CheckoutRequest(Flavour.ICEBERG))
     (file,) = (repo.workspace.root / "points" / "data").iterdir()
     assert (set(pq.read_schema(file).names) > set(block_names(3))) is (request.param == "hilbert")
     changed = pa.table({"id": [5, 6, 19_000, COUNT], "name": ["five", None, "many", "new"]})

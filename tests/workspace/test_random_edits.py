@@ -10,7 +10,7 @@ import pytest
 import shapely
 
 from havasu_vc.checkouts import clustered_versions
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.tables.live import LiveFile
@@ -40,7 +40,7 @@ class Bench:
         self.repo = empty_repo(folder / "repo", settings=LOCAL)
         options = SourceOptions(primary_key=("id",) if keyed else ())
         self.repo.import_(folder / "rows.parquet", options=options)
-        self.repo.workspace.check_out(Wish(clustered=clustered))
+        self.repo.workspace.check_out(CheckoutRequest(clustered=clustered))
         self.place = self.repo.workspace.root / "rows"
 
     def as_dicts(self, found: list[Row]) -> by_hand.Rows:

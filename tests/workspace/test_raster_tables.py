@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.formats.iceberg.values import Flavour
 from tests.repo.tables import BY_ID
 from tests.repo.test_rasters import outside, raster, tiles, write
@@ -35,7 +35,7 @@ def repo(tmp_path: Path) -> Repo:
 
 def root_of(repo: Repo, flavour: Flavour | None = None) -> Path:
     """Check everything out and return where the tables are."""
-    return Path(repo.workspace.check_out(Wish(flavour)).root)
+    return Path(repo.workspace.check_out(CheckoutRequest(flavour)).root)
 
 
 def scanned(repo: Repo, revision: str = "HEAD") -> list[dict[str, Any]]:

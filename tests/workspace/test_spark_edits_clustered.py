@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from havasu_vc.checkouts import clustered_versions
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.model.diffs import ChangeCounts
 from tests.repo.checkouts import assert_shows_head
 from tests.repo.tables import BY_ID, points, rows, write
@@ -33,7 +33,7 @@ def test_random_edits_are_those_of_a_plain_model(
     monkeypatch.setattr(clustered_versions, "SMALL", 0)
     repo = empty_repo(tmp_path / "repo", settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
-    repo.workspace.check_out(Wish(clustered=True, partition_by=spec))
+    repo.workspace.check_out(CheckoutRequest(clustered=True, partition_by=spec))
     model = {row["id"]: row for row in rows(repo, "points")}
     sheet = Sheet(spark, iceberg(repo.workspace.root), "points", model)
     sheet.draw = random.Random(7)

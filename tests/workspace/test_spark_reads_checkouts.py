@@ -12,7 +12,7 @@ import pytest
 import shapely
 
 from havasu_vc import Repo, Settings
-from havasu_vc.checkouts.checking_out import Wish
+from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.formats.iceberg.values import Flavour
 from tests.support.templates import empty_repo
@@ -101,7 +101,7 @@ def test_every_type_in_every_flavour(
     spark: "SparkSession", iceberg: Catalog, tmp_path: Path, flavour: Flavour
 ) -> None:
     repo = make(tmp_path, pa.Table.from_pylist(every_type(90), EVERY_TYPE), ("code", "part"))
-    root = repo.workspace.check_out(Wish(flavour)).root
+    root = repo.workspace.check_out(CheckoutRequest(flavour)).root
 
     assert selected(spark, f"{iceberg(root)}.things") == scanned(repo, "things")
 
@@ -231,7 +231,7 @@ def test_branches_and_tags_of_git_are_those_of_the_table(
     columns = repo.get_meta("things", ["schema.json"])["schema.json"]
     repo.set_meta("things", {"schema.json": [*columns, {"name": "more", "dataType": "text"}]})
     repo.switch("main")
-    result = repo.workspace.check_out(Wish(refs=True))
+    result = repo.workspace.check_out(CheckoutRequest(refs=True))
     name = f"{iceberg(result.root)}.things"
 
     assert ["wide is left out of the table of things: it has columns that HEAD has not"] == list(

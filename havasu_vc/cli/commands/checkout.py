@@ -18,7 +18,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.checkouts import Wish
+    from havasu_vc.checkouts import CheckoutRequest
     from havasu_vc.library import Repo
     from havasu_vc.repo.results import CheckoutResult
 
@@ -42,12 +42,12 @@ class _Tables:
     def given(self) -> bool:
         return (self.flavour, self.refs, self.copy, self.layout) != (None,) * 4
 
-    def wish(self) -> Wish:
-        from havasu_vc.checkouts import Wish
+    def request(self) -> CheckoutRequest:
+        from havasu_vc.checkouts import CheckoutRequest
         from havasu_vc.formats.iceberg.values import Flavour
 
         named = None if self.flavour in (None, "auto") else self.flavour
-        return Wish(
+        return CheckoutRequest(
             None if named is None else Flavour(named),
             any_flavour=self.flavour == "auto",
             copy=self.copy,
@@ -175,7 +175,7 @@ def command(
         _switch(invocation, repo, names, branch, discard)
         if not tables.given:
             return
-    tell_tables(invocation, repo, repo.workspace.check_out(tables.wish(), discard=discard))
+    tell_tables(invocation, repo, repo.workspace.check_out(tables.request(), discard=discard))
 
 
 def _write_copy(
@@ -207,7 +207,7 @@ def _make_elsewhere(
         folder,
         revision,
         dataset=dataset,
-        flavour=tables.wish().flavour,
+        flavour=tables.request().flavour,
         copy=bool(tables.copy),
         discard=discard,
         clustered=tables.layout == "clustered",
