@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
-from havasu_vc.checkouts.clustering import CLUSTERED
+from havasu_vc.checkouts.clustered_versions import CLUSTERED
 from havasu_vc.checkouts.edited_tables import EditedTable
 from havasu_vc.checkouts.edits import onto_head
 from havasu_vc.checkouts.kart_tables import tree_view

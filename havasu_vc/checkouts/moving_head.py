@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, require_no_merge
-from havasu_vc.checkouts.leaving import left_behind
+from havasu_vc.checkouts.keeping_bases import left_behind
 from havasu_vc.checkouts.workspace import Workspace
 from havasu_vc.errors import NotYetSupportedError
 from havasu_vc.repo.opened import OpenRepo

@@ -18,7 +18,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.history.merging import MergePolicy
+    from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
 

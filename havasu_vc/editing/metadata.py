@@ -7,10 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.documents import column_documents
+from havasu_vc.datasets.kart.build import rekeyed_kart
+from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
-from havasu_vc.editing.evolving import rekeyed
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, NotFoundError, SchemaViolationError
+from havasu_vc.exchange.importing import Curve, write_table
 from havasu_vc.model.evolution import check_evolution
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
@@ -18,7 +23,14 @@ from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 
-__all__ = ["check_shapes", "edit_meta", "get_meta", "set_meta"]
+__all__ = [
+    "check_shapes",
+    "edit_meta",
+    "get_meta",
+    "rekeyed",
+    "set_meta",
+]
+
 
 TEXTS = ("title", "description")
 LONGEST_TEXT = 1 << 20
@@ -168,3 +180,36 @@ def _other_item(name: str, value: Any) -> bytes:
         return json.dumps(value).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{name} is neither text nor JSON") from error
+
+
+# A dataset under another schema: as an edit where files can stay, written anew where not.
+
+
+def rekeyed(
+    old: Dataset, schema: Schema, meta: dict[str, bytes | None], engine: Engine
+) -> TreeEdit:
+    """Return the edit that gives a dataset another key: every file is written again."""
+    if isinstance(old, KartDataset):
+        return rekeyed_kart(old, schema, meta, engine.run(old.scan()))
+    old = require_files(old)
+    documents = column_documents(old.folder, schema)
+    view = old.after(TreeEdit(old.path, documents))
+    kept = {f"meta/{name}": data for name, data in old.items.items()}
+    kept.update({name: data for name, data in meta.items() if data is not None})
+    hilbert = schema.geometries[0] if old.order.is_hilbert and schema.geometries else None
+    new = NewDataset(
+        old.path,
+        schema,
+        table_uuid=old.properties.table_uuid,
+        meta=kept,
+        hilbert=None if hilbert is None else hilbert.id,
+    )
+    files = write_table(
+        view.scan(),
+        new,
+        old.storage,
+        engine,
+        input_bytes=old.size,
+        curve=None if hilbert is None else Curve(hilbert.name),
+    )
+    return new.replacing(old, files)

@@ -38,11 +38,10 @@ from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import DATASET_MARKERS, check_dataset_path, unsafe_reason
 from havasu_vc.model.schema import Schema
-from havasu_vc.repo.drafts import MergedTree
 from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.transaction import Transaction
+from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import Signature
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.trees import Change, read_blob

@@ -21,8 +21,8 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import edit_meta, meta_documents
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
+from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import row_changes
-from havasu_vc.history.merging import in_columns
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
@@ -33,8 +33,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.filters import DatasetFilter, RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.results import CommitResult
-from havasu_vc.repo.retrying import on_newest_head
 from havasu_vc.repo.soundness import defect
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.revisions import Revision

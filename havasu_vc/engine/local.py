@@ -31,7 +31,7 @@ from havasu_vc.engine.protocol import (
     SilentProgress,
     checked_batches,
 )
-from havasu_vc.engine.scratch import Scratch
+from havasu_vc.engine.spill import Scratch
 from havasu_vc.model.task import Task, is_busy
 
 if TYPE_CHECKING:

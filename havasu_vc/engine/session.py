@@ -4,13 +4,17 @@ Nothing of Spark or its JVM reaches the terminal: what the JVM prints goes to a 
 that has no name, and is read only if Spark does not start. Ctrl-C stays Python's own.
 """
 
+from __future__ import annotations
+
 import atexit
 import hashlib
 import io
 import os
+import re
 import shutil
 import signal
 import site
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,7 +24,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from havasu_vc.engine.java import require_java
 from havasu_vc.engine.protocol import one_line
 from havasu_vc.errors import EngineError, MissingProgramError
 
@@ -29,13 +32,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "OLDEST_JAVA",
     "ensure_package",
     "is_local_master",
+    "require_java",
     "require_spark",
     "ship_package",
     "start_session",
     "zipped_package",
 ]
+
 
 _PACKAGE = Path(__file__).parents[1]
 _SETTINGS = {
@@ -73,7 +79,7 @@ def require_spark() -> None:
 
 def start_session(
     master: str, settings: Mapping[str, str], scratch: Path
-) -> tuple["SparkSession", bool]:
+) -> tuple[SparkSession, bool]:
     """Return a session, and whether it was started here rather than found running."""
     require_spark()
     from pyspark import SparkContext
@@ -93,7 +99,7 @@ def start_session(
             raise _not_started(master, error, log) from error
 
 
-def _start(settings: Mapping[str, str], log: IO[bytes]) -> "SparkSession":
+def _start(settings: Mapping[str, str], log: IO[bytes]) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
@@ -153,7 +159,7 @@ def _this_python(master: str) -> Iterator[None]:
             os.environ["PYSPARK_PYTHON"] = before
 
 
-def ensure_package(session: "SparkSession") -> None:
+def ensure_package(session: SparkSession) -> None:
     """Let the session's workers find this package: send it, unless they run where it is.
 
     What is sent is a zip file, which costs each task some tens of milliseconds.
@@ -164,7 +170,7 @@ def ensure_package(session: "SparkSession") -> None:
         ship_package(session)
 
 
-def _worker_path(context: "SparkContext") -> list[str]:
+def _worker_path(context: SparkContext) -> list[str]:
     """Return where workers are told to look, as sessions that are started here tell them."""
     return (context.getConf().get(_WORKER_PATH) or "").split(os.pathsep)
 
@@ -172,7 +178,7 @@ def _worker_path(context: "SparkContext") -> list[str]:
 _shipped: dict[str, Path] = {}
 
 
-def ship_package(session: "SparkSession") -> None:
+def ship_package(session: SparkSession) -> None:
     """Send this package to the session's executors, once."""
     context = session.sparkContext
     if context.applicationId in _shipped:
@@ -198,3 +204,39 @@ def zipped_package() -> bytes:
                 name = file.relative_to(_PACKAGE.parent).as_posix()
                 archive.writestr(zipfile.ZipInfo(name), file.read_bytes())
     return content.getvalue()
+
+
+# Whether there is a Java that Spark can start with.
+
+OLDEST_JAVA = 17
+_HINTS = (
+    "install a JDK 17 and point JAVA_HOME at it",
+    "or use `--engine local`, which needs none, for all but `sql` and `shell`",
+)
+_VERSION = re.compile(r'version "(\d+)')
+
+
+def require_java() -> str:
+    """Return the path of the Java that Spark will start; raise if it is missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        raise MissingProgramError(
+            "Spark needs Java, and there is none on this machine", hints=_HINTS
+        )
+    try:
+        # Asked, not only looked for: macOS has a `java` that only says where to get one.
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        where = "JAVA_HOME says it is" if home else "it should be"
+        raise MissingProgramError(
+            f"Spark needs Java, and there is none where {where}: {java}", hints=_HINTS
+        ) from error
+    found = _VERSION.search(asked.stderr)
+    if asked.returncode != 0 or found is None:
+        raise MissingProgramError(f"Spark needs Java, and {java} does not run", hints=_HINTS)
+    if int(found[1]) < OLDEST_JAVA:
+        raise MissingProgramError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is Java {found[1]}", hints=_HINTS
+        )
+    return java

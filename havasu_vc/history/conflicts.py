@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from enum import StrEnum
 
 import pyarrow as pa
 
+from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.formats.havasu.schema import format_schema, parse_schema
-from havasu_vc.history.merging import conflict_schema
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["ColumnConflict", "DatasetConflicts", "conflict_columns", "conflict_table"]
+__all__ = [
+    "ColumnConflict",
+    "ConflictKind",
+    "DatasetConflicts",
+    "MergePolicy",
+    "MergeSchemas",
+    "MergeStep",
+    "Side",
+    "conflict_columns",
+    "conflict_schema",
+    "conflict_table",
+    "in_columns",
+    "nullable",
+]
+
 
 _SCHEMA = b"havasu-vc.schema"
 
@@ -78,3 +95,113 @@ def conflict_table(pieces: Sequence[pa.RecordBatch], merged: Schema) -> pa.Table
 def conflict_columns(rows: pa.Table) -> Schema:
     """Return the columns of the rows that are in conflict."""
     return parse_schema((rows.schema.metadata or {})[_SCHEMA], "the state of the merge")
+
+
+# What merging rows is given and gives: policies, conflicts, steps.
+#
+# A conflict is a value, never an exception. Conflicts travel in batches, each row of one
+# as it was in the base and is on either side, in the merged columns.
+
+
+class Side(StrEnum):
+    """Whose version wins where both changed a cell differently."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+class ConflictKind(StrEnum):
+    """What both sides did to one row."""
+
+    SAME_CELL = "same-cell"
+    EDIT_DELETE = "edit/delete"
+    INSERT_INSERT = "insert/insert"
+    COUNT = "count"
+    """Without a key: both changed how often a row is there, differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergePolicy:
+    """How conflicts are decided without asking."""
+
+    side: Side | None = None
+    """The side that wins; None to leave conflicts."""
+    columns: Mapping[str, Side] = field(default_factory=dict)
+    """The side that wins in some columns."""
+    fill_nulls: bool = False
+    """Whether a null yields to the other side's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSchemas:
+    """The columns of each version. Columns of one id are one column."""
+
+    base: Schema
+    """Before both."""
+    ours: Schema
+    """On our side."""
+    theirs: Schema
+    """On theirs, ids as in `merged`; the streams' names and order are the same."""
+    merged: Schema
+    """After the merge."""
+    without: Schema | None = None
+    """The columns that our side really has, where it dropped some that the merge keeps: `ours`
+    has these again, and its stream tells of rows that lost what was in them."""
+
+    @property
+    def back(self) -> bool:
+        """Whether the merge keeps columns, or parts of them, that our side dropped."""
+        return self.without is not None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStep:
+    """What a window of keys gives."""
+
+    changes: ChangeBatch
+    """Changes of ours: old rows in our columns, new ones in the merged columns."""
+    conflicts: pa.RecordBatch
+    """As `conflict_schema` says."""
+    current: pa.StructArray | None = None
+    """Of each conflict the row as our side has it, in our own columns; None without a key."""
+
+
+def conflict_schema(merged: Schema) -> pa.Schema:
+    """Return what a batch of conflicts looks like.
+
+    `kind`, the `columns` whose cells are in conflict, and the row in the merged columns: as
+    `base`, `ours` and `theirs`, and `merged`, where the cells in conflict are ours and all
+    others are merged (null when a side has no row). Without a key, `ours_count` and
+    `theirs_count` say how many more of the row each side has than the base.
+    """
+    row = pa.struct([f.with_nullable(True) for f in arrow_schema(merged)])
+    return pa.schema(
+        [
+            ("kind", pa.string()),
+            ("columns", pa.list_(pa.string())),
+            ("base", row),
+            ("ours", row),
+            ("theirs", row),
+            ("merged", row),
+            ("ours_count", pa.int64()),
+            ("theirs_count", pa.int64()),
+        ]
+    )
+
+
+def in_columns(side: pa.StructArray, before: Schema, after: Schema) -> pa.RecordBatch:
+    """Return rows of one schema in the columns of another; absent rows are nulls throughout."""
+    rows = pa.RecordBatch.from_arrays(side.flatten(), schema=nullable(arrow_schema(before)))
+    plan = plan_projection(rows.schema, after, "the merge")
+    columns = [
+        pa.nulls(rows.num_rows, target.type)
+        if step is None
+        else (rows.column(step[0]) if step[1] is None else step[1](rows.column(step[0])))
+        for target, step in zip(plan.target, plan.steps, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=nullable(arrow_schema(after)))
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a schema that allows nulls everywhere at its top, as absent rows need."""
+    return pa.schema([field.with_nullable(True) for field in schema])

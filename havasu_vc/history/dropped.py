@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import equal_columns
-from havasu_vc.history.merging import in_columns
+from havasu_vc.history.conflicts import in_columns
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch, struct_of
 from havasu_vc.model.counterparts import with_children

@@ -18,9 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.datasets.comparing import Mask, equal_columns
-from havasu_vc.history.dropped import with_columns_back
-from havasu_vc.history.merge_counts import merge_counts
-from havasu_vc.history.merging import (
+from havasu_vc.history.conflicts import (
     ConflictKind,
     MergePolicy,
     MergeSchemas,
@@ -30,6 +28,8 @@ from havasu_vc.history.merging import (
     in_columns,
     nullable,
 )
+from havasu_vc.history.dropped import with_columns_back
+from havasu_vc.history.merge_counts import merge_counts
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema, arrow_type
 from havasu_vc.model.changes import ChangeBatch, struct_of

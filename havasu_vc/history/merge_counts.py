@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.comparing import Mask
 from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.history.merging import (
+from havasu_vc.history.conflicts import (
     ConflictKind,
     MergePolicy,
     MergeSchemas,

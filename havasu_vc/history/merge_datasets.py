@@ -21,19 +21,21 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
-from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_table
+from havasu_vc.history.conflicts import (
+    ColumnConflict,
+    DatasetConflicts,
+    MergePolicy,
+    MergeSchemas,
+    MergeStep,
+    Side,
+    conflict_table,
+    in_columns,
+)
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.dropped import columns_back, dropped_and_edited
 from havasu_vc.history.merge import merge_changes, partners
 from havasu_vc.history.merge_counts import changes_of_counts
 from havasu_vc.history.merge_union import Versions, joined, union
-from havasu_vc.history.merging import (
-    MergePolicy,
-    MergeSchemas,
-    MergeStep,
-    Side,
-    in_columns,
-)
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of

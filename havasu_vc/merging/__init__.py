@@ -11,7 +11,6 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.merging.answers import Resolution as Resolution
     from havasu_vc.merging.bases import base_tree as base_tree
-    from havasu_vc.merging.foreseeing import Foreseen as Foreseen
     from havasu_vc.merging.foreseeing import foreseen as foreseen
     from havasu_vc.merging.foreseeing import git_merges as git_merges
     from havasu_vc.merging.merge_commits import MergeRequest as MergeRequest
@@ -40,7 +39,7 @@ __getattr__ = loads(
     {
         "answers": ["Resolution"],
         "bases": ["base_tree"],
-        "foreseeing": ["Foreseen", "foreseen", "git_merges"],
+        "foreseeing": ["foreseen", "git_merges"],
         "merge_commits": ["MergeRequest", "MergeResult", "merge", "require_calm"],
         "picking": ["cherry_pick", "revert"],
         "resetting": ["reset"],

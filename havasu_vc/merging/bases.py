@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import NotYetSupportedError, StateError
-from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
+from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
-from havasu_vc.history.merging import MergePolicy
-from havasu_vc.merging.files import merge_base_files
-from havasu_vc.merging.trees import MergeRules, RootTree, merge_trees, root_tree
+from havasu_vc.merging.trees import MergeRules, RootTree, merge_base_files, merge_trees, root_tree
 from havasu_vc.model import kernels as pc
-from havasu_vc.repo.drafts import MergedTree, edit_changes
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.transaction import MergedTree, edit_changes
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.revisions import EMPTY
 from havasu_vc.store.trees import edit_tree

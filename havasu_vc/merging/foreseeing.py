@@ -15,9 +15,8 @@ from pathlib import Path
 from havasu_vc.history.conflicts import DatasetConflicts
 from havasu_vc.history.merge_datasets import Glance
 from havasu_vc.merging.bases import base_tree, merge_bases
-from havasu_vc.merging.files import clashing_files
 from havasu_vc.merging.state import MergeState
-from havasu_vc.merging.trees import MergeRules, merge_trees, root_tree
+from havasu_vc.merging.trees import MergeRules, clashing_files, merge_trees, root_tree
 from havasu_vc.merging.views import viewed_conflicts
 from havasu_vc.model.conflicts import ConflictedDataset
 from havasu_vc.records import dataclass

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from havasu_vc.errors import CorruptionError, DataFileNotFoundError, InvalidArgumentError
-from havasu_vc.history.merging import MergePolicy
+from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.merging.merge_commits import MergeResult, merge_commits, require_calm
 from havasu_vc.merging.state import MergeState
 from havasu_vc.model.changes import count_changes
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.retrying import on_newest_head
+from havasu_vc.repo.rebasing import on_newest_head
 from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.revisions import EMPTY

@@ -17,9 +17,8 @@ import pyarrow as pa
 from havasu_vc.errors import InvalidArgumentError, NoConflictError
 from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
-from havasu_vc.merging.answers import CHOICES, Resolution, answer
+from havasu_vc.merging.answers import CHOICES, Resolution, answer, has_counting_key, next_key
 from havasu_vc.merging.merge_commits import merge_commits
-from havasu_vc.merging.new_keys import has_counting_key, next_key
 from havasu_vc.merging.state import MergeState, require_state, write_state
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.schema import Schema

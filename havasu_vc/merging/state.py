@@ -26,10 +26,11 @@ from havasu_vc.errors import CorruptionError, HavasuError, StateError
 from havasu_vc.history.conflicts import (
     ColumnConflict,
     DatasetConflicts,
+    MergePolicy,
+    Side,
     conflict_columns,
     conflict_table,
 )
-from havasu_vc.history.merging import MergePolicy, Side
 from havasu_vc.records import dataclass
 from havasu_vc.repo.waiting import (
     drop_state,

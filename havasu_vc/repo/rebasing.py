@@ -7,18 +7,25 @@ changed the same cells is there something to report; nothing is lost either way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError
+from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import DatasetMerger, Versions
-from havasu_vc.history.merging import MergePolicy
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.revisions import Revision
 
-__all__ = ["after_edit", "rebase_edit", "rebase_edits"]
+__all__ = [
+    "after_edit",
+    "on_newest_head",
+    "rebase_edit",
+    "rebase_edits",
+]
 
 
 def rebase_edits(
@@ -66,3 +73,31 @@ def rebase_edit(
 def after_edit(base: Dataset, edit: TreeEdit, storage: Storage) -> Dataset:
     """Return a dataset as an edit makes it."""
     return base.with_storage(storage).after(edit, "your edit")
+
+
+# Trying again what lost a race: another process moved the branch meanwhile.
+#
+# Edits are brought onto the new head where they are committed (`transaction`). What is made
+# of HEAD as a whole, such as a revert, is made again of the new one, and nobody hears of it.
+
+_T = TypeVar("_T")
+
+ATTEMPTS = 20
+_PAUSE = 0.05
+
+
+def on_newest_head(repo: OpenRepo, attempt: Callable[[], _T]) -> _T:
+    """Return what an attempt does; it looks at HEAD anew each time that HEAD had moved on.
+
+    The branch stays the one that HEAD was on at first.
+    """
+    branch = repo.head_branch
+    for number in range(1, ATTEMPTS):
+        try:
+            return attempt()
+        except ConcurrentChangeError:
+            if repo.head_branch != branch:
+                raise
+            # Whoever commits all the time lets go for a moment now and then.
+            time.sleep(_PAUSE * number)
+    return attempt()

@@ -13,7 +13,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -28,7 +28,6 @@ from havasu_vc.errors import (
 from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.records import dataclass
-from havasu_vc.repo.drafts import MergedTree, edit_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.store.commits import Signature, format_commit, read_commit
@@ -42,13 +41,25 @@ from havasu_vc.store.preparation import ATTRIBUTES_FILE, attributes_edit
 from havasu_vc.store.refs import Head, default_branch, move_head, move_ref, read_head, read_ref
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
-from havasu_vc.store.trees import Change, blobs_below, edit_tree, find_entry, tree_difference
+from havasu_vc.store.trees import (
+    Change,
+    Existing,
+    blobs_below,
+    edit_tree,
+    find_entry,
+    tree_difference,
+)
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["MergedTree", "Transaction"]
+__all__ = [
+    "MergedTree",
+    "Transaction",
+    "edit_changes",
+]
+
 
 ATTEMPTS = 20
 PATIENCE = 120.0
@@ -408,3 +419,45 @@ class _Plan:
         if self.merge is not None:
             changes.update(self.merge.changes())
         return {**changes, **edit_changes(self.edits)}
+
+
+# Trees in the making: as a commit would have them, in memory, beside what is stored.
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """What a merge commit is made of, beside its edits."""
+
+    files: Mapping[str, Change]
+    """What becomes of the user's own files, by path."""
+    internals: Mapping[str, str | None]
+    """The internals of every dataset before the edits, by path; None where it goes."""
+    parents: tuple[str, ...]
+    """The parents after HEAD; none for a squash."""
+    markers: Mapping[str, str] = field(default_factory=dict)
+    """The name of the internals' folder by path, for those that are no Havasu datasets."""
+
+    def marker(self, path: str) -> str:
+        """Return the name of the internals' folder of a dataset."""
+        return self.markers.get(path, HAVASU_MARKER)
+
+    def changes(self) -> dict[str, Change]:
+        """Return what becomes of each path."""
+        changes = dict(self.files)
+        for path, tree in self.internals.items():
+            changes.update({f"{path}/{marker}": None for marker in TABLES})
+            if tree is not None:
+                changes[f"{path}/{self.marker(path)}"] = Existing(tree, "tree")
+        return changes
+
+
+def edit_changes(edits: Sequence[TreeEdit]) -> dict[str, Change]:
+    """Return what edits make of each path."""
+    changes: dict[str, Change] = {}
+    for edit in edits:
+        folder = f"{edit.path}/{edit.marker}"
+        if edit.fresh:
+            changes[folder] = None
+        for path, data in edit.blobs.items():
+            changes[f"{folder}/{path}"] = data
+    return changes

@@ -14,9 +14,8 @@ import pyarrow as pa
 from havasu_vc.datasets.comparing import equal_columns
 from havasu_vc.errors import CrsError, HavasuError
 from havasu_vc.geo.sketching import outlines, simplified
-from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
+from havasu_vc.history.conflicts import ConflictKind, DatasetConflicts, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET
-from havasu_vc.history.merging import ConflictKind
 from havasu_vc.looking import reprojection
 from havasu_vc.merging import foreseen, git_merges, labels
 from havasu_vc.model import kernels as pc

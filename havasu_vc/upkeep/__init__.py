@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
-    from havasu_vc.upkeep.format_upgrading import upgrade_datasets as upgrade_datasets
     from havasu_vc.upkeep.maintenance import fsck as fsck
     from havasu_vc.upkeep.maintenance import gc as gc
     from havasu_vc.upkeep.maintenance import optimize as optimize
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from havasu_vc.upkeep.repairing import last_version as last_version
     from havasu_vc.upkeep.repairing import repair as repair
     from havasu_vc.upkeep.upgrading import upgrade as upgrade
+    from havasu_vc.upkeep.upgrading import upgrade_datasets as upgrade_datasets
     from havasu_vc.upkeep.validating import Issue as Issue
     from havasu_vc.upkeep.validation import Validation as Validation
     from havasu_vc.upkeep.value_rules import Level as Level
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "format_upgrading": ["upgrade_datasets"],
         "maintenance": ["fsck", "gc", "optimize"],
         "pruning": ["prune_remote"],
         "repairing": ["RepairRequest", "last_version", "repair"],
-        "upgrading": ["upgrade"],
+        "upgrading": ["upgrade", "upgrade_datasets"],
         "validating": ["Issue"],
         "validation": ["Validation"],
         "value_rules": ["Level"],

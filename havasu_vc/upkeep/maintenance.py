@@ -24,9 +24,8 @@ from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
-from havasu_vc.upkeep.dataset_checks import check_dataset
+from havasu_vc.upkeep.dataset_checks import check_dataset, check_kart_dataset
 from havasu_vc.upkeep.finding import Finding
-from havasu_vc.upkeep.fsck_kart import check_kart_dataset
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.packing import pack_anew
 from havasu_vc.upkeep.rewriting import optimize_dataset

@@ -28,8 +28,8 @@ from havasu_vc.errors import (
     UnfinishedMergeError,
 )
 from havasu_vc.formats.havasu.properties import DATASET
+from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import MergedDataset, markers_of
-from havasu_vc.history.merging import MergePolicy
 from havasu_vc.merging import MergeRules, RootTree, base_tree, merge_trees, root_tree
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
@@ -215,7 +215,7 @@ def _is_sound(repo: OpenRepo, folder: DatasetFolder, *, thorough: bool) -> bool:
     if not thorough or folder.marker not in KART_MARKERS:
         return True
     from havasu_vc.datasets.kart.view import KartDataset
-    from havasu_vc.upkeep.fsck_kart import check_kart_dataset
+    from havasu_vc.upkeep.dataset_checks import check_kart_dataset
 
     view = repo.view(folder, "HEAD")
     assert isinstance(view, KartDataset)

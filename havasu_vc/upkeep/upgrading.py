@@ -13,12 +13,14 @@ from dataclasses import field
 from pathlib import Path
 
 from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.havasu.upgrading import is_old, upgrade_blobs
 from havasu_vc.datasets.kart.edit import layout_documents
 from havasu_vc.datasets.kart.kernels import batches
 from havasu_vc.datasets.kart.trees import StoredFolder, leaves
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kart.writing import FeatureChanges
-from havasu_vc.errors import StateError, UnsupportedVersionError
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import NoChangesError, StateError, UnsupportedVersionError
 from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.formats.kart.columns import (
     format_columns,
@@ -28,9 +30,11 @@ from havasu_vc.formats.kart.columns import (
     legend_of,
 )
 from havasu_vc.formats.kart.paths import path_structure_of
-from havasu_vc.model.names import OLD_TABLE_MARKER, TABLE_MARKER
+from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import format_commit, read_commit
 from havasu_vc.store.objects import ObjectWriter
 from havasu_vc.store.preparation import init_repository
@@ -48,7 +52,11 @@ from havasu_vc.store.trees import (
     read_entries,
 )
 
-__all__ = ["upgrade"]
+__all__ = [
+    "upgrade",
+    "upgrade_datasets",
+]
+
 
 _METADATA = "meta/metadata/dataset.json"
 
@@ -200,3 +208,21 @@ def _attachments(data: bytes | None) -> Mapping[str, Change]:
         return {f"metadata.{kind}": text.encode() for kind, text in texts.items()}
     except (ValueError, AttributeError, TypeError):
         return {"metadata.json": data}
+
+
+# The datasets of HEAD in the newest form, in one commit: documents alone, no data file.
+
+
+def upgrade_datasets(repo: OpenRepo, message: str | None = None) -> CommitResult:
+    """Commit the datasets of HEAD that are of format 1 as ones of format 2."""
+    with Transaction(repo) as transaction:
+        edits = []
+        for path, folder in transaction.folders.items():
+            inside = TreeFolder(repo.git.objects, folder.internals)
+            if folder.marker == HAVASU_MARKER and is_old(inside):
+                edits.append(TreeEdit(path, upgrade_blobs(inside, path, "HEAD")))
+        if not edits:
+            raise NoChangesError("every dataset of HEAD is of format 2 already")
+        repo.git.config.unset("merge.directoryRenames")
+        commit = transaction.commit(edits, message or "Upgrade datasets to format 2")
+    return CommitResult(commit, repo.head_branch, {edit.path: edit.counts for edit in edits})

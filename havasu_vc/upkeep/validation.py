@@ -27,8 +27,7 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1_pixels import ALLOWED
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.upkeep.dataset_checks import check_dataset
-from havasu_vc.upkeep.fsck_kart import check_kart_dataset
+from havasu_vc.upkeep.dataset_checks import check_dataset, check_kart_dataset
 from havasu_vc.upkeep.validating import Issue, check_keys, check_rows
 from havasu_vc.upkeep.value_rules import Level
 

@@ -26,7 +26,7 @@ from havasu_vc.errors import (
     StateError,
     UnfinishedMergeError,
 )
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from tests.repo.points import Rows, add_column, assert_clean, make, merged_rows, read, table, write
 from tests.support.examples import examples
 from tests.support.git import run_git

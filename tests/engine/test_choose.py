@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from havasu_vc.engine.choose import THRESHOLD, EngineSettings, choose_engine
-from havasu_vc.engine.java import require_java
 from havasu_vc.engine.local import LocalEngine
+from havasu_vc.engine.session import require_java
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import InvalidArgumentError, MissingProgramError
 

@@ -3,8 +3,8 @@
 import pickle
 from pathlib import Path
 
+from havasu_vc.engine.spark import chunks_of
 from havasu_vc.engine.spill import read_segment
-from havasu_vc.engine.windows import chunks_of
 from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunk
 from havasu_vc.errors import EngineError, StorageError
 from havasu_vc.model.task import Task, task_of

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep, Side
 from havasu_vc.history.merge import merge_changes
-from havasu_vc.history.merging import MergePolicy, MergeSchemas, MergeStep, Side
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema

@@ -13,7 +13,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError, NoConflictError
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.merging.state import read_state
 from havasu_vc.writers.conflicts_json import write_conflicts_json
 from havasu_vc.writers.conflicts_text import write_conflicts_text

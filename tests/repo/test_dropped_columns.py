@@ -15,7 +15,7 @@ import pytest
 from havasu_vc import Repo
 from havasu_vc.cli.main import cli, run
 from havasu_vc.errors import ConflictError
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.writers.conflicts_geojson import write_conflicts_geojson
 from havasu_vc.writers.conflicts_json import write_conflicts_json
 from havasu_vc.writers.conflicts_text import write_conflicts_text

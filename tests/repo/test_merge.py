@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from havasu_vc import Repo, Settings
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from tests.repo.points import Rows, add, add_column, assert_clean, make, merged_rows, read, write
 from tests.support.examples import examples
 from tests.support.git import run_git

@@ -6,7 +6,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import CorruptionError, StateError, UncommittedChangesError
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.merging.state import read_state, write_state
 from tests.repo.points import assert_clean, make, read, write
 from tests.repo.test_conflicts import BASE, OURS, repo, template, waiting

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from havasu_vc import Repo
 from havasu_vc.errors import ConflictError, HavasuError, InvalidArgumentError, StateError
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.merging.picking import cherry_pick, revert
 from tests.repo.points import Rows, add, add_column, assert_clean, make, read, write
 from tests.support.examples import examples

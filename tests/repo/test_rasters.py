@@ -19,7 +19,7 @@ from havasu_vc.errors import GeometryError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.geo.predicates import SpatialPredicate, Window
 from havasu_vc.geo.raster_v1 import raster_headers
-from havasu_vc.history.merging import Side
+from havasu_vc.history.conflicts import Side
 from havasu_vc.model.arrow import to_stored
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.rasters import RASTER_PARTS, RASTER_TYPE, raster_ids

@@ -36,7 +36,7 @@ from havasu_vc.datasets.havasu import edit, ledger
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import CorruptDatasetError, HavasuError, UnfinishedMergeError
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.history.merging import MergePolicy, Side
+from havasu_vc.history.conflicts import MergePolicy, Side
 from havasu_vc.model.task import run_task
 from tests.stateful.jgit import running
 from tests.support.git import run_git

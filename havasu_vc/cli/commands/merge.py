@@ -17,7 +17,7 @@ from havasu_vc.cli.options import Command, engine_option, format_option, message
 from havasu_vc.errors import ErrorKind, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from havasu_vc.history.merging import MergePolicy
+    from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
     from havasu_vc.model.conflicts import MergeContext
@@ -158,7 +158,7 @@ def parse_policy(texts: Sequence[str]) -> MergePolicy:
     >>> parse_policy(["height=theirs", "fill-nulls"]).columns
     {'height': <Side.THEIRS: 'theirs'>}
     """
-    from havasu_vc.history.merging import MergePolicy, Side
+    from havasu_vc.history.conflicts import MergePolicy, Side
 
     side, fill_nulls = None, False
     columns = {}

@@ -11,7 +11,7 @@ import pytest
 
 from havasu_vc import Repo
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.history.merging import Side
+from havasu_vc.history.conflicts import Side
 from tests.cli.conftest import Run, invoke, succeed
 from tests.support.templates import copy_tree, empty_repo
 

@@ -14,7 +14,7 @@ from havasu_vc.formats.kart.paths import INT
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, compare
 from havasu_vc.testing.memory import KartDatasets
-from havasu_vc.upkeep.fsck_kart import check_kart_dataset
+from havasu_vc.upkeep.dataset_checks import check_kart_dataset
 
 (FOLDER,), (NAME,) = INT.paths([[3]])
 PLACE = f"feature/{FOLDER.decode()}/{NAME.decode()}"
