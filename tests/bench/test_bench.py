@@ -1,7 +1,6 @@
 """The benchmark's own promises: the same tables each time, edits that fit, honest verdicts."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -132,13 +131,24 @@ def test_manifests_are_measured() -> None:
 
 
 def test_memory_of_a_tree_of_processes_is_by_what_each_is() -> None:
-    # The child fills its memory, so that it is its own and not shared with this process.
+    # A tree of its own: the process of the tests may have started a JVM, and others.
+    # The child fills its memory, so that it is its own and not shared with its parent.
     filled = "import time; held = bytearray(b'x' * 50_000_000); time.sleep(60)"
-    with sampled(os.getpid()) as found, subprocess.Popen([sys.executable, "-c", filled]) as child:
+    parent = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {filled!r}])
+sys.stdin.read()
+child.kill()
+"""
+    with (
+        subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE) as tree,
+        sampled(tree.pid) as found,
+    ):
         while found.peak.get("workers", 0) < 50:
-            assert child.poll() is None
+            assert tree.poll() is None
             time.sleep(0.1)
-        child.kill()
+        assert tree.stdin is not None
+        tree.stdin.close()
 
     assert found.peak["driver"] > 0
     assert 50 <= found.peak["workers"] < 500

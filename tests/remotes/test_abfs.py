@@ -1,5 +1,6 @@
 """Data in a container of a server that speaks Azure's API, on loopback."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def url(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in AZURE_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", endpoint)
-    container = f"maps{abs(hash(tmp_path))}"
+    container = f"maps{secrets.token_hex(6)}"
     system, _ = object_system(f"abfs://{container}@{HOST}")
     system.create_dir(container)
     return f"abfs://{container}@{HOST}/data"

@@ -1,5 +1,6 @@
 """Commits say where the data is, and whoever clones is asked for nothing but trust."""
 
+import secrets
 import shutil
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "folder":
         return folder_at(tmp_path / "data")
     endpoint = request.getfixturevalue("endpoint")
-    held = bucket_at(endpoint, f"places-{abs(hash(tmp_path))}")
+    held = bucket_at(endpoint, f"places-{secrets.token_hex(6)}")
     request.addfinalizer(lambda: held.__exit__(None, None, None))
     return held.__enter__()
 

@@ -5,6 +5,7 @@ is there and its refs have not moved; a pruning when it has read the refs and de
 """
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield folder_at(tmp_path / "data")
     else:
         endpoint = request.getfixturevalue("endpoint")
-        with bucket_at(endpoint, f"bucket-{abs(hash(tmp_path))}") as found:
+        with bucket_at(endpoint, f"bucket-{secrets.token_hex(6)}") as found:
             yield found
 
 
