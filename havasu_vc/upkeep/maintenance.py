@@ -140,7 +140,7 @@ def gc(repo: OpenRepo, *, grace_days: float = 14.0, dry_run: bool = False) -> Gc
     freed += _forget_settled(repo.storage.settled.root, grace_seconds=grace, dry_run=dry_run)
     packed = 0
     if not dry_run and not repo.git.is_kart:
-        packed = pack_anew(repo.git, grace_days=grace_days)
+        packed = pack_anew(repo.git)
     return GcResult(found.files, found.size + freed, found.kept_young, packed)
 
 

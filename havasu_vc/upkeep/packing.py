@@ -24,10 +24,11 @@ LOOSE = 200
 """So many loose objects are worth being packed."""
 
 
-def pack_anew(repository: GitRepository, *, grace_days: float) -> int:
-    """Make one pack of all that anything reaches; return the bytes that git needs less now.
+def pack_anew(repository: GitRepository) -> int:
+    """Make one pack of all objects; return the bytes that git needs less now.
 
-    What nothing reaches stays as long as the grace period says, beside it.
+    What no ref reaches stays in it: tables and merges that wait are of commits that git does
+    not know to be needed. `git gc` drops what has been so for its own grace period.
     """
     before = _counted(repository)
     folder = repository.data_folder
@@ -37,11 +38,9 @@ def pack_anew(repository: GitRepository, *, grace_days: float) -> int:
             return 0
     size = 1024 * before["size-pack"]
     anew = ("-f", "--window=50", "--depth=50") if size <= FEW else ()
-    # Git takes whole seconds, and what is not yet a second old is young in any case.
-    grace = f"--unpack-unreachable={max(int(grace_days * 86400), 1)}.seconds.ago"
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(folder / "lock"), without_git_gc(repository.common_directory):
-        repository.git("repack", "-A", "-d", "-l", "-q", *anew, grace)
+        repository.git("repack", "-a", "-k", "-d", "-l", "-q", *anew)
         repository.git("prune-packed", "-q")
         replace_file(done, _packs(repository).encode())
     after = _counted(repository)

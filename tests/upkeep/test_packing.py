@@ -1,5 +1,6 @@
 """`gc` packs git's objects anew: smaller, the same, and never what somebody still needs."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,40 @@ def test_what_only_a_reflog_reaches_stays(repo: Repo, git: Callable[..., str]) -
     repo.gc(grace_days=0)
     assert git("cat-file", "-t", left, cwd=repo.path).strip() == "commit"
     assert repo.table("points", left).to_arrow().num_rows == 400
+
+
+def test_what_a_merge_waits_for_stays(repo: Repo, git: Callable[..., str]) -> None:
+    """No ref has it any more, and git does not know of the merge."""
+    one = {"id": pa.array([1], pa.int64())}
+    repo.create_branch("side")
+    repo.write("points", pa.table({**one, "name": ["ours"]}))
+    repo.switch("side")
+    repo.write("points", pa.table({**one, "name": ["theirs"]}))
+    theirs = str(repo.head().commit)
+    repo.switch("main")
+    assert repo.merge(theirs).conflicts
+    repo.delete_branch("side", force=True)
+    git("reflog", "expire", "--expire=all", "--expire-unreachable=all", "--all", cwd=repo.path)
+
+    for path in repo.git.common_directory.rglob("objects/**/*"):
+        os.utime(path, (0, 0))  # git goes by the age of files
+    fresh = Repo.open(repo.path)
+    fresh.gc(grace_days=0)
+
+    assert git("cat-file", "-t", theirs, cwd=repo.path).strip() == "commit"
+    fresh.resolve_conflicts(choice="theirs")
+    fresh.continue_merge()
+    assert fresh.row("points", 1)["name"] == "theirs"
+    assert not list(fresh.fsck(full=True))
+
+
+def test_a_bare_repository_is_packed(repo: Repo, tmp_path: Path, git: Callable[..., str]) -> None:
+    bare = tmp_path / "bare.git"
+    git("clone", "-q", "--bare", str(repo.path), str(bare), cwd=tmp_path)
+    git("commit-tree", "-m", "of nobody", "HEAD^{tree}", cwd=bare)
+    Repo.open(bare).gc(grace_days=0)
+    assert int(git("count-objects", cwd=bare).split()[0]) == 0
+    assert git("fsck", "--strict", "--no-dangling", cwd=bare) == ""
 
 
 def test_what_nothing_reaches_stays_while_it_is_young(repo: Repo, git: Callable[..., str]) -> None:
