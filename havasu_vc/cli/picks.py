@@ -18,11 +18,10 @@ from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
-    from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
 
-__all__ = ["PickChoice", "PickOptions", "pick", "pick_options"]
+__all__ = ["PickOptions", "pick", "pick_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -79,26 +78,13 @@ class PickOptions:
     """`text` or `json`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PickChoice:
-    """How a commit is reverted or picked."""
-
-    mainline: int | None
-    """The parent that a merge is compared with."""
-    message: str | None
-    """The message of the commit; None for one that says where it is from."""
-    commit: bool
-    """Whether to commit, and not only to tell."""
-    policy: MergePolicy
-    """How conflicts are decided."""
-
-
 def pick(
     invocation: Invocation,
     what: str,
     revision: str | None,
     options: PickOptions,
-    run: Callable[[Repo, str, PickChoice], MergeResult],
+    *,
+    record: bool = False,
 ) -> None:
     """Revert or cherry-pick a commit, or conclude or drop what waits."""
     if sum((revision is not None, options.go_on, options.abort)) != 1:
@@ -114,8 +100,20 @@ def pick(
         result = repo.continue_merge(message=message)
     else:
         policy = parse_policy(options.policies)
-        choice = PickChoice(options.mainline, message, not options.dry_run, policy)
-        result = run(repo, revision, choice)
+        mainline, commit = options.mainline, not options.dry_run
+        if what == "revert":
+            result = repo.revert(
+                revision, mainline=mainline, message=message, commit=commit, policy=policy
+            )
+        else:
+            result = repo.cherry_pick(
+                revision,
+                mainline=mainline,
+                message=message,
+                record=record,
+                commit=commit,
+                policy=policy,
+            )
     if options.output_format == "json":
         value = _pick_object(repo, result, dry_run=options.dry_run)
         click.echo(json.dumps({f"havasu.{what}/v1": value}, indent=2))

@@ -61,12 +61,10 @@ class Method(Generic[P, R]):
             return self._documented()
         opened = repo.opened
 
-        def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+        def call(*arguments: Any, **keywords: Any) -> R:
             function = self._function()
             if self._request is not None:
-                request = self._request()(*arguments, **keywords)
-                with self._within(opened):
-                    return function(opened, request)
+                arguments, keywords = (self._request()(*arguments, **keywords),), {}
             with self._within(opened):
                 return function(opened, *arguments, **keywords)
 

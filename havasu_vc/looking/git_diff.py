@@ -35,7 +35,7 @@ def document_diff(repo: OpenRepo, path: str, old: str, new: str) -> DatasetDiff:
 
     `old` and `new` are ids of blobs; `.` is none. No data file is fetched for it.
     """
-    repo.make_fetcher = None
+    repo = OpenRepo(repo.git, repo.settings)  # one that brings nothing
     dataset, inside, part = path.partition(_INSIDE)
     if inside and part.startswith("columns/") and part.endswith(".json"):
         return _column_diff(repo, dataset, path, (old, new))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, gathered
-from havasu_vc.cli.picks import PickChoice, PickOptions, pick, pick_options
-from havasu_vc.library import Repo
-
-if TYPE_CHECKING:
-    from havasu_vc.merging import MergeResult
+from havasu_vc.cli.picks import PickOptions, pick, pick_options
 
 __all__ = ["command"]
 
@@ -32,15 +26,4 @@ def command(
     Rows are merged cell by cell. What is in conflict waits, as with a merge, until
     `resolve` decides it.
     """
-
-    def run(repo: Repo, commit: str, choice: PickChoice) -> MergeResult:
-        return repo.cherry_pick(
-            commit,
-            mainline=choice.mainline,
-            message=choice.message,
-            record=record,
-            commit=choice.commit,
-            policy=choice.policy,
-        )
-
-    pick(invocation, "cherry-pick", revision, options, run)
+    pick(invocation, "cherry-pick", revision, options, record=record)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, gathered
-from havasu_vc.cli.picks import PickChoice, PickOptions, pick, pick_options
-from havasu_vc.library import Repo
-
-if TYPE_CHECKING:
-    from havasu_vc.merging import MergeResult
+from havasu_vc.cli.picks import PickOptions, pick, pick_options
 
 __all__ = ["command"]
 
@@ -29,14 +23,4 @@ def command(invocation: Invocation, /, revision: str | None, options: PickOption
     Rows are merged cell by cell with what came since. What is in conflict waits, as with
     a merge, until `resolve` decides it.
     """
-
-    def run(repo: Repo, commit: str, choice: PickChoice) -> MergeResult:
-        return repo.revert(
-            commit,
-            mainline=choice.mainline,
-            message=choice.message,
-            commit=choice.commit,
-            policy=choice.policy,
-        )
-
-    pick(invocation, "revert", revision, options, run)
+    pick(invocation, "revert", revision, options)
