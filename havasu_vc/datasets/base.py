@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.folder import TreeFolder
     from havasu_vc.datasets.protocol import Dataset, DatasetEdit, DiffPlan, TreeEdit
     from havasu_vc.datasets.storage import Storage
+    from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.task import Task
 
@@ -34,6 +35,11 @@ class StoredDataset:
     def _with(self, **changed: object) -> Self:
         found: Self = replace(self, **changed)  # type: ignore[type-var]
         return found
+
+    @property
+    def digests(self) -> Mapping[int, Digest] | None:
+        """None: nothing tells what the values of a column are but they."""
+        return None
 
     def takes_item(self, name: str) -> bool:
         """No: it has the meta items that are known."""

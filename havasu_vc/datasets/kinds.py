@@ -32,6 +32,7 @@ __all__ = [
     "KINDS",
     "DatasetKind",
     "find_kind",
+    "is_in_files",
     "kind_named",
     "kind_of",
     "require_files",
@@ -53,6 +54,10 @@ class DatasetKind:
     """Whether rows stand in data files, which git has pointers to, and not in git itself."""
     package: str
     """Where its modules are."""
+
+    def version(self, marker: str) -> int:
+        """Return the version of the form of a dataset whose folder has a name."""
+        return self.versions[marker]
 
     @property
     def marker(self) -> str:
@@ -116,6 +121,12 @@ def kind_of(path: str, marker: str) -> DatasetKind:
             hints=("tables can be read: `havasu-vc data ls` lists them",),
         )
     return kind
+
+
+def is_in_files(marker: str) -> bool:
+    """Whether the rows of a dataset, which its folder's name tells, stand in data files."""
+    kind = find_kind(marker)
+    return kind is not None and kind.in_files
 
 
 def kind_named(name: str) -> DatasetKind:

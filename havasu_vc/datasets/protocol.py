@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.folder import Folder, TreeFolder
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.storage import Storage
+    from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.task import Task
 
@@ -219,6 +220,10 @@ class Dataset(Protocol):
     @property
     def rows(self) -> int:
         """How many rows it has."""
+
+    @property
+    def digests(self) -> Mapping[int, Digest] | None:
+        """The sum of each column's values, by the column's id; None where its kind keeps none."""
 
     @property
     def size(self) -> int:

@@ -48,11 +48,12 @@ def declare_geometries(
     return commit_edits(repo, [(path, make)], text)
 
 
-def _declared(view: Dataset, wanted: Mapping[str, str], engine: Engine) -> TreeEdit:
-    if not isinstance(view, HavasuDataset):
+def _declared(dataset: Dataset, wanted: Mapping[str, str], engine: Engine) -> TreeEdit:
+    view = dataset.in_files
+    if view is None:
         raise InvalidArgumentError(
-            f"{view.path} is a Kart dataset, whose geometries have one encoding",
-            hints=(f"`havasu-vc convert {view.path} --to havasu` first",),
+            f"{dataset.path} is a Kart dataset, whose geometries have one encoding",
+            hints=(f"`havasu-vc convert {dataset.path} --to havasu` first",),
         )
     changed: dict[int, Field] = {}
     for name, encoding in wanted.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import hash_keys
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.blame import Blamed, Walked, blame
 from havasu_vc.history.row_changes import ChosenRows
@@ -19,7 +19,7 @@ from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.commits import Blame
-from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.model.names import TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.log import commits
@@ -64,7 +64,7 @@ def blame_dataset(
         chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
         if chosen is not None and wanted is not None:
             require_rows(view, chosen, wanted)
-        versions = DatasetVersions(repo, view.path, uuid_of(view))
+        versions = DatasetVersions(repo, view.path, view.identity)
         found = blame(versions.walk(start), versions.at, start, engine, chosen=chosen, columns=ids)
     every = list(dict.fromkeys(commit for blamed in found for commit in blamed.commits))
     infos = tuple(info_of(read_commit(repo.git.objects, commit), {}) for commit in every)
@@ -118,14 +118,14 @@ def _keys(repo: OpenRepo, view: Dataset) -> Iterator[pa.RecordBatch]:
 class DatasetVersions:
     """One dataset at each commit; the same version is the same view.
 
-    Where nothing is at its path it is looked for elsewhere, by the table-uuid that it keeps
+    Where nothing is at its path it is looked for elsewhere, by the identity that it keeps
     when it is moved.
     """
 
-    def __init__(self, repo: OpenRepo, path: str, uuid: str | None = None) -> None:
+    def __init__(self, repo: OpenRepo, path: str, identity: str | None = None) -> None:
         self._repo = repo
         self._paths = [path]
-        self._uuid = uuid
+        self._identity = identity
         self._views: OrderedDict[str, Dataset] = OrderedDict()
         self._known: OrderedDict[str, Dataset | None] = OrderedDict()
 
@@ -157,12 +157,11 @@ class DatasetVersions:
 
     def _moved(self, tree: str, name: str) -> Dataset | None:
         """Return the dataset under another path than those where it was found before."""
-        for folder in find_datasets(self._repo.git.objects, tree) if self._uuid else ():
-            if folder.marker == HAVASU_MARKER:
-                view = self._view(folder, name)
-                if uuid_of(view) == self._uuid:
-                    self._paths.append(folder.path)
-                    return view
+        for folder in find_datasets(self._repo.git.objects, tree) if self._identity else ():
+            view = self._view(folder, name) if find_kind(folder.marker) else None
+            if view is not None and view.identity == self._identity:
+                self._paths.append(folder.path)
+                return view
         return None
 
     def _view(self, folder: DatasetFolder, name: str) -> Dataset:
@@ -172,8 +171,3 @@ class DatasetVersions:
             if len(self._views) > REMEMBERED:
                 self._views.popitem(last=False)
         return view
-
-
-def uuid_of(view: Dataset) -> str | None:
-    """Return the table-uuid of a dataset, of kinds that have one."""
-    return view.properties.table_uuid if isinstance(view, HavasuDataset) else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
+from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.errors import InvalidArgumentError, NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.model.commits import CommitInfo
-from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import read_commit
@@ -117,13 +117,13 @@ def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     """Return the folder whose changes a filter asks for."""
     path, _, what = text.partition(":")
     folder = repo.folders(start).get(path)
-    marker = HAVASU_MARKER if folder is None else folder.marker
+    marker = DEFAULT.marker if folder is None else folder.marker
     kind, _, item = what.partition(":")
     if kind == "meta":
         return f"{path}/{marker}/meta/{item}".rstrip("/")
     if kind == "feature":
         # Files of rows; a key looks closer.
-        return f"{path}/{marker}/{'files' if marker == HAVASU_MARKER else 'feature'}"
+        return f"{path}/{marker}/{(find_kind(marker) or DEFAULT).rows}"
     if what:
         raise InvalidArgumentError(
             f"{text!r} is no filter",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from havasu_vc.datasets.kinds import find_kind
 from havasu_vc.errors import HavasuError
-from havasu_vc.formats.havasu.properties import FORMAT
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.soundness import broken_datasets, defect_of
@@ -30,10 +29,10 @@ def list_datasets(repo: OpenRepo, revision: str = "HEAD") -> tuple[DatasetInfo, 
 
 def _info(repo: OpenRepo, path: str, folder: DatasetFolder, revision: str) -> DatasetInfo:
     """Describe a dataset; one that cannot be read is named, and is there all the same."""
-    if folder.marker not in TABLES:
+    found = find_kind(folder.marker)
+    if found is None:
         return DatasetInfo(path, folder.marker.strip("."), 0)
-    kind = "havasu" if folder.marker == HAVASU_MARKER else "kart"
-    version = FORMAT if kind == "havasu" else 3 if folder.marker == TABLE_MARKER else 2
+    kind, version = found.name, found.version(folder.marker)
     view = repo.view(folder, revision)
     error = defect_of(view)
     if error is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
@@ -19,7 +19,6 @@ from havasu_vc.history.diff import row_changes
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking.blaming import DatasetVersions, column_id
 from havasu_vc.looking.rows import keys_batch
-from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit
@@ -62,11 +61,11 @@ class RowHistory:
         kind, _, key = what.partition(":")
         folder = self._repo.folders(start).get(path)
         versions = DatasetVersions(self._repo, path)
-        marker = HAVASU_MARKER if folder is None else folder.marker
+        marker = DEFAULT.marker if folder is None else folder.marker
         inside = f"{path}/{marker}"
         if kind == "meta":
             return _Watched(versions, None, (), f"{inside}/meta/{key}".rstrip("/"))
-        rows = "files" if marker == HAVASU_MARKER else "feature"
+        rows = (find_kind(marker) or DEFAULT).rows
         if not key and not columns:
             return _Watched(versions, None, (), f"{inside}/{rows}" if kind else path)
         if folder is None:
@@ -95,9 +94,10 @@ class RowHistory:
             there = before or after
             return there is None or not _has_some(watched, there)
         if watched.chosen is None:
-            if isinstance(before, HavasuDataset) and isinstance(after, HavasuDataset):
-                return _digests(watched, before) == _digests(watched, after)
-            return self._cells_alike(watched, before, after)
+            sums = before.digests, after.digests
+            if sums[0] is None or sums[1] is None:
+                return self._cells_alike(watched, before, after)
+            return all(sums[0].get(column) == sums[1].get(column) for column in watched.columns)
         if not same_key(before.schema, after.schema):
             return False
         for batch, _ in watched.chosen.changes(before, after):
@@ -122,7 +122,3 @@ def _has_some(watched: _Watched, view: Dataset) -> bool:
     if watched.chosen is not None:
         return bool(watched.chosen.rows(view).num_rows)
     return bool(view.rows) and any(column in view.schema.by_id for column in watched.columns)
-
-
-def _digests(watched: _Watched, view: HavasuDataset) -> list[object]:
-    return [view.snapshot.digests.get(column) for column in watched.columns]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.model.bounds import Bounds
@@ -15,9 +14,10 @@ def dataset_facts(view: Dataset | None) -> DatasetFacts | None:
     """Return what is known of a version; deleted rows still count in nulls and ranges."""
     if view is None:
         return None
-    if not isinstance(view, HavasuDataset):
+    files = view.in_files
+    if files is None:
         return DatasetFacts(view.rows)
-    entries = [entry for entry in view.entries.values() if entry.content is Content.DATA]
+    entries = [entry for entry in files.entries.values() if entry.content is Content.DATA]
     nulls: dict[int, int] = {}
     ranges: dict[int, tuple[float, float]] = {}
     bounds: dict[int, Bounds] = {}
@@ -47,9 +47,10 @@ def rows_between(old: Dataset | None, new: Dataset | None) -> tuple[int, int] | 
     """
     sides: list[dict[str, Entry]] = []
     for view in (old, new):
-        if view is not None and not isinstance(view, HavasuDataset):
+        files = None if view is None else view.in_files
+        if view is not None and files is None:
             return None
-        sides.append({} if view is None else dict(view.entries))
+        sides.append({} if files is None else dict(files.entries))
     before, after = sides
     come = [entry for name, entry in after.items() if name not in before]
     gone = [entry for name, entry in before.items() if name not in after]
@@ -76,9 +77,11 @@ def entry_words(old: Dataset | None, new: Dataset | None) -> str:
 
 def _touched(old: Dataset | None, new: Dataset | None) -> str:
     """Return the columns whose digests differ, each between backticks."""
-    if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
+    if old is None or new is None:
         return ""
-    before, after = old.snapshot.digests, new.snapshot.digests
+    before, after = old.digests, new.digests
+    if before is None or after is None:
+        return ""
     names = [
         f"`{field.name.replace('`', chr(39))[:60]}`"
         for field in new.schema.fields

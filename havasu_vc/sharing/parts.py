@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from havasu_vc.datasets.kinds import is_in_files, require_files
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError
-from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.repo.opened import OpenRepo
@@ -96,8 +96,8 @@ def files_of_part(repo: OpenRepo, part: Part, revision: str) -> Sequence[WantedF
     files = {
         WantedFile(entry.file, entry.size)
         for path, folder in folders.items()
-        if path in chosen and folder.marker == HAVASU_MARKER and _is_sound(repo, folder, revision)
-        for entry in _entries(repo.view(folder, revision), part.box)  # type: ignore[arg-type]
+        if path in chosen and is_in_files(folder.marker) and _is_sound(repo, folder, revision)
+        for entry in _entries(require_files(repo.view(folder, revision)), part.box)
     }
     return sorted(files)
 

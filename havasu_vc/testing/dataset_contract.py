@@ -55,6 +55,7 @@ SECOND: tuple[Row, ...] = (
     {1: -3, 2: "before all", 3: None},
     {1: 1 << 40, 2: "after all", 3: float("nan")},
 )
+RENAMED: tuple[Row, ...] = (*FIRST[:5], {**FIRST[5], 2: "another"}, *FIRST[6:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +284,18 @@ class DatasetContract:
         """An old row that is another, or none; an insert of what is there, or of no key."""
         with pytest.raises(error):
             table.new(FIRST).apply(stream_of([change], table.schema))
+
+    def test_what_its_columns_sum_up_to_tells_which_differ(self, table: TableOf) -> None:
+        """Where it has sums they are those of the values, and of no column else."""
+        first, again, second = (table.new(rows) for rows in (FIRST, FIRST, RENAMED))
+        sums = [view.digests for view in (first, again, second)]
+        if sums[0] is None:
+            assert sums == [None, None, None]
+            return
+        name = first.schema.by_name["name"].id
+        assert sums[0] == sums[1]
+        assert sums[2] is not None
+        assert {id for id in first.schema.by_id if sums[0][id] != sums[2][id]} == {name}
 
 
 def compare(old: Dataset, new: Dataset) -> list[ChangeBatch]:

@@ -151,18 +151,17 @@ def _export_iceberg(
 ) -> ExportResult:
     """Make a table of its own of a dataset, which any reader of Iceberg opens."""
     from havasu_vc.checkouts import Elsewhere, check_out_to
-    from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.formats.iceberg.values import Flavour
 
     dataset = repo.dataset(path, revision)
-    if not isinstance(dataset, HavasuDataset):
+    if dataset.in_files is None:
         raise InvalidArgumentError(
             f"{path} is a Kart dataset, which is no set of files that a table could have",
             hints=("export it to Parquet, or `havasu-vc convert` it first",),
         )
     request = Elsewhere(folder, revision, path, Flavour.ICEBERG, copy=True, discard=overwrite)
     check_out_to(repo, request)
-    return ExportResult(str(folder), dataset.snapshot.rows)
+    return ExportResult(str(folder), dataset.rows)
 
 
 def export_changes(

@@ -132,10 +132,10 @@ def _changed(
     engine: Engine,
     options: SourceOptions,
 ) -> TreeEdit:
-    path = old.path
-    if not isinstance(old, HavasuDataset):
+    path, base = old.path, old.in_files
+    if base is None:
         raise InvalidArgumentError(f"{path} is a Kart dataset, which has no files to link")
-    if old.properties.others.get(LINKED) != source.table.metadata.table_uuid:
+    if base.properties.others.get(LINKED) != source.table.metadata.table_uuid:
         raise InvalidArgumentError(
             f"{path} was not linked to the table at {source.table.location}",
             hints=("import with --replace alone compares it with the table by key",),
@@ -143,7 +143,7 @@ def _changed(
     if options.primary_key is None:
         source = _with_key(source, old.schema)
     schema = _evolved(old.schema, source.schema, path)
-    edits = read_linked_edits(old, source.table, source.snapshot_id, schema, engine)
+    edits = read_linked_edits(base, source.table, source.snapshot_id, schema, engine)
     return linked_edit_of(edits, transaction.storage, engine)
 
 

@@ -114,8 +114,8 @@ class Rasters:
             )
 
     def _view(self, path: str, revision: str) -> HavasuDataset:
-        view = self._repo.dataset(path, revision)
-        if not isinstance(view, HavasuDataset):
+        view = self._repo.dataset(path, revision).in_files
+        if view is None:
             raise InvalidArgumentError(f"{path} is a Kart dataset, which holds no rasters")
         return view
 

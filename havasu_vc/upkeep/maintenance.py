@@ -11,11 +11,11 @@ from pathlib import Path
 
 from havasu_vc.checkouts import forget_clustered, forget_counterparts, forget_gone_work_trees
 from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.kinds import is_in_files, require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
-from havasu_vc.model.names import HAVASU_MARKER, TABLES
+from havasu_vc.model.names import TABLES
 from havasu_vc.repo.checked_out import checked_out_files, checked_out_trees, clustered_trees
 from havasu_vc.repo.edits import commit_edits
 from havasu_vc.repo.opened import OpenRepo, unsafe_path
@@ -46,7 +46,7 @@ def optimize(
     """Rewrite small and partly deleted files into a few clean ones, in a commit of its own."""
     kinds = repo.folders(repo.head())
     paths = tuple(datasets) or tuple(
-        path for path in sound_datasets(repo) if kinds[path].marker == HAVASU_MARKER
+        path for path in sound_datasets(repo) if is_in_files(kinds[path].marker)
     )
 
     def make(view: Dataset, engine: Engine) -> TreeEdit:

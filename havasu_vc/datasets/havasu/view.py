@@ -42,7 +42,13 @@ from havasu_vc.formats.havasu.layout import (
     parse_sort_order,
 )
 from havasu_vc.formats.havasu.markers import Epoch
-from havasu_vc.formats.havasu.properties import DATASET, Properties, Snapshot, parse_properties
+from havasu_vc.formats.havasu.properties import (
+    DATASET,
+    Digest,
+    Properties,
+    Snapshot,
+    parse_properties,
+)
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema
 from havasu_vc.model.columns import columns_of
@@ -112,6 +118,11 @@ class HavasuDataset(StoredDataset):
             self.size,
             digests.of(self.schema.by_id),
         )
+
+    @property
+    def digests(self) -> Mapping[int, Digest]:
+        """The sum of each column's values, by the column's id."""
+        return self.snapshot.digests
 
     def check_guard(self) -> None:
         """Raise `UnfinishedMergeError` when what stands in the tree does not agree."""
