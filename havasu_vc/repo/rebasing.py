@@ -14,7 +14,7 @@ from typing import TypeVar
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import ConcurrentChangeError, ConflictError
-from havasu_vc.history.conflicts import MergePolicy
+from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy, conflict_columns
 from havasu_vc.history.merge_datasets import DatasetMerger, Versions
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.repo.opened import OpenRepo
@@ -64,10 +64,28 @@ def rebase_edit(
     if merged.conflicts is not None:
         raise ConflictError(
             f"{edit.path}: another process changed the same cells meanwhile "
-            f"({merged.conflicts.total:,} conflicts); nothing is changed",
+            f"({_told(merged.conflicts)}); nothing is changed",
             hints=("look at `havasu-vc show`, then make the edit again",),
         )
     return merged.edit if merged.edit is not None else TreeEdit(edit.path, {})
+
+
+def _told(conflicts: DatasetConflicts) -> str:
+    """Return how many conflicts there are, and what the first of them is about."""
+    count = f"{conflicts.total:,} conflict{'' if conflicts.total == 1 else 's'}"
+    if conflicts.rows is None or not conflicts.rows.num_rows:
+        names = [f"column {name}" if name else "the key" for name in conflicts.columns]
+        return f"{count}: {', '.join([*names, *conflicts.items])}"
+    row = conflicts.rows.slice(0, 1).select(["columns", "base", "ours", "theirs"]).to_pylist()[0]
+    values = next(row[side] for side in ("ours", "theirs", "base") if row[side] is not None)
+    key = conflict_columns(conflicts.rows).key.names
+    where = ", ".join(f"{name} = {values[name]}" for name in key)
+    columns = ", ".join(row["columns"] or ())
+    told = [where, f"column {columns}" if columns else ""]
+    first = ", ".join(filter(None, told))
+    if not first:
+        return count
+    return f"{count}{': ' if conflicts.total == 1 else ', the first: '}{first}"
 
 
 def after_edit(base: Dataset, edit: TreeEdit, storage: Storage) -> Dataset:

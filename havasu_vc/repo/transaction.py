@@ -23,6 +23,7 @@ from havasu_vc.errors import (
     ConcurrentChangeError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    NoBranchError,
     StateError,
 )
 from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
@@ -170,6 +171,8 @@ class Transaction:
                 if moved != head:
                     if merge is not None or removed or moved.branch != head.branch:
                         raise _moved()
+                    if moved.commit is None:
+                        raise NoBranchError(f"the branch {head.branch} was deleted meanwhile")
                     rebased = self._rebased(edits, head, moved)
                     if any(edit.blobs for edit in edits) and not any(e.blobs for e in rebased):
                         return None

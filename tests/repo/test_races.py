@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.errors import HavasuError
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import ConflictError, HavasuError, NoBranchError
 from havasu_vc.repo.transaction import Transaction
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.examples import some
@@ -109,3 +110,35 @@ def test_an_edit_that_another_process_made_first_makes_no_commit(
     assert next(info.message for info in repo.log()) == "others"
     assert len(list(repo.log())) == 2
     assert_sound(repo, dangling=True)
+
+
+def test_two_values_of_one_cell_are_named_by_key_and_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+    original = Transaction.commit
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        others(repo.path)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(Transaction, "commit", late)
+    with pytest.raises(ConflictError, match=r"points: .*\(1 conflict: id = 50, column name\)"):
+        repo.write("points", pa.table({"id": [50, 51], "name": ["mine", "mine"]}))
+
+    assert {row["id"]: row["name"] for row in rows(repo, "points")}[51] == "row 51"
+
+
+def test_a_branch_that_is_deleted_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    repo.import_(write(tmp_path / "points.parquet", points(100)), options=BY_ID)
+    repo.create_branch("side")
+    with Transaction(repo.opened, branch="side") as transaction:
+        edit = TreeEdit("more", {"meta/title": b"more"}, fresh=True)
+        repo.delete_branch("side", force=True)
+        with pytest.raises(NoBranchError, match="side was deleted meanwhile"):
+            transaction.commit([edit], "more")
+
+    assert [branch.name for branch in repo.branches()] == ["main"]
