@@ -41,6 +41,11 @@ class StoredDataset:
         """None: nothing tells what the values of a column are but they."""
         return None
 
+    @property
+    def likely_identity(self) -> str | None:
+        """None: it is what stands at its path."""
+        return None
+
     def takes_item(self, name: str) -> bool:
         """No: it has the meta items that are known."""
         return False

@@ -11,6 +11,7 @@ Geometries count by coordinates and SRID, whatever their bytes say (`geo.wkb`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import field as fact
 
@@ -25,7 +26,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["Digests", "HashedRows", "hash_keys", "hash_rows"]
+__all__ = ["Digests", "HashedRows", "format_digests", "hash_keys", "hash_rows", "parse_digests"]
 
 _LANE = np.uint64(0xC2B2AE3D27D4EB4F)
 _ALL = (1 << 64) - 1
@@ -136,3 +137,13 @@ def _column_hashes(column: pa.Array, field: Field) -> Hashes:
         known = srids != 0
         hashes[known] = mix(hashes[known] + srids[known].astype(np.int64).view(np.uint64))
     return hashes
+
+
+def format_digests(digests: Mapping[int, Digest]) -> str:
+    """Return digests as text, for a task to report."""
+    return json.dumps({str(number): list(lanes) for number, lanes in digests.items()})
+
+
+def parse_digests(text: str) -> dict[int, Digest]:
+    """Return the digests of a report."""
+    return {int(number): (lanes[0], lanes[1]) for number, lanes in json.loads(text).items()}

@@ -5,13 +5,14 @@ one of its datasets is met: the modules that a row names by `package` are
 
     view        `open_view`, which returns the dataset in a folder
     soundness   `check_folder`, which tells whether it can be read, from as little as possible
+    checks      `check_dataset`, which finds everything that is wrong with one
 
 Everybody else has a `Dataset`, or a `DatasetKind` where there is only a folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.folder import Folder, TreeFolder
     from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.datasets.protocol import Dataset, RunsEach
     from havasu_vc.datasets.storage import Storage
+    from havasu_vc.model.findings import Finding
 
 __all__ = [
     "DEFAULT",
     "KINDS",
     "DatasetKind",
     "find_kind",
+    "findings_in",
     "is_in_files",
     "kind_named",
     "kind_of",
@@ -85,6 +88,17 @@ class DatasetKind:
         soundness = import_module(f"{self.package}.soundness")
         soundness.check_folder(folder, path, revision, marker, memory)
 
+    def findings(
+        self, view: Dataset, engine: RunsEach, *, full: bool, checked: set[str] | None = None
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with a dataset of this kind; with `full` all of its rows are read.
+
+        `checked` remembers files that were found whole, so that one which several datasets or
+        revisions share is read once.
+        """
+        checks = import_module(f"{self.package}.checks")
+        yield from checks.check_dataset(view, engine, full=full, checked=checked)
+
 
 DEFAULT = DatasetKind(
     "havasu", {HAVASU_MARKER: 2}, "files", in_files=True, package="havasu_vc.datasets.havasu"
@@ -132,6 +146,13 @@ def is_in_files(marker: str) -> bool:
 def kind_named(name: str) -> DatasetKind:
     """Return the kind of a name."""
     return _BY_NAME[name]
+
+
+def findings_in(
+    view: Dataset, engine: RunsEach, *, full: bool, checked: set[str] | None = None
+) -> Iterator[Finding]:
+    """Yield what is wrong with a dataset, as its kind looks for it."""
+    return kind_named(view.kind).findings(view, engine, full=full, checked=checked)
 
 
 def require_files(view: Dataset, what: str = "this") -> HavasuDataset:

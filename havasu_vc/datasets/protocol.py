@@ -30,10 +30,19 @@ if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.task import Task
 
-__all__ = ["Dataset", "DatasetEdit", "DiffPlan", "Predicate", "RunTasks", "TreeEdit"]
+__all__ = ["Dataset", "DatasetEdit", "DiffPlan", "Predicate", "RunTasks", "RunsEach", "TreeEdit"]
 
 RunTasks: TypeAlias = "Callable[[list[Task]], Iterator[pa.RecordBatch]]"
 """What runs tasks, such as an engine."""
+
+
+class RunsEach(Protocol):
+    """Runs tasks and says whose batch each is, such as an engine."""
+
+    def run_each(
+        self, tasks: Sequence[Task], *, description: str = ""
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches of all tasks in order, each with the index of its task."""
 
 
 _ITEMS = ("title", "description", "schema.json")
@@ -212,6 +221,10 @@ class Dataset(Protocol):
     @property
     def identity(self) -> str | None:
         """What it keeps under any path; None where its kind has nothing of that sort."""
+
+    @property
+    def likely_identity(self) -> str | None:
+        """Its identity, also where it is broken and what stands in it tells one all the same."""
 
     @property
     def last_column_id(self) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from havasu_vc.datasets.digest import Digests, hash_rows
+from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_digests
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["add_up", "format_digests", "parse_digests", "sums"]
+__all__ = ["add_up", "sums"]
 
 
 def add_up(
@@ -38,13 +37,3 @@ def sums(task: Task, schema: Schema) -> Iterator[pa.RecordBatch]:
         rows += batch.num_rows
         digests.add(hash_rows(batch, schema).digests)
     yield pa.record_batch({"rows": [rows], "digests": [format_digests(digests.sums)]})
-
-
-def format_digests(digests: Mapping[int, Digest]) -> str:
-    """Return digests as text, for a task to report."""
-    return json.dumps({str(number): list(lanes) for number, lanes in digests.items()})
-
-
-def parse_digests(text: str) -> dict[int, Digest]:
-    """Return the digests of a report."""
-    return {int(number): (lanes[0], lanes[1]) for number, lanes in json.loads(text).items()}

@@ -12,13 +12,14 @@ The rows have a text and a number beside an integer key, which every kind can ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.kinds import kind_named, kind_of, require_files
+from havasu_vc.datasets.kinds import findings_in, kind_named, kind_of, require_files
 from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import (
@@ -164,6 +165,13 @@ class DatasetContract:
         with pytest.raises((CorruptDatasetError, StateError)):
             view.after(TreeEdit(view.path, broken)).check_guard()
 
+    def test_a_check_finds_nothing_wrong_with_it(self, table: TableOf) -> None:
+        """Not in its documents, and not in its rows."""
+        view = committed(table.new(FIRST))
+        with LocalEngine(threads=1) as engine:
+            assert list(findings_in(view, engine, full=False)) == []
+            assert list(findings_in(view, engine, full=True)) == []
+
     def test_rows_are_found_by_key(self, table: TableOf) -> None:
         """Those that are there, and no others."""
         view = table.new(FIRST)
@@ -268,6 +276,7 @@ class DatasetContract:
         """As far as its kind has such a thing."""
         view = table.new(FIRST)
         assert view.with_path("elsewhere").identity == view.identity
+        assert view.likely_identity == view.identity
 
     @pytest.mark.parametrize(
         ("change", "error"),
@@ -296,6 +305,12 @@ class DatasetContract:
         assert sums[0] == sums[1]
         assert sums[2] is not None
         assert {id for id in first.schema.by_id if sums[0][id] != sums[2][id]} == {name}
+
+
+def committed(view: Dataset) -> Dataset:
+    """Return a dataset with the files that a commit would have taken in."""
+    storage = view.storage
+    return view.with_storage(replace(storage, files=storage.staging))
 
 
 def compare(old: Dataset, new: Dataset) -> list[ChangeBatch]:

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from havasu_vc.checkouts import forget_clustered, forget_counterparts, forget_gone_work_trees
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.kinds import is_in_files, require_files
+from havasu_vc.datasets.kinds import findings_in, is_in_files, require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError, InvalidArgumentError
@@ -24,8 +23,6 @@ from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.revisions import Revision
 from havasu_vc.store.trees import DatasetFolder, find_datasets
-from havasu_vc.upkeep.dataset_checks import check_dataset, check_kart_dataset
-from havasu_vc.upkeep.finding import Finding
 from havasu_vc.upkeep.garbage import collect_garbage
 from havasu_vc.upkeep.packing import pack_anew
 from havasu_vc.upkeep.rewriting import optimize_dataset
@@ -87,7 +84,7 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
             view = repo.view(folder, revision.name)
             try:
                 with repo.settings.open_engine(0) as engine:
-                    for each in _findings(view, engine, full, checked):
+                    for each in findings_in(view, engine, full=full, checked=checked):
                         yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
             except HavasuError as error:
                 yield Problem(f"{path} at {revision.name}", error.message, None)
@@ -100,12 +97,6 @@ def _note_path(paths: dict[str, str], folder: DatasetFolder, reason: str) -> Non
 def _index(repo: OpenRepo) -> dict[str, str]:
     """Return what keeps git from the index where Kart has locked it in a way of its own."""
     return {"GIT_INDEX_FILE": str(repo.git.data_folder / "none")} if repo.git.is_kart else {}
-
-
-def _findings(view: Dataset, engine: Engine, full: bool, checked: set[str]) -> Iterator[Finding]:
-    if isinstance(view, KartDataset):
-        return check_kart_dataset(view, full=full)
-    return check_dataset(require_files(view), engine, full=full, checked=checked)
 
 
 def _tips(repo: OpenRepo) -> Iterator[Revision]:

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import field, replace
 
 from havasu_vc.datasets.folder import TreeFolder, edited
-from havasu_vc.datasets.havasu.soundness import check_guard, read_standing
-from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.havasu.soundness import check_guard
+from havasu_vc.datasets.kinds import find_kind, findings_in, is_in_files
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -32,7 +32,7 @@ from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import MergedDataset, markers_of
 from havasu_vc.merging import MergeRules, RootTree, base_tree, merge_trees, root_tree
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLES
+from havasu_vc.model.names import HAVASU_MARKER
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
@@ -138,7 +138,7 @@ def _plan(repo: OpenRepo, path: str, commit: str, error: HavasuError | None) -> 
         raise DatasetNotFoundError(path)
     if error is not None:
         return last_sound(repo, path, commit)
-    if folder.marker in KART_MARKERS:
+    if not is_in_files(folder.marker):
         # What its rows are is in no sum: whoever names it wants every one looked at.
         return last_sound(repo, path, commit, thorough=True)
     return LastSound((), ())
@@ -212,14 +212,10 @@ def _walk(
 def _is_sound(repo: OpenRepo, folder: DatasetFolder, *, thorough: bool) -> bool:
     if defect(repo, folder, "HEAD") is not None:
         return False
-    if not thorough or folder.marker not in KART_MARKERS:
+    if not thorough or is_in_files(folder.marker):
         return True
-    from havasu_vc.datasets.kart.view import KartDataset
-    from havasu_vc.upkeep.dataset_checks import check_kart_dataset
-
-    view = repo.view(folder, "HEAD")
-    assert isinstance(view, KartDataset)
-    return next(check_kart_dataset(view, full=True), None) is None
+    with repo.settings.open_engine(0) as engine:
+        return next(findings_in(repo.view(folder, "HEAD"), engine, full=True), None) is None
 
 
 def _mend(
@@ -372,15 +368,7 @@ def _moved_from(
 
 
 def _identity(repo: OpenRepo, folder: DatasetFolder) -> str | None:
-    view = repo.view(folder, "HEAD") if folder.marker in TABLES else None
-    if not isinstance(view, HavasuDataset):
-        return None
-    with suppress(HavasuError):
-        return view.properties.table_uuid
-    with suppress(HavasuError):
-        tables = {d.table for d in read_standing(view.folder, folder.path).live.values()}
-        return tables.pop() if len(tables) == 1 else None
-    return None
+    return repo.view(folder, "HEAD").likely_identity if find_kind(folder.marker) else None
 
 
 def _summed_anew(
@@ -393,15 +381,14 @@ def _summed_anew(
     """Return the edit that gives the files of HEAD their sums; None where that cannot be."""
     view = repo.view(transaction.folders[path], "HEAD")
     before = [] if last is None else [repo.view(last, plan.commits[0][:10])]
-    if not isinstance(view, HavasuDataset):
-        return None
-    parents = [each for each in before if isinstance(each, HavasuDataset)]
-    if len(parents) != len(before):
+    files = view.in_files
+    parents = [each.in_files for each in before]
+    if files is None or None in parents:
         return None
     try:
         with repo.settings.open_engine(0) as engine:
-            staged = replace(view, storage=transaction.storage)
-            return repair_dataset(staged, engine, parents=parents)
+            staged = files.with_storage(transaction.storage)
+            return repair_dataset(staged, engine, parents=[each for each in parents if each])
     except (NotYetSupportedError, NoChangesError, CorruptDatasetError, UnfinishedMergeError):
         return None
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from havasu_vc.datasets.havasu.checks import check_contents
 from havasu_vc.datasets.havasu.ledger import mending_blobs
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -25,7 +26,6 @@ from havasu_vc.formats.havasu.entry import Content
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.formats.havasu.properties import DATASET, Digest
 from havasu_vc.history.summing import add_up
-from havasu_vc.upkeep.dataset_checks import check_contents
 
 __all__ = ["has_files_of", "repair_dataset"]
 

@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.kinds import findings_in
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
@@ -27,7 +26,6 @@ from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1_pixels import ALLOWED
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.upkeep.dataset_checks import check_dataset, check_kart_dataset
 from havasu_vc.upkeep.validating import Issue, check_keys, check_rows
 from havasu_vc.upkeep.value_rules import Level
 
@@ -103,14 +101,10 @@ class Validation:
 
 def _of_dataset(path: str, view: Dataset, engine: Engine) -> Iterator[Issue]:
     """Yield what `fsck` finds in one dataset."""
-    if not isinstance(view, KartDataset):
-        for found in check_dataset(require_files(view), engine, full=True):
-            where = found.where.removeprefix(path).lstrip("/: ")
-            cause = f"{where}: {found.message}" if where else found.message
-            yield Issue(path, Level.ERROR, "stored", cause, found.column)
-    else:
-        for found in check_kart_dataset(view, full=True):
-            yield Issue(path, Level.ERROR, "stored", f"{found.where}: {found.message}")
+    for found in findings_in(view, engine, full=True):
+        where = found.where.removeprefix(path).lstrip("/: ")
+        cause = f"{where}: {found.message}" if where else found.message
+        yield Issue(path, Level.ERROR, "stored", cause, found.column)
 
 
 def _of_source(

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc.datasets.havasu import writing
+from havasu_vc.datasets.havasu.file_checks import ValueCheck
 from havasu_vc.datasets.havasu.live import SpatialTest, live_files
 from havasu_vc.errors import GeometryError, SchemaViolationError
 from havasu_vc.exchange.source import SourceOptions
@@ -24,7 +25,6 @@ from havasu_vc.model.arrow import to_stored
 from havasu_vc.model.bounds import Bounds, GeographicBounds
 from havasu_vc.model.rasters import RASTER_PARTS, RASTER_TYPE, raster_ids
 from havasu_vc.model.schema import Schema
-from havasu_vc.upkeep.fsck_files import ValueCheck
 from havasu_vc.writers.conflicts_json import write_conflicts_json
 from havasu_vc.writers.protocol import WriterOptions
 from havasu_vc.writers.registry import writer_named

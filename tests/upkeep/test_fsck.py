@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.folder import MemoryFolder
+from havasu_vc.datasets.havasu.checks import check_dataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.formats.havasu.deltas import Delta, delta_path, format_delta, format_tombstone
@@ -20,13 +21,12 @@ from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.schema import format_columns, format_schema
 from havasu_vc.formats.lfs import Pointer, format_pointer
 from havasu_vc.geo.crs import parse_crs
+from havasu_vc.model.findings import Finding
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets
 from havasu_vc.testing.tables import Row, key_of, rows_of, schemas
-from havasu_vc.upkeep.dataset_checks import check_dataset
-from havasu_vc.upkeep.finding import Finding
 from tests.datasets.thresholds import tiny_thresholds
 from tests.support.examples import examples
 

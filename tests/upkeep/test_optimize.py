@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from havasu_vc.datasets.havasu.checks import check_dataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import CorruptDatasetError
@@ -20,7 +21,6 @@ from havasu_vc.model.types import Field, Geometry, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
 from havasu_vc.testing.tables import Row, canonical_row, key_of, rows_of, schemas
-from havasu_vc.upkeep.dataset_checks import check_dataset
 from havasu_vc.upkeep.rewriting import optimize_dataset
 from tests.datasets.thresholds import tiny_thresholds
 from tests.support.examples import examples

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.folder import MemoryFolder, edited
+from havasu_vc.datasets.havasu.checks import check_dataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import NoChangesError, NotYetSupportedError, UnfinishedMergeError
@@ -15,7 +16,6 @@ from havasu_vc.model.types import Field, Primitive
 from havasu_vc.testing.changes import changes_between, stream_of
 from havasu_vc.testing.memory import MemoryDatasets, recomputed_digests, rows_in
 from havasu_vc.testing.tables import Row
-from havasu_vc.upkeep.dataset_checks import check_dataset
 from havasu_vc.upkeep.sums_anew import repair_dataset
 from tests.datasets.thresholds import tiny_thresholds
 from tests.support.examples import examples

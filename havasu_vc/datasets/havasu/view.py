@@ -7,6 +7,7 @@ files only by kernels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -215,6 +216,16 @@ class HavasuDataset(StoredDataset):
     def identity(self) -> str:
         """What it keeps under any path."""
         return self.properties.table_uuid
+
+    @property
+    def likely_identity(self) -> str | None:
+        """The identity in its properties, or else the one that all of its deltas have."""
+        with suppress(HavasuError):
+            return self.identity
+        with suppress(HavasuError):
+            tables = {d.table for d in read_standing(self.folder, self.path).live.values()}
+            return tables.pop() if len(tables) == 1 else None
+        return None
 
     @cached_property
     def header(self) -> DatasetHeader:

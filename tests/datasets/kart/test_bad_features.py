@@ -8,13 +8,14 @@ import msgpack
 import pytest
 
 from havasu_vc.datasets.kart.view import KartDataset
+from havasu_vc.datasets.kinds import findings_in
 from havasu_vc.datasets.protocol import Predicate
+from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.kart.paths import INT
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, compare
 from havasu_vc.testing.memory import KartDatasets
-from havasu_vc.upkeep.dataset_checks import check_kart_dataset
 
 (FOLDER,), (NAME,) = INT.paths([[3]])
 PLACE = f"feature/{FOLDER.decode()}/{NAME.decode()}"
@@ -90,7 +91,8 @@ def test_other_rows_can_be_read(damaged: tuple[KartDataset, str]) -> None:
 
 def test_fsck_lists_each(damaged: tuple[KartDataset, str], sound: KartDataset) -> None:
     dataset, reason = damaged
-    (found,) = check_kart_dataset(dataset, full=True)
+    with LocalEngine(threads=1) as engine:
+        (found,) = findings_in(dataset, engine, full=True)
+        assert list(findings_in(sound, engine, full=True)) == []
     text = f"{found.where} at {dataset.revision}: {found.message}"
     assert reason.replace("0+", "0" * 40) in text
-    assert list(check_kart_dataset(sound, full=True)) == []

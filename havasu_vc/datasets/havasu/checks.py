@@ -15,26 +15,22 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from havasu_vc.datasets.havasu.file_checks import check_files
 from havasu_vc.datasets.havasu.keys import DamagedKeyCache, key_cache_path, open_key_cache
 from havasu_vc.datasets.havasu.locate import shared_schema
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.kernels import Files, Form, batches
-from havasu_vc.datasets.kart.trees import Blobs, leaves
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import CorruptionError, CrsError, HavasuError
+from havasu_vc.datasets.protocol import RunsEach
+from havasu_vc.errors import CrsError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.layout import parse_partition, parse_sort_order
 from havasu_vc.formats.havasu.schema import parse_schema
 from havasu_vc.formats.lfs import Pointer, parse_pointer
 from havasu_vc.geo.crs import parse_crs
-from havasu_vc.upkeep.finding import Finding, Findings
-from havasu_vc.upkeep.fsck_files import check_files
+from havasu_vc.model.findings import Finding, Findings
 
 __all__ = [
     "check_contents",
     "check_dataset",
-    "check_kart_dataset",
 ]
 
 
@@ -42,7 +38,7 @@ _POINTER = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 
 
 def check_dataset(
-    view: HavasuDataset, engine: Engine, *, full: bool, checked: set[str] | None = None
+    view: HavasuDataset, engine: RunsEach, *, full: bool, checked: set[str] | None = None
 ) -> Iterator[Finding]:
     """Yield what is wrong with a dataset; with `full`, read every file of it too.
 
@@ -57,7 +53,7 @@ def check_dataset(
 
 def check_contents(
     view: HavasuDataset,
-    engine: Engine,
+    engine: RunsEach,
     *,
     full: bool,
     summed: bool,
@@ -277,62 +273,3 @@ def _check_key_caches(
                 findings.add(
                     f"{view.path}: key cache of {file}", "it was damaged, and has been removed"
                 )
-
-
-# Checking a Kart dataset: its documents, and with `full` every feature file by itself.
-#
-# A feature that cannot be read is one finding; the others are checked all the same.
-
-
-def check_kart_dataset(view: KartDataset, *, full: bool) -> Iterator[Finding]:
-    """Yield what is wrong with a dataset."""
-    try:
-        form = view.form()
-        for field in view.schema.geometries:
-            crs = None if field.geometry is None else field.geometry.crs
-            if crs is not None and crs not in view.crs:
-                place = _place(view, view.where("meta/schema.json"))
-                yield Finding(place, f"there is no definition of {crs}")
-    except CorruptionError as error:
-        yield Finding(*_said(error, view))
-        return
-    if not full or not view.features:
-        return
-    decoder = form.decoder()
-    try:
-        found = leaves(view.objects, [(b"", bytes.fromhex(view.features))])
-        for files in batches(view.objects, found, form):
-            try:
-                files.rows(form, decoder)
-            except HavasuError:
-                yield from _one_by_one(view, files, form)
-    except HavasuError as error:
-        yield Finding(*_said(error, view))
-
-
-def _one_by_one(view: KartDataset, files: Files, form: Form) -> Iterator[Finding]:
-    """Yield what is wrong with each of some features."""
-    blobs = files.blobs
-    decoder = form.decoder()
-    for index, (folder, name) in enumerate(zip(files.folders, files.names, strict=True)):
-        one = Blobs(
-            blobs.objects,
-            blobs.ids[20 * index : 20 * index + 20],
-            blobs.given[index : index + 1],
-        )
-        try:
-            Files([folder], [name], one).rows(form, decoder)
-        except HavasuError as error:
-            yield Finding(*_said(error, view))
-
-
-def _said(error: HavasuError, view: KartDataset) -> tuple[str, str]:
-    path, reason = getattr(error, "path", None), getattr(error, "reason", None)
-    if isinstance(path, str) and isinstance(reason, str):
-        return _place(view, path), reason
-    return view.path, error.message
-
-
-def _place(view: KartDataset, where: str) -> str:
-    """Return where something is, without the revision: whoever lists findings says that."""
-    return where.removesuffix(f" at {view.revision}")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.datasets.conforming import describe_key
-from havasu_vc.datasets.digest import Digests, hash_rows
+from havasu_vc.datasets.digest import Digests, format_digests, hash_rows, parse_digests
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.keys import KeyCache
 from havasu_vc.datasets.havasu.locate import sound_key_cache
@@ -26,7 +26,7 @@ from havasu_vc.datasets.havasu.projection import lacks
 from havasu_vc.datasets.havasu.verify import mark_verified, verify_delete_file
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.havasu.writing import split_offsets
-from havasu_vc.engine.protocol import Engine
+from havasu_vc.datasets.protocol import RunsEach
 from havasu_vc.errors import CorruptDataFileError, GeometryError, HavasuError
 from havasu_vc.formats.havasu.entry import Content, Entry, format_entry, parse_entry
 from havasu_vc.formats.havasu.scalars import from_scalar
@@ -35,14 +35,13 @@ from havasu_vc.geo.raster_v1 import raster_headers
 from havasu_vc.geo.raster_v1_checks import first_unsound
 from havasu_vc.geo.raster_v1_outlines import Places, places_of_rasters
 from havasu_vc.geo.wkb import to_canonical
-from havasu_vc.history.summing import format_digests, parse_digests
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.findings import Finding, Findings
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Encoding, Field, children
 from havasu_vc.records import dataclass
-from havasu_vc.upkeep.finding import Finding, Findings
 
 __all__ = [
     "ValueCheck",
@@ -59,7 +58,7 @@ _REPORT = pa.schema([(name, pa.string()) for name in ("message", "hint", "column
 def check_files(
     view: HavasuDataset,
     here: Mapping[str, Entry],
-    engine: Engine,
+    engine: RunsEach,
     checked: set[str],
     *,
     whole: bool,
