@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("editing",),
     ("review",),
     ("library",),
-    ("__init__", "spark"),
+    ("__init__", "serving", "spark"),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(LAYERS) for part in row}
@@ -64,14 +64,18 @@ HOMES: dict[str, frozenset[str]] = {
     "rasterio": frozenset({"geo", "exchange"}),
     "rich": frozenset({"cli"}),
     "shapely": frozenset({"geo"}),
+    "starlette": frozenset({"serving"}),
+    "uvicorn": frozenset({"serving"}),
 }
 # Optional: each lives in the one file that uses it.
 ONE_FILE = frozenset({"duckdb", "geopandas", "obstore", "pandas"})
 
 # Slow to load and not needed by most runs: imported where they are used.
-HEAVY = ONE_FILE | {"pyogrio", "pyproj", "pyspark", "py4j", "rasterio", "shapely"}
+HEAVY = ONE_FILE | {
+    "pyogrio", "pyproj", "pyspark", "py4j", "rasterio", "shapely", "starlette", "uvicorn",
+}  # fmt: skip
 # These exist for the sake of what is heavy, and may import it at their top.
-EAGER = frozenset({"spark", "testing"})
+EAGER = frozenset({"serving", "spark", "testing"})
 # Other libraries are imported at the top, but for what only some command lines need.
 MAY_BE_LATE = HEAVY | {"click", "rich"}
 # Our own modules are imported at the top too, but by those who know all and need little.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.kart_tables import forget_counterparts as forget_counterparts
     from havasu_vc.checkouts.kart_tables import havasu_difference as havasu_difference
     from havasu_vc.checkouts.kart_tables import havasu_edit as havasu_edit
+    from havasu_vc.checkouts.kart_tables import table_view as table_view
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
     from havasu_vc.checkouts.moving_head import merge as merge
@@ -44,6 +45,7 @@ __getattr__ = loads(
             "forget_counterparts",
             "havasu_difference",
             "havasu_edit",
+            "table_view",
         ],
         "keeping_bases": ["forget_gone_work_trees"],
         "moving_head": ["commit_of", "merge", "reset", "switch"],

@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sql": ("sql", "Run a query of Spark SQL"),
         "shell": ("shell", "Open a Python shell with Spark and the tables at hand"),
         "spark-conf": ("spark_conf", "Print the settings with which Spark sees the checkout"),
+        "serve": ("serve", "Serve the repository as an Iceberg REST catalog"),
         "convert": ("convert", "Store a dataset as Kart does, or as a Havasu table"),
         "upgrade": ("upgrade", "Bring datasets to the newest form, or a Kart V2 repository to V3"),
         "optimize": ("optimize", "Fold small files into large ones, in a commit of its own"),

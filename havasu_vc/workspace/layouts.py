@@ -19,7 +19,7 @@ from havasu_vc.model.evolution import BLOCK
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["Numbered", "last_column_id", "number_layouts"]
+__all__ = ["Numbered", "last_column_id", "number_layouts", "past_spec"]
 
 _T = TypeVar("_T")
 
@@ -62,7 +62,7 @@ def number_layouts(view: HavasuDataset, known: TableMetadata | None) -> Numbered
     specs, spec_id = _specs(specs, view.partition)
     spec_ids = {}
     for name in sorted({entry.partition_spec for entry in view.data_entries}):
-        specs, spec_ids[name] = _specs(specs, _past_spec(view, name))
+        specs, spec_ids[name] = _specs(specs, past_spec(view, name))
     orders = {0: SortOrder(), **({} if known is None else known.sort_orders)}
     wanted = SortOrder() if view.order.is_hilbert else view.order
     order_id = 0
@@ -99,7 +99,8 @@ def _numbered(
     return found, number
 
 
-def _past_spec(view: HavasuDataset, name: str) -> PartitionSpec:
+def past_spec(view: HavasuDataset, name: str) -> PartitionSpec:
+    """Return the partition spec that entries call so."""
     if name == view.layout.partition_hash:
         return view.partition
     where = f"the partition spec {name} of {view.path} at {view.revision}"

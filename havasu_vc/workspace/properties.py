@@ -22,6 +22,7 @@ __all__ = [
     "TREE",
     "VERSION",
     "checked_out_properties",
+    "dataset_properties",
     "is_checkout",
     "is_untouched",
 ]
@@ -63,6 +64,11 @@ def _definitions(view: HavasuDataset) -> dict[str, str]:
 
 def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) -> dict[str, str]:
     """Return the properties that the table of a dataset gets with a checkout."""
+    return {**dataset_properties(view, flavour), VERSION: str(version)}
+
+
+def dataset_properties(view: HavasuDataset, flavour: Flavour) -> dict[str, str]:
+    """Return the properties that every table of a dataset has, wherever it is."""
     found = dict(view.properties.others)
     title = view.header.meta.get("title")
     if isinstance(title, str):
@@ -74,7 +80,6 @@ def checked_out_properties(view: HavasuDataset, flavour: Flavour, version: int) 
     found |= _definitions(view)
     found[DATASET] = view.path
     found[FLAVOUR] = flavour.value
-    found[VERSION] = str(version)
     return found
 
 

@@ -38,6 +38,8 @@ __all__ = [
     "data_path",
     "delete_sources",
     "reusable",
+    "summary_of",
+    "totals_of",
 ]
 
 
@@ -105,7 +107,9 @@ class SnapshotParts:
         )
         manifests = [*plan.kept, *self._write_manifests(plan, snapshot)]
         listed = write_manifest_list(self.table.location, manifests, snapshot)
-        summary = {**_summary(plan, manifests), **self._names(view, origin)}
+        entries = [entry for group in plan.entries.values() for entry in group]
+        names = {**origin, DATASET: view.path, FLAVOUR: self.flavour.value}
+        summary = {**summary_of(entries, manifests), **names, **totals_of(view)}
         location = self.table.places.written(listed)
         snapshot = replace(snapshot, manifest_list=location, summary=summary)
         return snapshot, (*kept, *new)
@@ -167,21 +171,24 @@ class SnapshotParts:
         )
         return [replace(m, path=self.table.places.written(Path(m.path))) for m in made]
 
-    def _names(self, view: HavasuDataset, origin: Mapping[str, str]) -> dict[str, str]:
-        return {
-            **origin,
-            DATASET: view.path,
-            FLAVOUR: self.flavour.value,
-            "total-records": str(sum(entry.rows for entry in view.data_entries)),
-            "total-data-files": str(len(view.data_entries)),
-            "total-files-size": str(sum(entry.size for entry in view.data_entries)),
-            "total-equality-deletes": "0",
-        }
+
+def totals_of(view: HavasuDataset) -> dict[str, str]:
+    """Return what the summary of a snapshot says of all of a dataset's data files."""
+    return {
+        "total-records": str(sum(entry.rows for entry in view.data_entries)),
+        "total-data-files": str(len(view.data_entries)),
+        "total-files-size": str(sum(entry.size for entry in view.data_entries)),
+        "total-equality-deletes": "0",
+    }
 
 
-def _summary(plan: ManifestPlan, manifests: Sequence[ManifestFile]) -> dict[str, str]:
-    """Return what Iceberg's readers look for in a snapshot's summary."""
-    entries = [entry for group in plan.entries.values() for entry in group]
+def summary_of(
+    entries: Sequence[ManifestEntry], manifests: Sequence[ManifestFile]
+) -> dict[str, str]:
+    """Return what Iceberg's readers look for in a snapshot's summary.
+
+    `entries` are those of the manifests that were written for it.
+    """
     added = [entry for entry in entries if entry.status is Status.ADDED]
     gone = [entry for entry in entries if entry.status is Status.DELETED]
     deletes = [m for m in manifests if m.content.value]

@@ -1,0 +1,23 @@
+"""The repository as an Iceberg REST catalog: any engine reads any branch, tag or commit.
+
+A warehouse is a ref, the folders of a dataset's path are namespaces, and the metadata of a table
+follows from git alone, so that servers on one repository agree. `app` is an ASGI application.
+"""
+
+from typing import TYPE_CHECKING
+
+from havasu_vc.public import loads
+
+if TYPE_CHECKING:
+    from havasu_vc.serving.application import app as app
+    from havasu_vc.serving.catalog import ServeSettings as ServeSettings
+    from havasu_vc.serving.server import serve as serve
+
+__getattr__ = loads(
+    __name__,
+    {
+        "application": ["app"],
+        "catalog": ["ServeSettings"],
+        "server": ["serve"],
+    },
+)

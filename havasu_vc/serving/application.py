@@ -1,0 +1,115 @@
+"""The ASGI application: what comes over HTTP becomes a call, and an answer goes back.
+
+Handlers run in threads, since git and files are read there; each thread has the repository open
+for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from havasu_vc.serving.catalog import Catalog, ServeSettings
+from havasu_vc.serving.errors import Refused, problem_of
+from havasu_vc.serving.reading import READING, configuration
+from havasu_vc.serving.routes import Answer, Call, Route, Router, route
+
+__all__ = ["Application", "app"]
+
+MOST_BYTES = 32 << 20
+"""The largest body that is taken in."""
+THREADS = 8
+_log = logging.getLogger("havasu_vc.serving")
+
+
+def app(path: Path | str = ".", settings: ServeSettings | None = None) -> ASGIApp:
+    """Return the catalog of a repository as an ASGI application."""
+    return Application(Catalog(path, settings or ServeSettings()))
+
+
+class Application:
+    """Answers requests about one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        """What is served."""
+        self.router = Router([route("GET", "/v1/config", self._configuration), *_routes()])
+        self._threads = ThreadPoolExecutor(THREADS, "havasu-vc-serve")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        try:
+            answer = await self._answer(request, scope)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            problem = problem_of(error)
+            if problem.status >= 500:
+                _log.exception("%s %s", request.method, request.url.path)
+            answer = Answer(problem.status, problem.document)
+        await _response(request.method, answer)(scope, receive, send)
+
+    async def _answer(self, request: Request, scope: Scope) -> Answer:
+        raw = scope.get("raw_path") or scope["path"].encode()
+        handler, names = self.router.find(request.method, raw.decode("latin-1").split("?")[0])
+        body = await _body(request)
+        call = Call(
+            request.method,
+            names,
+            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+            {name.lower(): value for name, value in request.headers.items()},
+            body,
+        )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, handler, self.catalog, call)
+
+    def _configuration(self, catalog: Catalog, call: Call) -> Answer:
+        named = [each.endpoint for each in self.router.routes if each.stated]
+        return configuration(catalog, call, named[1:])
+
+
+def _routes() -> tuple[Route, ...]:
+    return READING
+
+
+async def _body(request: Request) -> bytes:
+    pieces, held = [], 0
+    async for piece in request.stream():
+        held += len(piece)
+        if held > MOST_BYTES:
+            raise Refused(413, "BadRequestException", "the request's body is too large")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _response(method: str, answer: Answer) -> Response:
+    content = answer.content
+    if content is not None and not isinstance(content, bytes):
+        content = json.dumps(content).encode()
+    headers = dict(answer.headers)
+    if content is not None:
+        headers["content-type"] = "application/json"
+    return Response(None if method == "HEAD" else content, answer.status, headers)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Say that the application has started and ended, to servers that ask."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

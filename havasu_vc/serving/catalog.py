@@ -1,0 +1,132 @@
+"""The catalog: one repository, how it is served, and what is remembered of it between requests.
+
+Nothing that is remembered decides what is answered: a server that starts anew, or another one on
+the same repository, answers the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from havasu_vc.engine.settings import Settings
+from havasu_vc.errors import HavasuError
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.library import Repo
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.serving.errors import Refused, no_table
+from havasu_vc.serving.metadata import LoadedTable, TableMaker
+from havasu_vc.serving.names import Name, candidates
+from havasu_vc.serving.refs import EVERY, ServedRef, find_ref, ref_of_prefix
+from havasu_vc.serving.routes import Call
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["Catalog", "ServeSettings", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """How a repository is served."""
+
+    write: tuple[str, ...] = ()
+    """Patterns of the branches that clients may commit to, as `main` or `feature/*`; none: none."""
+    tokens: Path | None = None
+    """A file of the tokens that clients must show; None lets everybody in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is about."""
+
+    ref: ServedRef
+    """The ref."""
+    path: str
+    """The dataset, which need not exist."""
+    name: Name
+    """How the client calls it."""
+
+
+class Catalog:
+    """One repository as it is served."""
+
+    def __init__(self, path: Path | str, settings: ServeSettings) -> None:
+        """Serve the repository that a path is in."""
+        git = GitRepository.open(path)
+        self.settings = settings
+        """How it is served."""
+        self.tables = TableMaker(git.data_folder / "catalog")
+        """Makes tables of datasets."""
+        self._path = git.git_directory
+        self._own = threading.local()
+
+    @property
+    def repo(self) -> OpenRepo:
+        """The repository, opened for this thread."""
+        found: OpenRepo | None = getattr(self._own, "repo", None)
+        if found is None:
+            found = Repo(GitRepository.open(self._path), Settings()).opened
+            self._own.repo = found
+        return found
+
+    def may_write(self, branch: str | None) -> bool:
+        """Whether clients may commit to a branch."""
+        if branch is None:
+            return False
+        return any(fnmatchcase(branch, pattern) for pattern in self.settings.write)
+
+    def ref(self, call: Call, namespace: tuple[str, ...] = ()) -> tuple[ServedRef, tuple[str, ...]]:
+        """Return the ref of a request, and the namespace in it."""
+        name = ref_of_prefix(call.names["prefix"])
+        if name == EVERY:
+            if not namespace:
+                raise Refused(404, "NoSuchNamespaceException", "a namespace begins with a ref")
+            return find_ref(self.repo, namespace[0]), namespace[1:]
+        return find_ref(self.repo, name), namespace
+
+    def target(self, call: Call, namespace: tuple[str, ...], table: str) -> Target:
+        """Return what a table's name means: `parcels`, or `parcels@REF`."""
+        name = Name(namespace, table)
+        try:
+            ref, inside = self.ref(call, namespace)
+        except Refused as error:
+            raise no_table(".".join([*namespace, table])) from error
+        found = self._dataset(ref, inside, table)
+        if found is None and "@" in table:
+            start, _, other = table.partition("@")
+            try:
+                at = find_ref(self.repo, other)
+            except Refused as error:
+                raise no_table(table) from error
+            aside = ServedRef(at.name, at.revision, None)
+            return Target(aside, self._dataset(aside, inside, start) or start, name)
+        if found is None:
+            found = candidates(inside or ("tables",), table)[-1]
+        return Target(ref, found, name)
+
+    def _dataset(self, ref: ServedRef, namespace: tuple[str, ...], table: str) -> str | None:
+        if ref.revision.commit is None:
+            return None
+        for path in candidates(namespace, table) if namespace else (table,):
+            if self.tables.history.versions(self.repo, ref.revision.commit, path):
+                return path
+        return None
+
+    def load(self, target: Target, flavour: Flavour = Flavour.ICEBERG) -> LoadedTable:
+        """Return a table as clients load it."""
+        commit = target.ref.revision.commit
+        found = None
+        if commit is not None:
+            branch = target.ref.branch
+            found = self.tables.load(self.repo, target.path, commit, branch=branch, flavour=flavour)
+        if found is None:
+            raise no_table(".".join([*target.name.namespace, target.name.table]))
+        return found
+
+    def datasets(self, ref: ServedRef) -> tuple[str, ...]:
+        """Return the paths of the datasets at a ref that tables can be made of."""
+        try:
+            return self.repo.datasets(ref.revision.commit) if ref.revision.commit else ()
+        except HavasuError as error:
+            raise Refused(404, "NoSuchNamespaceException", error.message) from error

@@ -1,0 +1,280 @@
+"""Manifests of a dataset's versions: what a snapshot names, written once and never changed.
+
+    <data folder>/catalog/<table>/metadata/…    manifests and lists, named by their content
+    <data folder>/catalog/<table>/data/…        position deletes, made of the dataset's
+
+Data files are named where they are, in the store. What a version has in common with the one
+before it stands in manifests of some hundred files each, which follow from the files alone and
+so serve every version that has them; what comes and goes is in one of its own. A commit of one
+file writes three manifests, however many files there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, format_partition
+from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.formats.iceberg.entries import data_file_of
+from havasu_vc.formats.iceberg.values import (
+    DataFile,
+    DataFileContent,
+    Flavour,
+    ManifestEntry,
+    ManifestFile,
+    Snapshot,
+    Status,
+    TableMetadata,
+)
+from havasu_vc.records import dataclass
+from havasu_vc.serving.remembering import Remembered
+from havasu_vc.tables.publishing import write_manifest, write_manifest_list
+from havasu_vc.workspace.layouts import past_spec
+from havasu_vc.workspace.manifests import DATA_SEQUENCE
+from havasu_vc.workspace.position_deletes import write_batch
+from havasu_vc.workspace.snapshots import summary_of, totals_of
+
+__all__ = ["Documents", "Layout", "Shown", "layout_of"]
+
+GROUP = 512
+"""So many files or fewer stand in one manifest."""
+_REMEMBERED = 4096
+_BEFORE = 1
+"""The snapshot that is said to have brought what a version has in common with the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one version of a dataset is laid out, with numbers that follow from what they name."""
+
+    schema_id: int
+    """The number of the dataset's schema."""
+    specs: Mapping[str, int]
+    """The numbers of partition specs, by the name that entries give them."""
+    metadata: TableMetadata
+    """A table's metadata that has just these."""
+
+    def spec_of(self, entry: Entry) -> PartitionSpec:
+        """Return the spec that a file was written with."""
+        return self.metadata.partition_specs[self.specs[entry.partition_spec]]
+
+
+def layout_of(view: HavasuDataset, location: str) -> Layout:
+    """Return the layout of a version."""
+    schema_id = _number(document_hash(format_schema(view.schema)))
+    names = {view.layout.partition_hash, *(each.partition_spec for each in view.data_entries)}
+    specs: dict[int, PartitionSpec] = {}
+    numbers: dict[str, int] = {}
+    for name in sorted(names):
+        spec = past_spec(view, name)
+        numbers[name] = _number(document_hash(format_partition(spec))) if spec.fields else 0
+        specs[numbers[name]] = PartitionSpec(spec.fields, numbers[name])
+    fields = [part.field_id for spec in specs.values() for part in spec.fields]
+    metadata = TableMetadata(
+        view.properties.table_uuid,
+        location,
+        0,
+        view.last_column_id,
+        {schema_id: view.schema},
+        schema_id,
+        specs,
+        numbers[view.layout.partition_hash],
+        {0: SortOrder()},
+        0,
+        max([999, *fields]),
+    )
+    return Layout(schema_id, numbers, metadata)
+
+
+def _number(name: str) -> int:
+    """Return a number that follows from what it names; clients count on from the highest."""
+    return 1 + int(hashlib.sha256(name.encode()).hexdigest()[:6], 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A version as a snapshot shows it, but for what its place in history says."""
+
+    manifest_list: str
+    """Where its manifests are listed."""
+    summary: Mapping[str, str]
+    """What it counts."""
+
+
+class Documents:
+    """Writes the documents of one repository's versions, and remembers what it wrote."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        """The folder of all tables' documents."""
+        self._manifests: Remembered[object, tuple[ManifestFile, ...]] = Remembered(_REMEMBERED)
+        self._deletes: Remembered[object, tuple[tuple[int, DataFile], ...]] = Remembered(
+            _REMEMBERED
+        )
+
+    def folder(self, view: HavasuDataset) -> Path:
+        """Return where the documents of a dataset are, whatever its uuid looks like."""
+        name = hashlib.sha256(view.properties.table_uuid.encode()).hexdigest()[:32]
+        return self.root / name
+
+    def show(
+        self,
+        view: HavasuDataset,
+        before: HavasuDataset | None,
+        snapshot: Snapshot,
+        flavour: Flavour,
+    ) -> Shown:
+        """Have the documents of a version there, and return what leads to them.
+
+        `before` is the version before it, which the snapshot's parent shows.
+        """
+        folder = self.folder(view)
+        now = self._files(view, folder, flavour)
+        old = None if before is None else self._files(before, folder, flavour)
+        came = list(now.without(old))
+        gone = [] if old is None else list(old.without(now))
+        changed = [
+            *(self._entry(Status.ADDED, spec, file, snapshot) for spec, file in came),
+            *(self._entry(Status.DELETED, spec, file, snapshot) for spec, file in gone),
+        ]
+        manifests = self._changed(changed, now.layout, snapshot, folder, flavour)
+        if old is not None:
+            manifests += self._staying(now, now.common(old), folder, flavour)
+        listed = write_manifest_list(folder, manifests, snapshot)
+        counts = summary_of([entry for _, entry in changed], manifests)
+        return Shown(str(listed), counts | totals_of(view))
+
+    def _files(self, view: HavasuDataset, folder: Path, flavour: Flavour) -> _Files:
+        return _Files(view, layout_of(view, str(folder)), folder, flavour, self._deletes)
+
+    def _entry(
+        self, status: Status, spec_id: int, file: DataFile, snapshot: Snapshot
+    ) -> tuple[int, ManifestEntry]:
+        number = snapshot.sequence_number
+        data = file.content is DataFileContent.DATA
+        first = DATA_SEQUENCE if data or status is Status.DELETED else number
+        return spec_id, ManifestEntry(status, file, snapshot.snapshot_id, first, first)
+
+    def _changed(
+        self,
+        entries: Sequence[tuple[int, ManifestEntry]],
+        layout: Layout,
+        snapshot: Snapshot,
+        folder: Path,
+        flavour: Flavour,
+    ) -> list[ManifestFile]:
+        groups: dict[tuple[bool, int], list[ManifestEntry]] = {}
+        for spec_id, entry in entries:
+            data = entry.file.content is DataFileContent.DATA
+            groups.setdefault((not data, spec_id), []).append(entry)
+        return [
+            _written(folder, members, layout, spec_id, snapshot, flavour)
+            for (_, spec_id), members in sorted(groups.items())
+        ]
+
+    def _staying(
+        self, files: _Files, names: Iterable[str], folder: Path, flavour: Flavour
+    ) -> list[ManifestFile]:
+        groups: dict[tuple[bool, int], list[str]] = {}
+        for name in names:
+            entry = files.entries[name]
+            spec_id = files.layout.specs[entry.partition_spec]
+            groups.setdefault((entry.content is Content.DELETES, spec_id), []).append(name)
+        found = []
+        for _, members in sorted(groups.items()):
+            bits = max(len(members) // GROUP, 1).bit_length() - 1
+            parts: dict[int, list[str]] = {}
+            for name in sorted(members):
+                parts.setdefault(int(name[:8], 16) >> (32 - bits), []).append(name)
+            for part in parts.values():
+                found += self._group(files, part, folder, flavour)
+        return found
+
+    def _group(
+        self, files: _Files, names: list[str], folder: Path, flavour: Flavour
+    ) -> list[ManifestFile]:
+        """Return the manifests of files that stay, which follow from these alone."""
+        layout = files.layout
+        told = hashlib.sha256("".join(names).encode()).digest()
+        key = (told, layout.schema_id, tuple(sorted(layout.specs.items())), flavour, str(folder))
+
+        def make() -> tuple[ManifestFile, ...]:
+            groups: dict[int, list[ManifestEntry]] = {}
+            for name in names:
+                for spec_id, file in files.described(name):
+                    entry = ManifestEntry(
+                        Status.EXISTING, file, _BEFORE, DATA_SEQUENCE, DATA_SEQUENCE
+                    )
+                    groups.setdefault(spec_id, []).append(entry)
+            snapshot = Snapshot(_BEFORE, DATA_SEQUENCE, 0, None)
+            return tuple(
+                _written(folder, members, layout, spec_id, snapshot, flavour)
+                for spec_id, members in sorted(groups.items())
+            )
+
+        return list(self._manifests.made(key, make))
+
+
+def _written(
+    folder: Path,
+    entries: Sequence[ManifestEntry],
+    layout: Layout,
+    spec_id: int,
+    snapshot: Snapshot,
+    flavour: Flavour,
+) -> ManifestFile:
+    metadata = layout.metadata
+    return write_manifest(
+        folder, entries, metadata, spec_id=spec_id, snapshot=snapshot, flavour=flavour
+    )
+
+
+class _Files:
+    """The files of one version, and how manifests describe them."""
+
+    def __init__(
+        self,
+        view: HavasuDataset,
+        layout: Layout,
+        folder: Path,
+        flavour: Flavour,
+        deletes: Remembered[object, tuple[tuple[int, DataFile], ...]],
+    ) -> None:
+        self.entries = view.entries
+        self.layout = layout
+        self._view, self._folder, self._flavour = view, folder, flavour
+        self._deletes = deletes
+
+    def common(self, other: _Files) -> Iterable[str]:
+        """Yield the files that both versions have."""
+        return self.entries.keys() & other.entries.keys()
+
+    def without(self, other: _Files | None) -> Iterable[tuple[int, DataFile]]:
+        """Yield the files that the other version has not, with their specs."""
+        for name in sorted(self.entries.keys() - (set() if other is None else other.entries)):
+            yield from self.described(name)
+
+    def described(self, name: str) -> Sequence[tuple[int, DataFile]]:
+        """Return the files that stand for one of ours, each with its spec."""
+        entry = self.entries[name]
+        if entry.content is Content.DATA:
+            return (self._data(entry),)
+        key = (name, tuple(sorted(self.layout.specs.items())), str(self._folder))
+        return self._deletes.made(key, lambda: self._position_deletes(entry))
+
+    def _position_deletes(self, entry: Entry) -> tuple[tuple[int, DataFile], ...]:
+        folder = self._folder / "data"
+        _, files = write_batch(self._view, (entry,), folder, self._data, str)
+        return tuple(files)
+
+    def _data(self, entry: Entry) -> tuple[int, DataFile]:
+        spec = self.layout.spec_of(entry)
+        path = entry.location if entry.location is not None else self._view.place(entry.file)
+        return spec.spec_id, data_file_of(
+            entry, path, schema=self._view.schema, spec=spec, flavour=self._flavour
+        )

@@ -1,0 +1,238 @@
+"""A table's metadata, derived from git alone: equal for equal history, whoever derives it.
+
+The snapshots are the versions of the dataset on the branch, so a client's time travel is git's.
+Ids of snapshots and numbers of schemas follow from what they name; the last column id lies some
+way above the highest, by the table and the branch, so that columns which two branches add rarely
+share an id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from havasu_vc.checkouts import table_view
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.formats.iceberg.metadata import format_metadata
+from havasu_vc.formats.iceberg.values import (
+    MAIN,
+    Flavour,
+    LogEntry,
+    Reference,
+    Snapshot,
+    TableMetadata,
+)
+from havasu_vc.model.evolution import BLOCK
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.serving.documents import Documents, Layout, Shown, layout_of
+from havasu_vc.serving.history import MOST, Version, VersionHistory
+from havasu_vc.serving.remembering import Remembered
+from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
+
+__all__ = ["LoadedTable", "TableMaker", "snapshot_id_of"]
+
+AUTHOR = "havasu-vc.author"
+"""Of a snapshot: who made the commit."""
+MESSAGE = "havasu-vc.message"
+"""Of a snapshot: the commit's message."""
+_LONGEST = 2000
+_MOST_BYTES = 64 << 20
+_MOST_SHOWN = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A dataset at a ref, as clients load it."""
+
+    path: str
+    """The dataset."""
+    versions: tuple[Version, ...]
+    """What its snapshots show, newest first."""
+    metadata: TableMetadata
+    """The metadata as a value."""
+    document: bytes
+    """The same as JSON."""
+    location: str
+    """Where the metadata is said to be; it changes with every commit."""
+    staging: Path
+    """Where clients write: the table's location."""
+
+    @property
+    def tag(self) -> str:
+        """What tells it from what the table was or will be."""
+        return hashlib.sha256(self.document).hexdigest()[:32]
+
+
+def snapshot_id_of(path: str, version: Version) -> int:
+    """Return the id of the snapshot that shows a version."""
+    text = f"{path}\0{version.tree}\0{version.commit.id}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+    return int.from_bytes(digest[:8]) >> 2 | 1
+
+
+class TableMaker:
+    """Makes the metadata of a repository's tables, and remembers what it made."""
+
+    def __init__(self, root: Path) -> None:
+        """Write documents below a folder."""
+        self.documents = Documents(root / "tables")
+        self.root = root
+        self.history = VersionHistory()
+        self._shown: Remembered[object, tuple[Shown, Layout]] = Remembered(_MOST_SHOWN)
+        self._loaded: Remembered[object, LoadedTable] = Remembered(
+            _MOST_BYTES, lambda table: 4 * len(table.document)
+        )
+
+    def load(
+        self, repo: OpenRepo, path: str, commit: str, *, branch: str | None, flavour: Flavour
+    ) -> LoadedTable | None:
+        """Return a dataset at a commit as a table; None where there is none."""
+        versions = self.history.versions(repo, commit, path)
+        if not versions:
+            return None
+        key = (path, versions[0].commit.id, branch, flavour)
+        return self._loaded.made(
+            key, lambda: self._made(repo, path, versions, branch=branch, flavour=flavour)
+        )
+
+    def view(self, repo: OpenRepo, path: str, version: Version) -> HavasuDataset:
+        """Return the dataset that a version's snapshot shows."""
+        folder = DatasetFolder(path, version.marker, version.tree, version.tree)
+        return table_view(repo, folder, version.commit.id[:10])
+
+    def _made(
+        self,
+        repo: OpenRepo,
+        path: str,
+        versions: tuple[Version, ...],
+        *,
+        branch: str | None,
+        flavour: Flavour,
+    ) -> LoadedTable:
+        view = self.view(repo, path, versions[0])
+        view.check_guard()
+        views = [view, *(self.view(repo, path, each) for each in versions[1:])]
+        same = [v for v in views if v.properties.table_uuid == view.properties.table_uuid]
+        versions = versions[: len(same)]
+        shown = [
+            self._show(path, each, before, (now, then), flavour)
+            for each, before, now, then in zip(
+                versions,
+                [*versions[1:], None],
+                same,
+                [*same[1:], None],
+                strict=True,
+            )
+        ][:MOST]
+        versions = versions[: len(shown)]
+        metadata = self._assembled(path, view, versions, shown, branch, flavour)
+        document = format_metadata(metadata, flavour=flavour)
+        name = hashlib.sha256(document).hexdigest()[:32]
+        staging = Path(metadata.location)
+        location = str(self.documents.folder(view) / "metadata" / f"{name}.metadata.json")
+        return LoadedTable(path, versions, metadata, document, location, staging)
+
+    def _show(
+        self,
+        path: str,
+        version: Version,
+        before: Version | None,
+        views: tuple[HavasuDataset, HavasuDataset | None],
+        flavour: Flavour,
+    ) -> tuple[Snapshot, Layout]:
+        bare = Snapshot(
+            snapshot_id_of(path, version),
+            version.number,
+            0,
+            None,
+            parent_id=None if before is None else snapshot_id_of(path, before),
+        )
+        key = (bare.snapshot_id, bare.parent_id, flavour)
+
+        def make() -> tuple[Shown, Layout]:
+            now, then = views
+            return self.documents.show(now, then, bare, flavour), layout_of(now, "")
+
+        shown, layout = self._shown.made(key, make)
+        commit = version.commit
+        names = {
+            COMMIT: commit.id,
+            TREE: version.tree,
+            DATASET: path,
+            FLAVOUR: flavour.value,
+            AUTHOR: f"{commit.author.name} <{commit.author.email}>",
+            MESSAGE: commit.message.strip()[:_LONGEST],
+        }
+        summary = {**shown.summary, **{name: _plain(text) for name, text in names.items()}}
+        snapshot = replace(
+            bare,
+            timestamp_ms=commit.committer.time * 1000,
+            manifest_list=shown.manifest_list,
+            summary=summary,
+            schema_id=layout.schema_id,
+        )
+        return snapshot, layout
+
+    def _assembled(
+        self,
+        path: str,
+        view: HavasuDataset,
+        versions: Sequence[Version],
+        shown: Sequence[tuple[Snapshot, Layout]],
+        branch: str | None,
+        flavour: Flavour,
+    ) -> TableMetadata:
+        snapshots = _in_time([snapshot for snapshot, _ in shown])
+        newest, layout = snapshots[-1], shown[0][1]
+        layouts = [layout.metadata for _, layout in reversed(shown)]
+        schemas = {number: s for each in layouts for number, s in each.schemas.items()}
+        specs = {number: s for each in layouts for number, s in each.partition_specs.items()}
+        staging = self.root / "staging" / self.documents.folder(view).name
+        written = {"write.data.path": "data", "write.metadata.path": "metadata"}
+        properties = {
+            **dataset_properties(view, flavour),
+            "gc.enabled": "false",
+            **{name: str(staging / folder) for name, folder in written.items()},
+        }
+        return replace(
+            layout.metadata,
+            location=str(staging),
+            last_updated_ms=newest.timestamp_ms,
+            last_column_id=_last_column_id(view, branch),
+            schemas=schemas,
+            partition_specs=specs,
+            last_partition_id=max(each.last_partition_id for each in layouts),
+            last_sequence_number=newest.sequence_number,
+            current_snapshot_id=newest.snapshot_id,
+            snapshots={each.snapshot_id: each for each in snapshots},
+            references={MAIN: Reference(newest.snapshot_id)},
+            snapshot_log=tuple(LogEntry(e.timestamp_ms, e.snapshot_id) for e in snapshots),
+            properties=properties,
+        )
+
+
+def _in_time(newest_first: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return snapshots oldest first, none later than the next: clocks of authors differ."""
+    found: list[Snapshot] = []
+    for snapshot in newest_first:
+        time = snapshot.timestamp_ms
+        if found and time >= found[-1].timestamp_ms:
+            time = found[-1].timestamp_ms - 1
+        found.append(replace(snapshot, timestamp_ms=time))
+    return found[::-1]
+
+
+def _last_column_id(view: HavasuDataset, branch: str | None) -> int:
+    highest = view.last_column_id
+    text = f"{view.properties.table_uuid}\0{highest}\0{branch or ''}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+    return highest + int.from_bytes(digest[:4]) % BLOCK
+
+
+def _plain(text: str) -> str:
+    """Return text without what JSON cannot say."""
+    return text.encode("utf-8", "replace").decode()
