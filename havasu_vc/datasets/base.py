@@ -6,12 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from havasu_vc.datasets.protocol import Reading
+
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from havasu_vc.datasets.chosen import ChosenKeys
     from havasu_vc.datasets.folder import TreeFolder
     from havasu_vc.datasets.protocol import Dataset, DatasetEdit, DiffPlan, TreeEdit
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
+    from havasu_vc.model.schema import Schema
     from havasu_vc.model.task import Task
 
 __all__ = ["StoredDataset"]
@@ -52,6 +58,14 @@ class StoredDataset:
 
     def compare_rows(self, new: Dataset, keys: Sequence[tuple[Any, ...]]) -> list[Task] | None:
         """Return None: to look at some rows is no quicker than to look at all changes."""
+        return None
+
+    def plan_chosen(self, new: Dataset, chosen: ChosenKeys, *, live: bool) -> Reading:
+        """Return that rows are looked up: nothing tells whether they differ."""
+        return Reading.ROWS
+
+    def listing_order(self, keys: pa.RecordBatch, schema: Schema) -> pa.Array | None:
+        """Return None: rows are listed by key."""
         return None
 
     def compare(self, new: Dataset) -> DiffPlan | None:

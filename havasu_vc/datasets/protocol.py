@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from havasu_vc.datasets.chosen import ChosenKeys
     from havasu_vc.datasets.folder import Folder, TreeFolder
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.storage import Storage
@@ -30,7 +32,16 @@ if TYPE_CHECKING:
     from havasu_vc.model.changes import ChangeBatch
     from havasu_vc.model.task import Task
 
-__all__ = ["Dataset", "DatasetEdit", "DiffPlan", "Predicate", "RunTasks", "RunsEach", "TreeEdit"]
+__all__ = [
+    "Dataset",
+    "DatasetEdit",
+    "DiffPlan",
+    "Predicate",
+    "Reading",
+    "RunTasks",
+    "RunsEach",
+    "TreeEdit",
+]
 
 RunTasks: TypeAlias = "Callable[[list[Task]], Iterator[pa.RecordBatch]]"
 """What runs tasks, such as an engine."""
@@ -80,6 +91,17 @@ class Predicate:
     """Only rows with these keys."""
     box: tuple[float, float, float, float] | None = None
     """Only files whose geometries may touch this box (not exact)."""
+
+
+class Reading(Enum):
+    """How the changes of chosen rows between two versions are found with the least reading."""
+
+    NOTHING = "nothing"
+    """None of the rows changed."""
+    CHANGES = "changes"
+    """All changes are few: theirs are among them."""
+    ROWS = "rows"
+    """The rows are looked up in both versions."""
 
 
 class DiffPlan(Protocol):
@@ -208,6 +230,24 @@ class Dataset(Protocol):
     def takes_item(self, name: str) -> bool:
         """Whether it may have a meta item of some name that only other programs know."""
 
+    def columns_item(self, schema: Schema) -> list[Any]:
+        """Return the item `schema.json` that it would have under another schema.
+
+        Raises `UnsupportedTypeError` where it cannot hold a column.
+        """
+
+    def fitted(self, schema: Schema) -> Schema:
+        """Return another schema with the key of this dataset.
+
+        It is this dataset's own where nothing differs that its kind can hold.
+        """
+
+    def listing_order(self, keys: pa.RecordBatch, schema: Schema) -> pa.Array | None:
+        """Return the order in which rows of these keys are listed; None for that of the keys.
+
+        `schema` has the columns of `keys`, whose order in a merge may be another.
+        """
+
     def crs_item(self, definition: str) -> bytes:
         """Return the definition of a coordinate reference system as the item that it keeps."""
 
@@ -292,6 +332,12 @@ class Dataset(Protocol):
         """Return tasks that yield the changes of rows with some keys, reading no others.
 
         None where that is no quicker than to look at all changes.
+        """
+
+    def plan_chosen(self, new: Dataset, chosen: ChosenKeys, *, live: bool) -> Reading:
+        """Return what has to be read to have the changes of chosen rows from here to `new`.
+
+        `live` says that all of them are in `new`. Both must have the same key.
         """
 
     def diff(self, new: Dataset) -> list[Task]:

@@ -11,10 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptionError
-from havasu_vc.formats.kart.features import values_of
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, conflict_keys
 from havasu_vc.merging.resolving import conflicts, labels
@@ -26,7 +24,6 @@ from havasu_vc.model.conflicts import (
     MergeSide,
     MetaConflict,
 )
-from havasu_vc.model.schema import Schema
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import WaitingMerge
 from havasu_vc.repo.soundness import defect_of
@@ -78,23 +75,13 @@ def viewed_conflicts(
         )
         for name in sorted(found.items)
     )
-    if found.rows is None:
+    if found.rows is None or not found.rows.num_rows:
         return ConflictedDataset(there.header, meta)
     header = replace(there.header, schema=conflict_columns(found.rows))
     rows = found.rows
-    if isinstance(there, KartDataset):
-        rows = rows.take(_path_order(rows, header.schema, there))
-    return ConflictedDataset(header, meta, _rows(rows))
-
-
-def _path_order(rows: pa.Table, schema: Schema, view: KartDataset) -> pa.Array:
-    """Return the order in which Kart lists conflicts: that of their paths."""
-    keys = conflict_keys(rows.combine_chunks().to_batches()[0], schema)
-    columns = [keys.column(schema.by_id[number].name) for number in schema.identifier_ids]
-    fields = [schema.by_id[number] for number in schema.identifier_ids]
-    values = [values_of(c, f) for c, f in zip(columns, fields, strict=True)]
-    paths = list(zip(*view.structure.paths(values), strict=True))
-    return pa.array(sorted(range(len(paths)), key=paths.__getitem__), pa.int64())
+    keys = conflict_keys(rows.combine_chunks().to_batches()[0], header.schema)
+    order = there.listing_order(keys, header.schema)
+    return ConflictedDataset(header, meta, _rows(rows if order is None else rows.take(order)))
 
 
 def _rows(rows: pa.Table) -> pa.RecordBatch:

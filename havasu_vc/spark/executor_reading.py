@@ -64,9 +64,7 @@ def in_place(repo: Repo, view: Dataset, url: str | None = None) -> Dataset:
 
     An executor is told the `url` that the driver found.
     """
-    if not isinstance(view, HavasuDataset):
-        return view
-    place = url or far_url(repo)
+    place = None if view.in_files is None else url or far_url(repo)
     if place is None:
         return view
     return FarDataset(view.path, view.folder, view.storage, view.revision, url=place)

@@ -13,10 +13,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from havasu_vc.datasets.havasu.diff import plan_diff
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.diff import can_pair
-from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
@@ -38,7 +35,6 @@ __all__ = ["Piece", "Place", "commit_piece", "difference_tasks", "havasu_view", 
 Place = tuple[str, str]
 """Where a version of a dataset is: the marker of its kind, and the tree of its internals."""
 
-PAIR_PARTS = "havasu_vc.datasets.havasu.pieces:pair_parts"
 LARGE_BYTES = 64 * 1024 * 1024
 """What one task may read of a commit; more is cut."""
 
@@ -68,23 +64,12 @@ def difference_tasks(old: Dataset | None, new: Dataset | None, engine: Engine) -
         there = old or new
         scans = [] if there is None else there.scan()
         return [task_of(one_sided, scan, _schema_of(there), new is not None) for scan in scans]
-    if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
-        return _kart_tasks(old, new)
-    plan = plan_diff(old, new)
-    if not plan.dealt:
-        return plan.tasks()
+    plan = old.compare(new)
+    if plan is None or not plan.dealt:
+        return None if plan is None else plan.tasks()
     dealt = [engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()]
-    schemas = (plan.old_schema, plan.new_schema)
-    return [
-        Task(PAIR_PARTS, (*(half[part : part + 1] for half in dealt), *schemas))
-        for part in range(PARTS)
-    ]
-
-
-def _kart_tasks(old: Dataset, new: Dataset) -> list[Task] | None:
-    if isinstance(old, KartDataset) and isinstance(new, KartDataset) and can_pair(old, new):
-        return old.diff(new)
-    return None
+    sides = [[half[part : part + 1] for half in dealt] for part in range(PARTS)]
+    return [plan.pair(*side) for side in sides]
 
 
 def shared_ids(old: Dataset, new: Dataset) -> Schema:
@@ -149,11 +134,12 @@ def view_at(repo: Repo, path: str, place: Place | None, url: str | None = None) 
     return in_place(repo, view, url)
 
 
-def havasu_view(view: object) -> HavasuDataset:
+def havasu_view(view: Dataset) -> HavasuDataset:
     """Return a view that is of a Havasu dataset; raises for other kinds."""
-    if isinstance(view, HavasuDataset):
-        return view
+    files = view.in_files
+    if files is not None:
+        return files
     raise NotYetSupportedError(
-        f"{getattr(view, 'path', 'this')} is no Havasu dataset, and Spark writes no others yet",
+        f"{view.path} is no Havasu dataset, and Spark writes no others yet",
         hints=("`Repo.write` and the command line do",),
     )

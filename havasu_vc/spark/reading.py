@@ -86,22 +86,23 @@ def read_view(
     by_id = {view.schema.by_name[name].id: value for name, value in ranges.items()}
     needed = _needed(view, names, ranges, tests, where)
     scanned: Sequence[LiveFile] | None = None
-    if isinstance(view, HavasuDataset):
-        files = live_files(view, ranges=by_id, tests=tests)
-        clustered = view.layout.clustered
+    stored = view.in_files
+    if stored is not None:
+        files = live_files(stored, ranges=by_id, tests=tests)
+        clustered = stored.layout.clustered
         blocks = [test for test in tests if test.column == clustered]
         # Spark has no reader for buckets unless it was given one; ours needs no jar.
         far = [file for file in files if is_url(file.path)]
         near = [file for file in files if not is_url(file.path)]
         if any(map(is_url, (path for file in near for path in file.deletes))) or any(
-            _is_beyond_spark(view, file) for file in near
+            _is_beyond_spark(stored, file) for file in near
         ):
             frame = far_frame(spark, files, needed, by_id, blocks)
         elif far:
             frame = far_frame(spark, far, needed, by_id, blocks)
-            frame = frame.union(_union(spark, view, near, needed, blocks)) if near else frame
+            frame = frame.union(_union(spark, stored, near, needed, blocks)) if near else frame
         else:
-            frame, scanned = _union(spark, view, files, needed, blocks), files
+            frame, scanned = _union(spark, stored, files, needed, blocks), files
     else:
         frame = _scanned(spark, view, needed)
     for name, each in ranges.items():

@@ -23,7 +23,7 @@ from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing import MODES, changes_of, whole_rows
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.engine.protocol import Engine
@@ -129,7 +129,7 @@ def _commit(
     settings = replace(repo.settings, engine="spark", engine_settings=work)
     writer = repo.with_settings(settings) if mode == "overwrite" else repo
 
-    def make(found: object, engine: Engine) -> TreeEdit:
+    def make(found: Dataset, engine: Engine) -> TreeEdit:
         view = havasu_view(found)
         if mode == "overwrite":
             size = sum(file.size for file in files)

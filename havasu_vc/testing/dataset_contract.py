@@ -18,9 +18,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from havasu_vc.datasets.chosen import ChosenKeys
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import findings_in, kind_named, kind_of, require_files
-from havasu_vc.datasets.protocol import Dataset, Predicate, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, TreeEdit
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -192,6 +193,37 @@ class DatasetContract:
             changes = [ChangeBatch(b) for task in tasks for b in run_task(task) if b.num_rows]
             keys = {row["fid"] for batch in changes for row in batch.old_rows().to_pylist()}
             assert keys == {4, 5}
+
+    def test_chosen_rows_are_read_where_they_may_differ(self, table: TableOf) -> None:
+        """What needs no reading did not change, whatever else did."""
+        first, second = table.new(FIRST), table.new(SECOND)
+        for number in (*range(20), -3, 1 << 40, 100):
+            keys = pa.record_batch({"fid": pa.array([number], pa.int64())})
+            old, new = (
+                [repr(canonical_row(row, table.schema)) for row in rows if row[1] == number]
+                for rows in (FIRST, SECOND)
+            )
+            chosen = ChosenKeys(keys, first.schema)
+            same = first.plan_chosen(first, chosen, live=False)
+            differing = first.plan_chosen(second, chosen, live=bool(new))
+            assert old == new or differing is not Reading.NOTHING, number
+            assert same is Reading.NOTHING, number
+
+    def test_another_schema_is_fitted_to_its_key(self, table: TableOf) -> None:
+        """Its own columns fit as they are, and others get its key."""
+        view = table.new(FIRST)
+        assert view.fitted(view.schema) == view.schema
+        other = view.fitted(Schema(view.schema.fields[:2], ()))
+        assert other.key.names == view.key.names
+        assert other.names == view.schema.names[:2]
+        assert view.schema_of_items(view.columns_item(other), keep_ids=True) == other
+
+    def test_a_listing_has_every_row_once(self, table: TableOf) -> None:
+        """In an order of its own, or in that of its keys."""
+        view = table.new(FIRST)
+        keys = pa.record_batch({"fid": pa.array([row[1] for row in SECOND], pa.int64())})
+        order = view.listing_order(keys, view.schema)
+        assert order is None or sorted(order.to_pylist()) == list(range(len(SECOND)))
 
     def test_its_items_are_those_of_its_header(self, table: TableOf) -> None:
         """As text, and without the columns, which are the other item."""

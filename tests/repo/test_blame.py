@@ -123,7 +123,7 @@ edits = st.lists(st.integers(0, 2**32), min_size=4, max_size=10)
 @given(seeds=edits, chosen_limit=st.sampled_from([1 << 17, 0]))
 def test_blame_agrees_with_the_model(seeds: list[int], chosen_limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("havasu_vc.history.row_changes.MOST_ROWS", chosen_limit)
+        patch.setattr("havasu_vc.datasets.havasu.chosen.MOST_ROWS", chosen_limit)
         repo = make(Path(folder) / "repo", FIRST)
         for number, seed in enumerate(seeds):
             step(repo, random.Random(seed), number)

@@ -25,7 +25,7 @@ from havasu_vc.datasets.havasu.soundness import (
     read_standing,
     require_format,
 )
-from havasu_vc.datasets.protocol import Dataset, Predicate, RunTasks, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, RunTasks, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
@@ -61,6 +61,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from havasu_vc.datasets.chosen import ChosenKeys
     from havasu_vc.datasets.havasu.diff import DiffPlan
     from havasu_vc.datasets.havasu.edit import Edit
 
@@ -199,6 +200,15 @@ class HavasuDataset(StoredDataset):
             for name, blob in self.folder.blobs("meta")
             if name in ("title", "description") or name.startswith("crs/")
         }
+
+    def columns_item(self, schema: Schema) -> list[Any]:
+        """Return the item `schema.json` that it would have under another schema."""
+        return columns_of(schema)
+
+    def fitted(self, schema: Schema) -> Schema:
+        """Return another schema with the key of this dataset."""
+        found = Schema(schema.fields, self.schema.identifier_ids)
+        return self.schema if found == self.schema else found
 
     def crs_item(self, definition: str) -> bytes:
         """Return the definition of a coordinate reference system as the item that it keeps."""
@@ -488,6 +498,14 @@ class HavasuDataset(StoredDataset):
         from havasu_vc.datasets.havasu.diff import plan_diff
 
         return plan_diff(self, new)
+
+    def plan_chosen(self, new: Dataset, chosen: ChosenKeys, *, live: bool) -> Reading:
+        """Return what has to be read to have the changes of chosen rows, as entries tell."""
+        if not isinstance(new, HavasuDataset):
+            return super().plan_chosen(new, chosen, live=live)
+        from havasu_vc.datasets.havasu.chosen import plan_chosen
+
+        return plan_chosen(self, new, chosen, live=live)
 
     def edit(self) -> Edit:
         """Return an edit of it; use that as a context manager."""

@@ -18,6 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from havasu_vc.datasets.base import StoredDataset
+from havasu_vc.datasets.chosen import ChosenKeys
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kart import diff as diffing
 from havasu_vc.datasets.kart.edit import KartEdit
@@ -31,7 +32,7 @@ from havasu_vc.datasets.kart.trees import (
     objects_of,
     subtrees,
 )
-from havasu_vc.datasets.protocol import Dataset, Predicate, RunTasks, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, RunTasks, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
@@ -39,13 +40,17 @@ from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
     Legend,
+    columns_of_schema,
+    format_columns,
     format_wkt,
+    kart_schema,
     parse_columns,
     parse_generated_keys,
     parse_legend,
     parse_schema,
     schema_of_columns,
 )
+from havasu_vc.formats.kart.features import values_of
 from havasu_vc.formats.kart.paths import PathStructure, parse_path_structure
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.model.arrow import arrow_schema
@@ -156,6 +161,16 @@ class KartDataset(StoredDataset):
         """Whether a name may be that of an item which only other programs know."""
         known = name in HIDDEN or name.startswith(HIDDEN_FOLDERS)
         return not known and _ITEM.fullmatch(name) is not None and unsafe_reason(name) is None
+
+    def columns_item(self, schema: Schema) -> list[Any]:
+        """Return the item `schema.json` that it would have under another schema."""
+        found: list[Any] = json.loads(format_columns(columns_of_schema(schema)))
+        return found
+
+    def fitted(self, schema: Schema) -> Schema:
+        """Return another schema with the key of this dataset; its own where Kart keeps no more."""
+        found = Schema(schema.fields, self.schema.identifier_ids)
+        return self.schema if kart_schema(found) == self.schema else found
 
     def crs_item(self, definition: str) -> bytes:
         """Return the definition of a coordinate reference system as the item that it keeps."""
@@ -361,6 +376,27 @@ class KartDataset(StoredDataset):
         if plan is None or not {type(value) for key in keys for value in key} <= {int, str}:
             return None
         return diffing.rows_diff(self, plan.new, keys)
+
+    def plan_chosen(self, new: Dataset, chosen: ChosenKeys, *, live: bool) -> Reading:
+        """Return that rows are looked up, unless their features are the same, unread."""
+        same = (
+            isinstance(new, KartDataset)
+            and diffing.can_pair(self, new)
+            and self._features_of(chosen) == new._features_of(chosen)
+        )
+        return Reading.NOTHING if same else Reading.ROWS
+
+    def _features_of(self, chosen: ChosenKeys) -> Files:
+        keys = chosen.of(self.schema)
+        columns = [keys.column(name).to_pylist() for name in self.key.names]
+        return self.files_of(list(zip(*columns, strict=True)))
+
+    def listing_order(self, keys: pa.RecordBatch, schema: Schema) -> pa.Array | None:
+        """Return the order in which Kart lists rows: that of their paths."""
+        fields = [schema.by_id[number] for number in schema.identifier_ids]
+        values = [values_of(keys.column(field.name), field) for field in fields]
+        paths = list(zip(*self.structure.paths(values), strict=True))
+        return pa.array(sorted(range(len(paths)), key=paths.__getitem__), pa.int64())
 
     def edit(self) -> KartEdit:
         """Return an edit of it; use that as a context manager."""
