@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.moving_head import merge as merge
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
+    from havasu_vc.checkouts.served_tables import ServedBase as ServedBase
+    from havasu_vc.checkouts.served_tables import edit_of_new as edit_of_new
+    from havasu_vc.checkouts.served_tables import edit_of_served as edit_of_served
     from havasu_vc.checkouts.tables_elsewhere import Elsewhere as Elsewhere
     from havasu_vc.checkouts.tables_elsewhere import check_out_to as check_out_to
     from havasu_vc.checkouts.workspace import Workspace as Workspace
@@ -49,6 +52,7 @@ __getattr__ = loads(
         ],
         "keeping_bases": ["forget_gone_work_trees"],
         "moving_head": ["commit_of", "merge", "reset", "switch"],
+        "served_tables": ["ServedBase", "edit_of_new", "edit_of_served"],
         "tables_elsewhere": ["Elsewhere", "check_out_to"],
         "workspace": ["Workspace"],
     },

@@ -21,6 +21,7 @@ from havasu_vc.serving.catalog import Catalog, ServeSettings
 from havasu_vc.serving.errors import Refused, problem_of
 from havasu_vc.serving.reading import READING, configuration
 from havasu_vc.serving.routes import Answer, Call, Route, Router, route
+from havasu_vc.serving.writes import WRITING
 
 __all__ = ["Application", "app"]
 
@@ -78,12 +79,14 @@ class Application:
         return await loop.run_in_executor(self._threads, handler, self.catalog, call)
 
     def _configuration(self, catalog: Catalog, call: Call) -> Answer:
-        named = [each.endpoint for each in self.router.routes if each.stated]
-        return configuration(catalog, call, named[1:])
+        stated = [each for each in self.router.routes[1:] if each.stated]
+        reading = [each.endpoint for each in stated if each not in WRITING]
+        writing = [each.endpoint for each in stated if each in WRITING]
+        return configuration(catalog, call, reading, writing)
 
 
 def _routes() -> tuple[Route, ...]:
-    return READING
+    return (*READING, *WRITING)
 
 
 async def _body(request: Request) -> bytes:

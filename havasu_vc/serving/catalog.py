@@ -66,7 +66,10 @@ class Catalog:
         """The repository, opened for this thread."""
         found: OpenRepo | None = getattr(self._own, "repo", None)
         if found is None:
-            found = Repo(GitRepository.open(self._path), Settings()).opened
+            # A server starts no Spark for what a request asks.
+            repo = Repo(GitRepository.open(self._path), Settings(engine="local"))
+            repo.keep_policy()
+            found = repo.opened
             self._own.repo = found
         return found
 

@@ -30,6 +30,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.documents import Documents, Layout, Shown, layout_of
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.told import told
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
 
@@ -188,6 +189,13 @@ class TableMaker:
     ) -> TableMetadata:
         snapshots = _in_time([snapshot for snapshot, _ in shown])
         newest, layout = snapshots[-1], shown[0][1]
+        known = {each.snapshot_id: each for each in snapshots}
+        for version in versions:
+            # Whose commit it was looks for the snapshot that it sent, when no answer came.
+            shows = known[snapshot_id_of(path, version)]
+            for number, dataset in told(version.commit.message).snapshots.items():
+                if dataset == path and number not in known:
+                    known[number] = replace(shows, snapshot_id=number)
         layouts = [layout.metadata for _, layout in reversed(shown)]
         schemas = {number: s for each in layouts for number, s in each.schemas.items()}
         specs = {number: s for each in layouts for number, s in each.partition_specs.items()}
@@ -208,7 +216,7 @@ class TableMaker:
             last_partition_id=max(each.last_partition_id for each in layouts),
             last_sequence_number=newest.sequence_number,
             current_snapshot_id=newest.snapshot_id,
-            snapshots={each.snapshot_id: each for each in snapshots},
+            snapshots=known,
             references={MAIN: Reference(newest.snapshot_id)},
             snapshot_log=tuple(LogEntry(e.timestamp_ms, e.snapshot_id) for e in snapshots),
             properties=properties,

@@ -16,10 +16,18 @@ _TABLES = _NAMESPACE + "/tables"
 _TABLE = _TABLES + "/{table}"
 
 
-def configuration(catalog: Catalog, call: Call, endpoints: list[str]) -> Answer:
-    """Answer how to use the catalog for a warehouse, which is a ref."""
+def configuration(catalog: Catalog, call: Call, reading: list[str], writing: list[str]) -> Answer:
+    """Answer how to use the catalog for a warehouse, which is a ref.
+
+    Endpoints of writing are named where that may be written to: clients look before they begin.
+    """
     warehouse = call.query.get("warehouse", "")
-    name = warehouse if warehouse == EVERY else find_ref(catalog.repo, warehouse).name
+    if warehouse == EVERY:
+        name, may_write = warehouse, bool(catalog.settings.write)
+    else:
+        ref = find_ref(catalog.repo, warehouse)
+        name, may_write = ref.name, catalog.may_write(ref.branch)
+    endpoints = [*reading, *(writing if may_write else ())]
     return Answer(
         content={
             "defaults": {},

@@ -215,12 +215,12 @@ def _with_documents(
 def read_edits(
     base: HavasuDataset,
     table: Table,
-    base_snapshot: int,
+    base_snapshot: int | None,
     engine: Engine,
     *,
     branch_snapshot: int | None = None,
 ) -> TableEdits:
-    """Return how a table differs from its snapshot of `base`.
+    """Return how a table differs from its snapshot of `base`; None is a base without rows.
 
     With `branch_snapshot`, how a branch of it does, whose columns stay what they are: a
     table has one schema, and it is HEAD's.

@@ -20,11 +20,19 @@ __all__ = ["command"]
     show_default=True,
     help="The port to listen on; 0 takes one that is free.",
 )
+@click.option(
+    "--write",
+    "patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Branches that clients may commit to, such as 'main' or 'feature/*'; none unless given.",
+)
 @click.pass_obj
-def command(invocation: Invocation, host: str, port: int) -> None:
+def command(invocation: Invocation, host: str, port: int, patterns: tuple[str, ...]) -> None:
     """Serve the repository as an Iceberg REST catalog, which Spark, DuckDB and others read.
 
-    A warehouse is a branch, a tag or any revision; none is the branch that HEAD is on.
+    A warehouse is a branch, a tag or any revision; none is the branch that HEAD is on. What a
+    client writes to a branch that --write names becomes a commit there.
     """
     repo = invocation.open_repo()
     try:
@@ -39,4 +47,4 @@ def command(invocation: Invocation, host: str, port: int) -> None:
     def started(url: str) -> None:
         click.echo(url)
 
-    serve(repo.path, Address(host, port), ServeSettings(), started=started)
+    serve(repo.path, Address(host, port), ServeSettings(write=patterns), started=started)

@@ -1,0 +1,189 @@
+"""A table as a client sent it: a document of metadata, and the files that it names.
+
+Nothing in it is believed: what it names must lie where clients may write or where we serve
+from, and be as large and hold as many rows as it says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from havasu_vc.datasets.havasu.build import NewDataset
+from havasu_vc.datasets.havasu.parquet import open_parquet
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import (
+    CorruptionError,
+    HavasuError,
+    InvalidArgumentError,
+    NotYetSupportedError,
+)
+from havasu_vc.formats.iceberg.metadata import parse_metadata
+from havasu_vc.formats.iceberg.values import TableMetadata
+from havasu_vc.model.schema import Schema
+from havasu_vc.serving.updates import TableChange
+from havasu_vc.tables.live import LiveFile
+from havasu_vc.tables.locations import TableFolders
+from havasu_vc.tables.snapshots import difference, manifests_of, snapshot_of
+from havasu_vc.tables.table import Table
+
+__all__ = ["KEY", "check_layout", "created_dataset", "replacing", "sent_table"]
+
+KEY = "havasu.key"
+"""The property of a table to be made that names its key: columns, with commas between."""
+_OUTSIDE = "it names a file outside of the folder that the catalog gave it"
+
+
+def sent_table(
+    document: Mapping[str, Any],
+    staging: Path,
+    folders: Iterable[Path],
+    base: int | None,
+    where: str,
+) -> Table:
+    """Return the table that a document describes, after a look at all that differs from the base.
+
+    `staging` is where clients write, `folders` are where what we served is.
+    """
+    metadata = _parsed(document, where)
+    places = TableFolders([staging, *folders])
+    table = Table(staging, 0, metadata, staging, places)
+    own = TableFolders([staging])
+    current = metadata.snapshot
+    if current is None or current.snapshot_id == base:
+        return table
+    for location in _documents(table, where):
+        _require_inside(places, location, where)
+    try:
+        come = difference(table, base, current.snapshot_id).added
+    except CorruptionError as error:
+        raise InvalidArgumentError(f"{where}: {error.message}") from error
+    for live in come:
+        _require_inside(own, live.file.path, where)
+        _check_file(own.file(live.file.path), live, where)
+    return table
+
+
+def _parsed(document: Mapping[str, Any], where: str) -> TableMetadata:
+    try:
+        return parse_metadata(json.dumps(document).encode(), where)
+    except CorruptionError as error:
+        raise InvalidArgumentError(error.message) from error
+
+
+def _documents(table: Table, where: str) -> Iterable[str]:
+    """Yield where the manifests of a table are, and first their list."""
+    snapshot = snapshot_of(table)
+    if snapshot is None or snapshot.manifest_list is None:
+        raise InvalidArgumentError(f"{where}: the snapshot has no manifest list")
+    yield snapshot.manifest_list
+    try:
+        manifests = manifests_of(table, snapshot)
+    except CorruptionError as error:
+        raise InvalidArgumentError(f"{where}: {error.message}") from error
+    for manifest in manifests:
+        yield manifest.path
+
+
+def _require_inside(places: TableFolders, location: str, where: str) -> None:
+    try:
+        places.file(location)
+    except HavasuError as error:
+        raise InvalidArgumentError(f"{where}: {_OUTSIDE}") from error
+
+
+def _check_file(path: Path, live: LiveFile, where: str) -> None:
+    """Raise unless a file that comes is what its manifest says."""
+    name = f"{where}: the file {path.name}"
+    try:
+        size = os.stat(path).st_size
+    except OSError as error:
+        raise InvalidArgumentError(f"{name} is missing") from error
+    if live.file.is_vector:
+        return
+    if size != live.file.file_size:
+        raise InvalidArgumentError(
+            f"{name} has {size:,} bytes, and its manifest says {live.file.file_size:,}"
+        )
+    try:
+        with open_parquet(str(path)) as parquet:
+            rows = parquet.metadata.num_rows
+    except HavasuError as error:
+        raise InvalidArgumentError(f"{name} is no Parquet file that can be read") from error
+    if rows != live.file.record_count:
+        raise InvalidArgumentError(
+            f"{name} has {rows:,} rows, and its manifest says {live.file.record_count:,}"
+        )
+
+
+def check_layout(
+    before: Mapping[str, Any], after: Mapping[str, Any], change: TableChange, where: str
+) -> None:
+    """Raise where a change asks for what a dataset does not take from the catalog."""
+    if after["default-spec-id"] != before["default-spec-id"]:
+        raise NotYetSupportedError(f"{where}: a table's partitions are not changed here")
+    if after["default-sort-order-id"] != before["default-sort-order-id"]:
+        raise NotYetSupportedError(f"{where}: a table's order is not changed here")
+
+
+def replacing(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the document of a table that is replaced, with the key that it had.
+
+    Statements that make a table of a query know no key, and let every column be null.
+    """
+    old, new = _schema(before), _schema(after)
+    key = old.get("identifier-field-ids") or []
+    columns = {field["id"]: field for field in old["fields"]}
+    there = {field["id"] for field in new["fields"]}
+    for number in key:
+        if number not in there:
+            name = columns[number]["name"]
+            raise InvalidArgumentError(
+                f"{where}: the key column {name!r} is not among the columns that replace the table"
+            )
+    fields = [
+        {**field, "required": True} if field["id"] in key else field for field in new["fields"]
+    ]
+    made = {**new, "fields": fields, "identifier-field-ids": key}
+    number = after["current-schema-id"]
+    schemas = [made if each["schema-id"] == number else each for each in after["schemas"]]
+    return {**after, "schemas": schemas}
+
+
+def _schema(document: Mapping[str, Any]) -> dict[str, Any]:
+    number = document["current-schema-id"]
+    return next(each for each in document["schemas"] if each["schema-id"] == number)
+
+
+def created_dataset(document: Mapping[str, Any], where: str) -> TreeEdit:
+    """Return the edit that creates a dataset without rows, of a document with its columns."""
+    try:
+        identity = str(uuid.UUID(document["table-uuid"] or str(uuid.uuid4())))
+    except ValueError as error:
+        raise InvalidArgumentError(f"{where}: the table's uuid is none") from error
+    metadata = _parsed({**document, "table-uuid": identity}, where)
+    if metadata.partition_specs[metadata.default_spec_id].fields:
+        raise NotYetSupportedError(f"{where}: tables with partitions are not made here")
+    schema = _with_key(metadata.schema, metadata.properties.get(KEY), where)
+    return NewDataset(where, schema, table_uuid=identity, meta={}).edit([])
+
+
+def _with_key(schema: Schema, names: str | None, where: str) -> Schema:
+    if not names:
+        return schema
+    wanted = [name.strip() for name in names.split(",")]
+    unknown = [name for name in wanted if name not in schema.by_name]
+    if unknown:
+        raise InvalidArgumentError(f"{where}: {KEY} names no column {unknown[0]!r}")
+    fields = tuple(
+        replace(field, required=True) if field.name in wanted else field for field in schema.fields
+    )
+    try:
+        return Schema(fields, tuple(schema.by_name[name].id for name in wanted))
+    except ValueError as error:
+        raise InvalidArgumentError(f"{where}: {KEY} cannot be its key: {error}") from error

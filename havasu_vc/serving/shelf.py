@@ -1,0 +1,67 @@
+"""Tables as they were served of any commit of a branch: what clients wrote upon."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from havasu_vc.checkouts import ServedBase
+from havasu_vc.errors import DatasetNotFoundError
+from havasu_vc.formats.iceberg.values import Flavour
+from havasu_vc.serving.commits import Served
+from havasu_vc.serving.metadata import snapshot_id_of
+from havasu_vc.serving.staged import staging_folder
+from havasu_vc.serving.told import told
+
+if TYPE_CHECKING:
+    from havasu_vc.serving.catalog import Catalog
+
+__all__ = ["CatalogShelf"]
+
+_MOST_VERSIONS = 2_000
+"""A client that wrote upon something older than this loads the table anew."""
+
+
+class CatalogShelf:
+    """The tables of one branch, at any of its commits."""
+
+    def __init__(self, catalog: Catalog, branch: str) -> None:
+        self._catalog = catalog
+        self._branch = branch
+
+    def served(self, commit: str, path: str) -> Served:
+        """Return the table of a dataset as it is served of a commit."""
+        repo, tables = self._catalog.repo, self._catalog.tables
+        loaded = tables.load(repo, path, commit, branch=self._branch, flavour=Flavour.ICEBERG)
+        snapshot = None if loaded is None else loaded.metadata.current_snapshot_id
+        if loaded is None or snapshot is None:
+            raise DatasetNotFoundError(path, commit[:10])
+        newest = loaded.versions[0]
+        return Served(
+            ServedBase(path, newest.commit.id, newest.tree, snapshot),
+            json.loads(loaded.document),
+            (Path(loaded.location).parent.parent, repo.storage.files.root),
+            loaded.staging,
+        )
+
+    def find(self, commit: str, path: str, snapshot_id: int) -> str | None:
+        """Return the commit, the given one or one before it, whose table has a snapshot."""
+        repo, history = self._catalog.repo, self._catalog.tables.history
+        at: str | None = commit
+        seen = 0
+        while at is not None and seen < _MOST_VERSIONS:
+            versions = history.versions(repo, at, path)
+            for version in versions:
+                if snapshot_id == snapshot_id_of(path, version):
+                    return version.commit.id
+                if told(version.commit.message).snapshots.get(snapshot_id) == path:
+                    return version.commit.id
+            seen += len(versions)
+            parents = versions[-1].commit.parents if versions else ()
+            at = parents[0] if parents and repo.git.objects.has(parents[0]) else None
+        return None
+
+    def staging(self, identity: str) -> Path:
+        """Return the folder that clients write files of a new table into, by its uuid."""
+        return staging_folder(self._catalog.tables, identity)

@@ -1,0 +1,158 @@
+"""What clients ask of a branch that they write to: commits, new tables, renames, removals.
+
+Whoever may not write is told so before anything is read. A request that is done with is
+answered by the table as it is served then.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Any
+
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.serving.catalog import Catalog
+from havasu_vc.serving.commits import Writer
+from havasu_vc.serving.errors import Refused
+from havasu_vc.serving.names import parse_namespace
+from havasu_vc.serving.reading import load_answer
+from havasu_vc.serving.refs import ServedRef
+from havasu_vc.serving.routes import Answer, Call, route
+from havasu_vc.serving.shelf import CatalogShelf
+from havasu_vc.serving.staged import creation, fresh, staged_document
+from havasu_vc.serving.told import Writing
+from havasu_vc.serving.updates import TableChange, parse_change
+from havasu_vc.store.commits import Signature
+
+__all__ = ["WRITING"]
+
+MESSAGE = "x-havasu-message"
+"""The header with the message that a commit is to have."""
+_NAME = re.compile(r"(?P<name>[^<>\n\0]*?)\s*<(?P<email>[^<>\s\0]*)>")
+_REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_TABLES = "/v1/{prefix}/namespaces/{namespace}/tables"
+
+
+def _writer(catalog: Catalog, call: Call, ref: ServedRef) -> Writer:
+    """Return what commits to a ref; raise where nobody may, or not through the catalog."""
+    if ref.branch is None:
+        raise _forbidden(f"{ref.name} is not a branch: nothing is written to a tag or a commit")
+    if not catalog.may_write(ref.branch):
+        raise _forbidden(f"the branch {ref.branch} is not written to through this catalog")
+    request = call.headers.get("idempotency-key")
+    if request is not None and not _REQUEST.fullmatch(request):
+        raise InvalidArgumentError("the idempotency key is none")
+    agent = call.headers.get("x-client-version") or call.headers.get("user-agent", "")
+    writing = Writing(
+        ref.branch,
+        _author(call.caller),
+        call.headers.get(MESSAGE),
+        agent.partition(" (")[0],
+        request,
+    )
+    return Writer(catalog.repo, CatalogShelf(catalog, ref.branch), writing)
+
+
+def _forbidden(message: str) -> Refused:
+    return Refused(403, "ForbiddenException", message)
+
+
+def _author(caller: str | None) -> Signature | None:
+    """Return who a commit is by: who the caller is, if it says a name and an address."""
+    match = _NAME.fullmatch(caller or "")
+    if match is None:
+        return None
+    return Signature(match["name"] or match["email"], match["email"], int(time.time()))
+
+
+def commit_table(catalog: Catalog, call: Call) -> Answer:
+    """Commit what is to become of one table, and answer the table then."""
+    namespace, table = parse_namespace(call.names["namespace"]), call.names["table"]
+    target = catalog.target(call, namespace, table)
+    writer = _writer(catalog, call, target.ref)
+    writer.change([(target.path, _change(call.json(), target.path))])
+    return load_answer(catalog, call, namespace, table)
+
+
+def commit_transaction(catalog: Catalog, call: Call) -> Answer:
+    """Commit what is to become of several tables of one branch, all in one commit."""
+    changes: list[tuple[str, TableChange]] = []
+    refs: dict[str, ServedRef] = {}
+    for each in _objects(call.json().get("table-changes"), "table-changes"):
+        target = catalog.target(call, *_identifier(each.get("identifier")))
+        refs[target.ref.name] = target.ref
+        changes.append((target.path, _change(each, target.path)))
+    if len(refs) > 1:
+        raise InvalidArgumentError("one commit is of one branch, and these are several")
+    for ref in refs.values():
+        _writer(catalog, call, ref).change(changes)
+    return Answer(204)
+
+
+def create_table(catalog: Catalog, call: Call) -> Answer:
+    """Commit a new table without rows; a staged one is answered, and made by a later commit."""
+    namespace = parse_namespace(call.names["namespace"])
+    body = call.json()
+    name = body.get("name")
+    if not isinstance(name, str):
+        raise InvalidArgumentError("a new table has no name")
+    target = catalog.target(call, namespace, name)
+    writer = _writer(catalog, call, target.ref)
+    writer.require_free(target.path)
+    identity = str(uuid.uuid4())
+    change = creation(fresh(body, target.path), identity, target.path)
+    if body.get("stage-create"):
+        document = staged_document(catalog.tables, change, identity, target.path)
+        return Answer(content={"metadata": document, "config": {}})
+    writer.change([(target.path, change)])
+    return load_answer(catalog, call, namespace, name)
+
+
+def drop_table(catalog: Catalog, call: Call) -> Answer:
+    """Commit that a table goes; its files stay, as commits before have them."""
+    namespace, table = parse_namespace(call.names["namespace"]), call.names["table"]
+    target = catalog.target(call, namespace, table)
+    _writer(catalog, call, target.ref).drop(target.path)
+    return Answer(204)
+
+
+def rename_table(catalog: Catalog, call: Call) -> Answer:
+    """Commit that a table has another name."""
+    body = call.json()
+    source = catalog.target(call, *_identifier(body.get("source")))
+    namespace, table = _identifier(body.get("destination"))
+    target = catalog.target(call, namespace, table)
+    if target.ref.name != source.ref.name:
+        raise InvalidArgumentError("a table is renamed on its branch, not moved to another")
+    _writer(catalog, call, source.ref).rename(source.path, target.path)
+    return Answer(204)
+
+
+def _change(body: dict[str, Any], where: str) -> TableChange:
+    return parse_change(body.get("requirements") or [], body.get("updates") or [], where)
+
+
+def _identifier(value: object) -> tuple[tuple[str, ...], str]:
+    if isinstance(value, dict):
+        namespace, name = value.get("namespace"), value.get("name")
+        if isinstance(namespace, list) and isinstance(name, str) and name:
+            if namespace and all(isinstance(each, str) and each for each in namespace):
+                return tuple(namespace), name
+    raise InvalidArgumentError("a table is named by a namespace and a name")
+
+
+def _objects(value: object, name: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise InvalidArgumentError(f"{name!r} is to be a list of objects")
+    return value
+
+
+WRITING = (
+    route("POST", _TABLES + "/{table}", commit_table),
+    route("POST", "/v1/{prefix}/transactions/commit", commit_transaction),
+    route("POST", _TABLES, create_table),
+    route("DELETE", _TABLES + "/{table}", drop_table),
+    route("POST", "/v1/{prefix}/tables/rename", rename_table),
+)
+"""The routes of writing."""
