@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from havasu_vc.serving.catalog import Catalog, ServeSettings
+from havasu_vc.serving.client_access import NOBODY, admitted, give_token
 from havasu_vc.serving.errors import Refused, problem_of
 from havasu_vc.serving.reading import READING, configuration
 from havasu_vc.serving.routes import Answer, Call, Route, Router, route
@@ -27,7 +28,10 @@ __all__ = ["Application", "app"]
 
 MOST_BYTES = 32 << 20
 """The largest body that is taken in."""
+SECONDS = 30
+"""So long a client may take to send some more of a body."""
 THREADS = 8
+"""So many requests are worked on at a time."""
 _log = logging.getLogger("havasu_vc.serving")
 
 
@@ -42,7 +46,9 @@ class Application:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         """What is served."""
-        self.router = Router([route("GET", "/v1/config", self._configuration), *_routes()])
+        self.router = Router(
+            [route("GET", "/v1/config", self._configuration, stated=False), *_routes()]
+        )
         self._threads = ThreadPoolExecutor(THREADS, "havasu-vc-serve")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,32 +72,46 @@ class Application:
 
     async def _answer(self, request: Request, scope: Scope) -> Answer:
         raw = scope.get("raw_path") or scope["path"].encode()
-        handler, names = self.router.find(request.method, raw.decode("latin-1").split("?")[0])
+        found, names = self.router.find(request.method, raw.decode("latin-1").split("?")[0])
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        settings = self.catalog.settings
+        caller = NOBODY
+        if found.handler is not _token:
+            caller = admitted(self.catalog.tokens, headers, loopback=settings.loopback)
+        if caller.read_only and found.writes:
+            raise Refused(403, "ForbiddenException", f"{caller.name} may only read")
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         body = await _body(request)
-        call = Call(
-            request.method,
-            names,
-            dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
-            {name.lower(): value for name, value in request.headers.items()},
-            body,
-        )
+        name = caller.name or None
+        call = Call(request.method, names, dict(query), headers, body, name, caller.read_only)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, handler, self.catalog, call)
+        return await loop.run_in_executor(self._threads, found.handler, self.catalog, call)
 
     def _configuration(self, catalog: Catalog, call: Call) -> Answer:
-        stated = [each for each in self.router.routes[1:] if each.stated]
-        reading = [each.endpoint for each in stated if each not in WRITING]
-        writing = [each.endpoint for each in stated if each in WRITING]
-        return configuration(catalog, call, reading, writing)
+        return configuration(catalog, call, [each for each in self.router.routes if each.stated])
+
+
+def _token(catalog: Catalog, call: Call) -> Answer:
+    return give_token(catalog.tokens, call)
 
 
 def _routes() -> tuple[Route, ...]:
-    return (*READING, *WRITING)
+    return (route("POST", "/v1/oauth/tokens", _token, stated=False), *READING, *WRITING)
 
 
 async def _body(request: Request) -> bytes:
+    stated = request.headers.get("content-length", "0")
+    if not stated.isdecimal() or int(stated) > MOST_BYTES:
+        raise Refused(413, "BadRequestException", "the request's body is too large")
     pieces, held = [], 0
-    async for piece in request.stream():
+    stream = aiter(request.stream())
+    while True:
+        try:
+            piece = await asyncio.wait_for(anext(stream), SECONDS)
+        except StopAsyncIteration:
+            break
+        except TimeoutError:
+            raise Refused(408, "BadRequestException", "the request did not come in time") from None
         held += len(piece)
         if held > MOST_BYTES:
             raise Refused(413, "BadRequestException", "the request's body is too large")

@@ -16,11 +16,13 @@ from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.library import Repo
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.errors import Refused, no_table
+from havasu_vc.serving.errors import Refused, no_namespace, no_table
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
-from havasu_vc.serving.names import Name, candidates
+from havasu_vc.serving.names import TOP, Name, candidates
 from havasu_vc.serving.refs import EVERY, ServedRef, find_ref, ref_of_prefix
 from havasu_vc.serving.routes import Call
+from havasu_vc.serving.tokens import Tokens
+from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
 
 __all__ = ["Catalog", "ServeSettings", "Target"]
@@ -34,6 +36,8 @@ class ServeSettings:
     """Patterns of the branches that clients may commit to, as `main` or `feature/*`; none: none."""
     tokens: Path | None = None
     """A file of the tokens that clients must show; None lets everybody in."""
+    loopback: bool = False
+    """Whether the server listens to this machine alone, so no other name may be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Catalog:
         """How it is served."""
         self.tables = TableMaker(git.data_folder / "catalog")
         """Makes tables of datasets."""
+        self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
+        """The tokens that are asked for."""
         self._path = git.git_directory
         self._own = threading.local()
 
@@ -85,8 +91,20 @@ class Catalog:
         if name == EVERY:
             if not namespace:
                 raise Refused(404, "NoSuchNamespaceException", "a namespace begins with a ref")
-            return find_ref(self.repo, namespace[0]), namespace[1:]
+            try:
+                return find_ref(self.repo, namespace[0]), (namespace[1:] or (TOP,))
+            except Refused as error:
+                raise no_namespace(".".join(namespace)) from error
         return find_ref(self.repo, name), namespace
+
+    def every(self, call: Call) -> bool:
+        """Whether a request is about all refs."""
+        return ref_of_prefix(call.names["prefix"]) == EVERY
+
+    def refs(self) -> list[str]:
+        """Return the names of the branches and tags."""
+        git = self.repo.git
+        return sorted({e.name for e in list_branches(git)} | {e.name for e in list_tags(git)})
 
     def target(self, call: Call, namespace: tuple[str, ...], table: str) -> Target:
         """Return what a table's name means: `parcels`, or `parcels@REF`."""
@@ -105,13 +123,13 @@ class Catalog:
             aside = ServedRef(at.name, at.revision, None)
             return Target(aside, self._dataset(aside, inside, start) or start, name)
         if found is None:
-            found = candidates(inside or ("tables",), table)[-1]
+            found = candidates(inside, table)[-1]
         return Target(ref, found, name)
 
     def _dataset(self, ref: ServedRef, namespace: tuple[str, ...], table: str) -> str | None:
         if ref.revision.commit is None:
             return None
-        for path in candidates(namespace, table) if namespace else (table,):
+        for path in candidates(namespace, table):
             if self.tables.history.versions(self.repo, ref.revision.commit, path):
                 return path
         return None
@@ -132,4 +150,4 @@ class Catalog:
         try:
             return self.repo.datasets(ref.revision.commit) if ref.revision.commit else ()
         except HavasuError as error:
-            raise Refused(404, "NoSuchNamespaceException", error.message) from error
+            raise no_namespace(ref.name) from error

@@ -61,11 +61,8 @@ class LoadedTable:
     """Where the metadata is said to be; it changes with every commit."""
     staging: Path
     """Where clients write: the table's location."""
-
-    @property
-    def tag(self) -> str:
-        """What tells it from what the table was or will be."""
-        return hashlib.sha256(self.document).hexdigest()[:32]
+    tag: str
+    """What tells it from what the table was or will be."""
 
 
 def snapshot_id_of(path: str, version: Version) -> int:
@@ -135,7 +132,9 @@ class TableMaker:
         name = hashlib.sha256(document).hexdigest()[:32]
         staging = Path(metadata.location)
         location = str(self.documents.folder(view) / "metadata" / f"{name}.metadata.json")
-        return LoadedTable(path, versions, metadata, document, location, staging)
+        for folder in ("data", "metadata"):  # clients write files, and some make no folders
+            (staging / folder).mkdir(parents=True, exist_ok=True)
+        return LoadedTable(path, versions, metadata, document, location, staging, name)
 
     def _show(
         self,

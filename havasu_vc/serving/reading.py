@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
-from havasu_vc.serving.errors import no_namespace
+from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.names import TOP, namespaces_below, parse_namespace, tables_in
 from havasu_vc.serving.refs import EVERY, find_ref, prefix_of
-from havasu_vc.serving.routes import Answer, Call, route
+from havasu_vc.serving.routes import Answer, Call, Route, route
 
 __all__ = ["READING", "configuration", "load_answer"]
 
@@ -14,37 +19,38 @@ _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = _NAMESPACES + "/{namespace}"
 _TABLES = _NAMESPACE + "/tables"
 _TABLE = _TABLES + "/{table}"
+_VIEWS = _NAMESPACE + "/views"
+_VIEW = _VIEWS + "/{view}"
+VARY = "authorization, user-agent, x-havasu-flavour"
+"""The headers that decide what is answered for a table."""
 
 
-def configuration(catalog: Catalog, call: Call, reading: list[str], writing: list[str]) -> Answer:
-    """Answer how to use the catalog for a warehouse, which is a ref.
-
-    Endpoints of writing are named where that may be written to: clients look before they begin.
-    """
-    warehouse = call.query.get("warehouse", "")
-    if warehouse == EVERY:
-        name, may_write = warehouse, bool(catalog.settings.write)
-    else:
+def configuration(catalog: Catalog, call: Call, routes: Sequence[Route]) -> Answer:
+    """Answer how to use the catalog for a warehouse, which is a ref."""
+    name = warehouse = call.query.get("warehouse", "")
+    writable = bool(catalog.settings.write)
+    if warehouse != EVERY:
         ref = find_ref(catalog.repo, warehouse)
-        name, may_write = ref.name, catalog.may_write(ref.branch)
-    endpoints = [*reading, *(writing if may_write else ())]
-    return Answer(
-        content={
-            "defaults": {},
-            "overrides": {"prefix": prefix_of(name)},
-            "endpoints": endpoints,
-        }
-    )
+        name, writable = ref.name, catalog.may_write(ref.branch)
+    writable = writable and not call.read_only
+    endpoints = [each.endpoint for each in routes if writable or not each.writes]
+    overrides = {"prefix": prefix_of(name)}
+    return Answer(content={"defaults": {}, "overrides": overrides, "endpoints": endpoints})
 
 
 def list_namespaces(catalog: Catalog, call: Call) -> Answer:
     """Answer the namespaces below one, or below none."""
     parent = parse_namespace(call.query["parent"]) if call.query.get("parent") else ()
+    if not parent and catalog.every(call):
+        return _page(call, "namespaces", [[name] for name in catalog.refs()])
     ref, inside = catalog.ref(call, parent)
-    found = namespaces_below(catalog.datasets(ref), inside)
-    if inside and not found and not _is_there(catalog, call, parent):
+    if parent and not _is_there(catalog, call, parent):
         raise no_namespace(".".join(parent))
-    return Answer(content={"namespaces": [[*each] for each in found]})
+    below = () if catalog.every(call) and len(parent) == 1 else inside
+    found = namespaces_below(catalog.datasets(ref), below)
+    if catalog.every(call):
+        found = [(parent[0], *each) for each in found if each != (TOP,)]
+    return _page(call, "namespaces", [[*each] for each in found])
 
 
 def load_namespace(catalog: Catalog, call: Call) -> Answer:
@@ -61,10 +67,8 @@ def list_tables(catalog: Catalog, call: Call) -> Answer:
     ref, inside = catalog.ref(call, namespace)
     if not _is_there(catalog, call, namespace):
         raise no_namespace(".".join(namespace))
-    found = tables_in(catalog.datasets(ref), inside or (TOP,))
-    return Answer(
-        content={"identifiers": [{"namespace": [*namespace], "name": name} for name in found]}
-    )
+    found = tables_in(catalog.datasets(ref), inside)
+    return _page(call, "identifiers", [{"namespace": [*namespace], "name": name} for name in found])
 
 
 def load_table(catalog: Catalog, call: Call) -> Answer:
@@ -75,15 +79,30 @@ def load_table(catalog: Catalog, call: Call) -> Answer:
 
 def load_answer(catalog: Catalog, call: Call, namespace: tuple[str, ...], table: str) -> Answer:
     """Return what a client gets that loads a table, or has committed to it."""
-    target = catalog.target(call, namespace, table)
-    loaded = catalog.load(target)
-    for folder in ("data", "metadata"):
-        (loaded.staging / folder).mkdir(parents=True, exist_ok=True)
-    content = b'{"metadata-location":"%s","metadata":%s,"config":{}}' % (
-        loaded.location.encode(),
-        loaded.document,
+    loaded = catalog.load(catalog.target(call, namespace, table))
+    headers = {"etag": f'"{loaded.tag}"', "vary": VARY}
+    if call.method == "GET" and headers["etag"] in _tags(call.headers.get("if-none-match", "")):
+        return Answer(304, None, headers)
+    document = loaded.document
+    if call.query.get("snapshots") == "refs":
+        document = _of_refs(loaded.document)
+    content = b'{"metadata-location":%s,"metadata":%s,"config":{}}' % (
+        json.dumps(loaded.location).encode(),
+        document,
     )
-    return Answer(content=content)
+    return Answer(200, content, headers)
+
+
+def _tags(text: str) -> set[str]:
+    return {each.strip().removeprefix("W/") for each in text.split(",")}
+
+
+def _of_refs(document: bytes) -> bytes:
+    """Return metadata with no snapshot but those that a ref is at."""
+    value = json.loads(document)
+    named = {each["snapshot-id"] for each in value["refs"].values()}
+    value["snapshots"] = [each for each in value["snapshots"] if each["snapshot-id"] in named]
+    return json.dumps(value).encode()
 
 
 def table_exists(catalog: Catalog, call: Call) -> Answer:
@@ -95,9 +114,38 @@ def table_exists(catalog: Catalog, call: Call) -> Answer:
 
 def _is_there(catalog: Catalog, call: Call, namespace: tuple[str, ...]) -> bool:
     ref, inside = catalog.ref(call, namespace)
-    if not inside or inside == (TOP,):
+    if inside == (TOP,):
         return True
     return any(path.startswith("/".join(inside) + "/") for path in catalog.datasets(ref))
+
+
+def _page(call: Call, name: str, items: list[Any]) -> Answer:
+    """Answer one page of a list: as many as are asked for, from where the page before ended."""
+    size = call.query.get("pageSize", "")
+    first = call.query.get("pageToken", "")
+    if (size and not size.isdecimal()) or (first and not first.isdecimal()):
+        raise InvalidArgumentError("the page that is asked for is none")
+    start, most = int(first or 0), int(size or 0) or len(items)
+    content: dict[str, Any] = {name: items[start : start + most]}
+    if start + most < len(items):
+        content["next-page-token"] = str(start + most)
+    return Answer(content=content)
+
+
+def list_views(catalog: Catalog, call: Call) -> Answer:
+    """Answer that a namespace has no views."""
+    load_namespace(catalog, call)
+    return Answer(content={"identifiers": []})
+
+
+def no_view(catalog: Catalog, call: Call) -> Answer:
+    """Answer that there is no such view."""
+    raise Refused(404, "NoSuchViewException", f"View does not exist: {call.names['view']}")
+
+
+def refuse_view(catalog: Catalog, call: Call) -> Answer:
+    """Refuse to make a view."""
+    raise Refused(406, "UnsupportedOperationException", "this catalog keeps no views")
 
 
 READING = (
@@ -108,6 +156,12 @@ READING = (
     route("GET", _TABLE, load_table),
     route("HEAD", _TABLE, table_exists),
     route("POST", _TABLE + "/metrics", lambda catalog, call: Answer(204)),
+    route("GET", _VIEWS, list_views, stated=False),
+    route("POST", _VIEWS, refuse_view, stated=False),
+    route("GET", _VIEW, no_view, stated=False),
+    route("HEAD", _VIEW, no_view, stated=False),
+    route("POST", _VIEW, refuse_view, stated=False),
+    route("DELETE", _VIEW, no_view, stated=False),
 )
 """The routes of reading, but for the configuration, which names them."""
 

@@ -38,6 +38,8 @@ class Call:
     """What was sent."""
     caller: str | None = None
     """Whose token came with it; None where none is asked for."""
+    read_only: bool = False
+    """Whether the caller may not commit."""
 
     def json(self) -> dict[str, Any]:
         """Return the JSON object that was sent."""
@@ -79,6 +81,11 @@ class Route:
     """Whether the list of endpoints names it."""
 
     @property
+    def writes(self) -> bool:
+        """Whether it changes the repository."""
+        return self.method not in ("GET", "HEAD") and not self.path.endswith("/metrics")
+
+    @property
     def endpoint(self) -> str:
         """How the catalog's configuration calls it."""
         return f"{self.method} {self.path}"
@@ -103,7 +110,7 @@ class Router:
             parts = tuple(each.path.strip("/").split("/"))
             self._by_length.setdefault(len(parts), []).append((parts, each))
 
-    def find(self, method: str, raw_path: str) -> tuple[Handler, dict[str, str]]:
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
         """Return what answers a request, and the names in its path."""
         parts = raw_path.strip("/").split("/")
         known = False
@@ -113,7 +120,7 @@ class Router:
                 if each.method == method:
                     pairs = zip(pattern, parts, strict=True)
                     names = {p[1:-1]: unquote(part) for p, part in pairs if p.startswith("{")}
-                    return each.handler, names
+                    return each, names
         if known:
             raise Refused(405, "MethodNotAllowedException", f"{method} is not allowed here")
         raise Refused(404, "NotFoundException", "this catalog has nothing at this path")

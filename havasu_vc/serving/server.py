@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
 
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.serving.application import app
 from havasu_vc.serving.catalog import ServeSettings
@@ -38,8 +41,9 @@ def serve(
     started: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a repository until the process is told to stop; `started` hears the URL."""
-    application = app(path, settings)
     listening = _listen(address)
+    host, port = listening.getsockname()[:2]
+    application = app(path, replace(settings, loopback=ip_address(host).is_loopback))
     config = uvicorn.Config(
         application,
         log_level="warning",
@@ -49,10 +53,19 @@ def serve(
         ssl_keyfile=address.key,
         timeout_keep_alive=30,
     )
+    _load(config, address)
     scheme = "http" if address.certificate is None else "https"
-    host, port = listening.getsockname()[:2]
     started(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _load(config: uvicorn.Config, address: Address) -> None:
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidFileError(
+            str(address.certificate), f"TLS cannot be set up with it ({error})"
+        ) from error
 
 
 def _listen(address: Address) -> socket.socket:

@@ -5,13 +5,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-__all__ = ["ask", "catalog", "serving"]
+__all__ = ["Reply", "ask", "catalog", "prefix", "send", "serving"]
 
 
 @contextmanager
@@ -55,3 +56,43 @@ def ask(
     except HTTPError as error:
         text = error.read()
         return error.code, json.loads(text) if text else None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a server answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def error(self) -> tuple[int, str]:
+        """The number and the type of an error, which are said twice."""
+        found = self.body["error"]
+        assert found["code"] == self.status
+        return self.status, found["type"]
+
+
+def send(
+    url: str, path: str, *, method: str = "GET", body: Any = None, context: Any = None,
+    **headers: str,
+) -> Reply:  # fmt: skip
+    """Send one request; names of headers have `_` for `-`."""
+    data = json.dumps(body).encode() if isinstance(body, dict) else body
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = Request(url + path, data, named, method=method)
+    try:
+        with urlopen(request, timeout=60, context=context) as reply:
+            status, found, text = reply.status, reply.headers, reply.read()
+    except HTTPError as error:
+        with error:
+            status, found, text = error.code, error.headers, error.read()
+    lower = {name.lower(): value for name, value in found.items()}
+    return Reply(status, lower, json.loads(text) if text else None)
+
+
+def prefix(url: str, warehouse: str = "", **headers: str) -> str:
+    """Return the beginning of the paths of a warehouse."""
+    reply = send(url, f"/v1/config?warehouse={quote(warehouse)}", **headers)
+    return f"/v1/{reply.body['overrides']['prefix']}"

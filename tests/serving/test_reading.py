@@ -1,53 +1,12 @@
 """PyIceberg reads a repository through the catalog: every version as git has it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import shapely
 
-from havasu_vc import Repo, Settings
-from tests.serving.server import catalog, serving
-from tests.support.templates import empty_repo
-
-COUNT = 2_000
-
-
-def rows(ids: range, name: str = "n") -> pa.Table:
-    points = shapely.to_wkb(shapely.points([(n / 7, -n / 11) for n in ids]))
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.int64()),
-            "name": [f"{name}{n}" for n in ids],
-            "geom": pa.array(points, pa.binary()),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
-    """A repository with a table of four commits, and one in folders."""
-    import pyarrow.parquet as pq
-
-    from havasu_vc.exchange.source import SourceOptions
-
-    folder = tmp_path_factory.mktemp("serving")
-    repo = empty_repo(folder / "repo", settings=Settings(engine="local"))
-    pq.write_table(rows(range(COUNT)), folder / "in.parquet")
-    options = SourceOptions(primary_key=("id",))
-    repo.import_(folder / "in.parquet", "points", options=options)
-    repo.import_(folder / "in.parquet", "a/b/deep", options=options)
-    changed = pa.table({"id": [5, 6, COUNT], "name": ["five", None, "new"]})
-    repo.write("points", changed, message="Three rows")
-    repo.write("points", pa.table({"id": [7, 8, 9]}), mode="delete", message="Three less")
-    return repo
-
-
-@pytest.fixture(scope="module")
-def url(repo: Repo) -> Iterator[str]:
-    with serving(repo.path) as found:
-        yield found
+from havasu_vc import Repo
+from tests.serving.server import catalog
 
 
 def in_order(table: pa.Table) -> list[dict[str, Any]]:
@@ -67,6 +26,7 @@ def test_a_table_is_what_head_has(repo: Repo, url: str) -> None:
 def test_names_are_folders(repo: Repo, url: str) -> None:
     served = catalog(url)
     assert served.list_namespaces() == [("a",), ("tables",)]
+    assert served.namespace_exists(("a", "b")) and not served.namespace_exists("b")
     assert served.list_namespaces(("a",)) == [("a", "b")]
     assert served.list_tables("tables") == [("tables", "points")]
     assert served.list_tables(("a", "b")) == [("a", "b", "deep")]
@@ -84,3 +44,42 @@ def test_snapshots_are_the_commits(repo: Repo, url: str) -> None:
         commit = snapshot.summary["havasu-vc.commit"]
         found = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
         assert in_order(found) == expected(repo, "points", commit)
+
+
+REFS = ("main", "v1", "HEAD~1", "feature/x", "main~2", "main@{2090-01-01}")
+
+
+@pytest.mark.parametrize("ref", REFS)
+def test_a_warehouse_is_a_ref(repo: Repo, url: str, ref: str) -> None:
+    table = catalog(url, ref).load_table("tables.points")
+    assert in_order(table.scan().to_arrow()) == expected(repo, "points", ref)
+
+
+@pytest.mark.parametrize("ref", [*REFS, "id"])
+def test_a_table_at_a_ref(repo: Repo, url: str, ref: str) -> None:
+    ref = repo.resolve("HEAD~2").commit or "" if ref == "id" else ref
+    table = catalog(url).load_table(("tables", f"points@{ref}"))
+    assert in_order(table.scan().to_arrow()) == expected(repo, "points", ref)
+
+
+def test_the_warehouse_of_all_refs(repo: Repo, url: str) -> None:
+    served = catalog(url, "*")
+    assert served.list_namespaces() == [("feature/x",), ("main",), ("v1",)]
+    assert served.list_namespaces(("main",)) == [("main", "a")]
+    assert served.list_tables(("feature/x",)) == [("feature/x", "points")]
+    assert served.list_tables(("main", "a", "b")) == [("main", "a", "b", "deep")]
+    for ref in REFS:
+        table = served.load_table((ref, "points"))
+        assert in_order(table.scan().to_arrow()) == expected(repo, "points", ref)
+    table = served.load_table(("v1", "a", "b", "deep"))
+    assert in_order(table.scan().to_arrow()) == expected(repo, "a/b/deep")
+
+
+def test_a_branch_that_moves_is_read_where_it_is(repo: Repo, url: str) -> None:
+    repo.create_branch("moving", "main~1")
+    served = catalog(url, "moving")
+    before = in_order(served.load_table("tables.points").scan().to_arrow())
+    repo.git.git("branch", "--force", "moving", "main")
+    after = in_order(served.load_table("tables.points").scan().to_arrow())
+    repo.delete_branch("moving", force=True)
+    assert (before, after) == (expected(repo, "points", "main~1"), expected(repo, "points"))

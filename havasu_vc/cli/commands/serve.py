@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from havasu_vc.cli.invocation import Invocation
@@ -22,18 +24,39 @@ __all__ = ["command"]
 )
 @click.option(
     "--write",
-    "patterns",
-    multiple=True,
     metavar="PATTERN",
-    help="Branches that clients may commit to, such as 'main' or 'feature/*'; none unless given.",
+    multiple=True,
+    help="Let clients commit to branches like PATTERN (`main`, `feature/*`); may be repeated.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Ask for a token of FILE, whose lines are a token and who it belongs to.",
+)
+@click.option(
+    "--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The certificate, for TLS."
+)
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The certificate's key."
 )
 @click.pass_obj
-def command(invocation: Invocation, host: str, port: int, patterns: tuple[str, ...]) -> None:
+def command(
+    invocation: Invocation,
+    host: str,
+    port: int,
+    write: tuple[str, ...],
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+) -> None:
     """Serve the repository as an Iceberg REST catalog, which Spark, DuckDB and others read.
 
-    A warehouse is a branch, a tag or any revision; none is the branch that HEAD is on. What a
-    client writes to a branch that --write names becomes a commit there.
+    A warehouse is a branch, a tag or any revision; none is the branch that HEAD is on.
+    It listens to this machine alone and commits nothing, unless told otherwise.
     """
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key goes with --tls-cert")
     repo = invocation.open_repo()
     try:
         from havasu_vc.serving.server import Address, serve
@@ -47,4 +70,7 @@ def command(invocation: Invocation, host: str, port: int, patterns: tuple[str, .
     def started(url: str) -> None:
         click.echo(url)
 
-    serve(repo.path, Address(host, port), ServeSettings(write=patterns), started=started)
+    if token_file is None and host not in ("127.0.0.1", "localhost", "::1"):
+        invocation.note("everybody who reaches this machine may ask; --token-file asks for tokens")
+    settings = ServeSettings(write, token_file)
+    serve(repo.path, Address(host, port, tls_cert, tls_key), settings, started=started)

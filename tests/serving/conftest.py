@@ -1,0 +1,49 @@
+"""A repository that is served to all tests of a module."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from havasu_vc import Repo, Settings
+from havasu_vc.exchange.source import SourceOptions
+from tests.serving.server import serving
+from tests.support.templates import empty_repo
+
+COUNT = 2_000
+
+
+def rows(ids: range, name: str = "n") -> pa.Table:
+    points = shapely.to_wkb(shapely.points([(n / 7, -n / 11) for n in ids]))
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "name": [f"{name}{n}" for n in ids],
+            "geom": pa.array(points, pa.binary()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    """A repository with a table of four commits, and one in folders."""
+    folder = tmp_path_factory.mktemp("serving")
+    repo = empty_repo(folder / "repo", settings=Settings(engine="local"))
+    pq.write_table(rows(range(COUNT)), folder / "in.parquet")
+    options = SourceOptions(primary_key=("id",))
+    repo.import_(folder / "in.parquet", "points", options=options)
+    repo.import_(folder / "in.parquet", "a/b/deep", options=options)
+    changed = pa.table({"id": [5, 6, COUNT], "name": ["five", None, "new"]})
+    repo.create_tag("v1")
+    repo.write("points", changed, message="Three rows")
+    repo.create_branch("feature/x")
+    repo.write("points", pa.table({"id": [7, 8, 9]}), mode="delete", message="Three less")
+    return repo
+
+
+@pytest.fixture(scope="module")
+def url(repo: Repo) -> Iterator[str]:
+    with serving(repo.path) as found:
+        yield found
