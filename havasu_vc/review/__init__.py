@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from havasu_vc.review.policy import parse_policy as parse_policy
     from havasu_vc.review.policy_checking import broken_findings as broken_findings
     from havasu_vc.review.policy_checking import check_edits as check_edits
+    from havasu_vc.review.policy_checking import check_moves as check_moves
     from havasu_vc.review.policy_checking import read_policy as read_policy
     from havasu_vc.review.pull_requests import QueuedMerge as QueuedMerge
     from havasu_vc.review.pull_requests import ReviewedRequest as ReviewedRequest
@@ -38,7 +39,7 @@ __getattr__ = loads(
         "page.document": ["write_page"],
         "page.raster_pictures": ["raster_pictures"],
         "policy": ["POLICY_FILE", "parse_policy"],
-        "policy_checking": ["broken_findings", "check_edits", "read_policy"],
+        "policy_checking": ["broken_findings", "check_edits", "check_moves", "read_policy"],
         "pull_requests": [
             "QueuedMerge",
             "ReviewJob",

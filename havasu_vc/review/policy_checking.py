@@ -6,7 +6,8 @@ cannot loosen what it is checked by; where that side has none, it is that of the
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -30,9 +31,12 @@ __all__ = [
     "PolicyWatch",
     "broken_findings",
     "check_edits",
+    "check_moves",
     "policy_between",
     "read_policy",
 ]
+
+_Versions: TypeAlias = tuple[str, Dataset | None, Dataset | None]
 
 
 def read_policy(repo: OpenRepo, revision: Revision) -> Policy | None:
@@ -120,10 +124,32 @@ def check_edits(
     Warnings are told; what is refused raises `SchemaViolationError`.
     """
     policy = read_policy(repo, base)
-    if policy is None:
-        return
+    if policy is not None:
+        _hold(repo, policy, _edited_versions(repo, storage, edits, base))
+
+
+def check_moves(repo: OpenRepo, moves: Mapping[str, str | None], base: Revision) -> None:
+    """Hold the policy of a revision against datasets that go, or get another path."""
+    policy = read_policy(repo, base)
+    if policy is not None:
+        _hold(repo, policy, _moved_versions(repo, moves, base))
+
+
+def _moved_versions(
+    repo: OpenRepo, moves: Mapping[str, str | None], base: Revision
+) -> Iterable[_Versions]:
+    folders = repo.folders(base)
+    for path, new in moves.items():
+        view = repo.view(folders[path], base.name)
+        yield path, view, None
+        if new is not None:
+            yield new, None, view
+
+
+def _hold(repo: OpenRepo, policy: Policy, versions: Iterable[_Versions]) -> None:
+    """Tell what is warned of datasets before and after; raise for what is refused."""
     watch = PolicyWatch(repo, policy)
-    for path, old, new in _edited_versions(repo, storage, edits, base):
+    for path, old, new in versions:
         if not policy.of(path):
             continue
         diff = diff_datasets(path, old, new, lambda: repo.settings.open_engine(0))
@@ -167,7 +193,7 @@ def broken_findings(
 
 def _edited_versions(
     repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
-) -> Iterable[tuple[str, Dataset | None, Dataset | None]]:
+) -> Iterable[_Versions]:
     """Yield the datasets that edits change, before and after."""
     folders = repo.folders(base)
     for edit in edits:

@@ -24,6 +24,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import MergedTree, Transaction
+from havasu_vc.review import check_moves
 from havasu_vc.serving.errors import Refused
 from havasu_vc.serving.sent import check_layout, created_dataset, replacing, sent_table
 from havasu_vc.serving.told import Writing, message_of, told
@@ -94,6 +95,7 @@ class Writer:
             if self._made_before(transaction):
                 return None
             self._folder(transaction, path)
+            self._hold_policy(transaction, {path: None})
             message = message_of((), self._writing, f"drop {path}")
             author = self._writing.author
             return transaction.commit([], message, author=author, removed=[path])
@@ -105,6 +107,7 @@ class Writer:
                 return None
             folder = self._folder(transaction, path)
             self._require_free(transaction.folders, new)
+            self._hold_policy(transaction, {path: new})
             moved = MergedTree({}, {path: None, new: folder.internals}, (), {new: folder.marker})
             message = message_of((), self._writing, f"rename {path} to {new}")
             return transaction.commit([], message, author=self._writing.author, merge=moved)
@@ -153,6 +156,9 @@ class Writer:
                 return True
             at = commit.parents[0] if commit.parents else None
         return False
+
+    def _hold_policy(self, transaction: Transaction, moves: Mapping[str, str | None]) -> None:
+        check_moves(self._repo, moves, self._repo.resolve(str(transaction.head.commit)))
 
     def _folder(self, transaction: Transaction, path: str) -> DatasetFolder:
         folder = transaction.folders.get(path)

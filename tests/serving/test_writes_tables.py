@@ -1,0 +1,202 @@
+"""Tables that clients make, alter, rename and drop: each a commit of git, or none."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from havasu_vc import Repo, Settings
+from havasu_vc.exchange.source import SourceOptions
+from tests.serving.server import ask, catalog, serving
+from tests.support.templates import empty_repo
+
+LOCAL = Settings(engine="local")
+ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+COLUMNS = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "name", StringType()),
+    identifier_field_ids=[1],
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "name": [f"row {n}" for n in ids]}, schema=ROWS)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    pq.write_table(rows(*range(20)), tmp_path / "in.parquet")
+    options = SourceOptions(primary_key=("id",))
+    repo.import_(tmp_path / "in.parquet", "points", options=options)
+    repo.import_(tmp_path / "in.parquet", "a/others", options=options)
+    return repo
+
+
+@pytest.fixture
+def url(repo: Repo) -> Iterator[str]:
+    with serving(repo.path, "--write", "main") as found:
+        yield found
+
+
+def held(repo: Repo, path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = repo.table(path).to_arrow().sort_by("id").to_pylist()
+    return found
+
+
+def subjects(repo: Repo) -> list[str]:
+    return [info.message.split("\n")[0] for info in repo.log()][:-2]
+
+
+def assert_sound(repo: Repo) -> None:
+    assert list(Repo.open(repo.path, settings=LOCAL).fsck(full=True)) == []
+
+
+def test_a_table_is_made_and_written_to(repo: Repo, url: str) -> None:
+    client = catalog(url)
+    table = client.create_table("a.b.made", COLUMNS)
+    assert repo.datasets() == ("a/b/made", "a/others", "points")
+    assert repo.dataset("a/b/made").schema.key.names == ("id",)
+    table.append(rows(1, 2))
+    table.upsert(rows(2, 3))
+    assert held(repo, "a/b/made") == rows(1, 2, 3).to_pylist()
+    with pytest.raises(BadRequestError, match="a/b/made: two rows have the key id = 1"):
+        table.append(rows(1))
+    with pytest.raises(TableAlreadyExistsError):
+        client.create_table("a.b.made", COLUMNS)
+    with pytest.raises(BadRequestError, match="points"):
+        client.create_table("points.inside", COLUMNS)
+    assert subjects(repo)[-1] == "create a/b/made (PyIceberg 0.12.0)"
+    assert_sound(repo)
+
+
+def test_a_table_with_rows_is_one_commit(repo: Repo, url: str) -> None:
+    with catalog(url).create_table_transaction("tables.made", COLUMNS) as transaction:
+        transaction.append(rows(1, 2))
+    assert held(repo, "made") == rows(1, 2).to_pylist()
+    assert subjects(repo) == ["create made (PyIceberg 0.12.0)"]
+    table = catalog(url).load_table("tables.made")
+    table.delete("id = 1")
+    assert held(repo, "made") == rows(2).to_pylist()
+    assert_sound(repo)
+
+
+def test_of_two_that_make_one_table_the_second_is_told(repo: Repo, url: str) -> None:
+    one, other = (catalog(url).create_table_transaction("tables.made", COLUMNS) for _ in range(2))
+    one.append(rows(1))
+    other.append(rows(2))
+    one.commit_transaction()
+    with pytest.raises((CommitFailedException, TableAlreadyExistsError)):
+        other.commit_transaction()
+    assert held(repo, "made") == rows(1).to_pylist()
+
+
+def test_columns_are_altered_under_the_rows_of_others(repo: Repo, url: str) -> None:
+    table, stale = (catalog(url).load_table("tables.points") for _ in range(2))
+    with table.update_schema() as update:
+        update.add_column("size", LongType(), "how large")
+        update.rename_column("name", "title")
+    stale.append(rows(100))
+    schema = repo.dataset("points").schema
+    assert schema.names == ("id", "title", "size")
+    assert held(repo, "points")[-1] == {"id": 100, "title": "row 100", "size": None}
+    table.refresh()
+    with table.update_schema() as update:
+        update.delete_column("size")
+    assert repo.dataset("points").schema.names == ("id", "title")
+    wrong = table.update_schema(allow_incompatible_changes=True)
+    wrong.set_identifier_fields()
+    wrong.delete_column("id")
+    with pytest.raises(BadRequestError, match="points: the identifier fields"):
+        wrong.commit()
+    assert len(subjects(repo)) == 3
+    assert_sound(repo)
+
+
+def test_columns_that_others_altered_meanwhile_are_no_loss(repo: Repo, url: str) -> None:
+    one, other = (catalog(url).load_table("tables.points") for _ in range(2))
+    with one.update_schema() as update:
+        update.add_column("size", LongType())
+    with pytest.raises(CommitFailedException), other.update_schema() as update:
+        update.add_column("weight", LongType())
+    assert repo.dataset("points").schema.names == ("id", "name", "size")
+
+
+def test_a_table_is_renamed_and_dropped(repo: Repo, url: str) -> None:
+    client = catalog(url)
+    client.rename_table("tables.points", "a.moved")
+    assert repo.datasets() == ("a/moved", "a/others")
+    with pytest.raises(TableAlreadyExistsError):
+        client.rename_table("a.moved", "a.others")
+    table = client.load_table("a.moved")
+    table.append(rows(100))
+    client.drop_table("a.others")
+    with pytest.raises(NoSuchTableError):
+        client.drop_table("a.others")
+    assert repo.datasets() == ("a/moved",)
+    assert len(held(repo, "a/moved")) == 21
+    assert subjects(repo) == [
+        "drop a/others (PyIceberg 0.12.0)",
+        "append a/moved (PyIceberg 0.12.0)",
+        "rename points to a/moved (PyIceberg 0.12.0)",
+    ]
+    assert_sound(repo)
+
+
+def test_a_policy_holds_for_what_clients_drop(repo: Repo, url: str) -> None:
+    policy = repo.path / ".havasu" / "policy.toml"
+    policy.parent.mkdir()
+    policy.write_text('[[dataset]]\npath = "points"\nallow-removal = false\nmax-deletes = 2\n')
+    repo.git.git("add", ".havasu")
+    repo.git.git("commit", "-qm", "policy")
+    with pytest.raises(BadRequestError, match="policy refuses"):
+        catalog(url).drop_table("tables.points")
+    with pytest.raises(BadRequestError, match="policy refuses"):
+        catalog(url).rename_table("tables.points", "tables.other")
+    with pytest.raises(BadRequestError, match="policy refuses"):
+        catalog(url).load_table("tables.points").delete("id < 5")
+    catalog(url).drop_table("a.others")
+    assert repo.datasets() == ("points",)
+    assert len(held(repo, "points")) == 20
+
+
+def test_several_tables_are_one_commit_or_none(repo: Repo, url: str) -> None:
+    changes = [_changes(catalog(url), name, 100) for name in ("tables.points", "a.others")]
+    wrong = [_changes(catalog(url), "tables.points", 200), _changes(catalog(url), "a.others", 5)]
+    status, told = ask(url, "main", "POST", "transactions/commit", {"table-changes": wrong})
+    assert status == 400 and "a/others: two rows have the key id = 5" in told["error"]["message"]
+    assert subjects(repo) == []
+    status, _ = ask(url, "main", "POST", "transactions/commit", {"table-changes": changes})
+    assert status == 204
+    assert len(subjects(repo)) == 1
+    assert [len(held(repo, path)) for path in ("points", "a/others")] == [21, 21]
+    twice = {"table-changes": [changes[0], changes[0]]}
+    status, told = ask(url, "main", "POST", "transactions/commit", twice)
+    assert status == 400 and "twice" in told["error"]["message"]
+    assert_sound(repo)
+
+
+def _changes(client: Any, name: str, key: int) -> dict[str, Any]:
+    """Return what a client would send to append a row, without sending it."""
+    table = client.load_table(name)
+    transaction = table.transaction()
+    transaction.append(rows(key))
+    namespace, _, last = name.rpartition(".")
+    return {
+        "identifier": {"namespace": namespace.split("."), "name": last},
+        "requirements": [each.model_dump(by_alias=True) for each in transaction._requirements],
+        "updates": [each.model_dump(by_alias=True, mode="json") for each in transaction._updates],
+    }
