@@ -21,8 +21,10 @@ from havasu_vc.store.durability import replace_file, reporting_storage_errors
 
 __all__ = [
     "MOST",
+    "RECORDS",
     "forget_complete",
     "is_sound",
+    "keeps_records",
     "read_complete",
     "remember_sound",
     "settled_mark",
@@ -30,9 +32,16 @@ __all__ = [
 ]
 
 
+RECORDS = "standing"
+"""The folder of what was found in tables of many files."""
 _NAME = "sound"
 _MOST = 1 << 20
 """Bytes after which the file begins anew."""
+
+
+def keeps_records(folder: Path) -> bool:
+    """Whether a data folder has records of tables of many files; what reads them needs Arrow."""
+    return (folder / RECORDS).is_dir()
 
 
 def settled_mark(files: str) -> str:

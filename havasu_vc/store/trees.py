@@ -225,33 +225,50 @@ def blobs_below(
     folder = find_entry(source, tree, path)
     if folder is None or not folder.is_tree:
         return
-    for count, found in enumerate(_ids_below(source, folder.id, "", 1)):
+    count = 0
+    for found in _ids_below(source, folder.id):
+        count += len(found)
         if count > MOST_FILES:
             raise CorruptDatasetError(path or "a tree", f"it has over {MOST_FILES:,} files")
-        yield found
+        yield from found
 
 
-def _ids_below(
-    source: ObjectSource, tree: ObjectId, prefix: str, depth: int
-) -> Iterator[tuple[str, ObjectId]]:
-    _check_depth(tree, depth)
-    data = b"" if tree == EMPTY_TREE else read_object(source, tree, "tree")
-    if (flat := FlatTree.read(data)) is not None:
-        yield from [(prefix + name, identity) for name, identity in flat.texts()]
-        return
+def _ids_below(source: ObjectSource, tree: ObjectId) -> Iterator[list[tuple[str, ObjectId]]]:
+    """Yield path and id of every file below a tree, a folder's at a time, in git's order."""
+    waiting: list[tuple[str, ObjectId, int] | list[tuple[str, ObjectId]]] = [("", tree, 1)]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            yield item
+            continue
+        prefix, identity, depth = item
+        _check_depth(identity, depth)
+        data = b"" if identity == EMPTY_TREE else read_object(source, identity, "tree")
+        if (flat := FlatTree.read(data)) is not None:
+            yield [(prefix + name, blob) for name, blob in flat.texts()]
+            continue
+        found: list[tuple[str, ObjectId, int] | list[tuple[str, ObjectId]]] = []
+        files: list[tuple[str, ObjectId]] = []
+        for key, leaf in _leaves(data, identity):
+            name = prefix + _text(key)
+            if leaf[0] != TREE:
+                files.append((name, leaf[1].hex()))
+                continue
+            found += [files, (name, leaf[1].hex(), depth + 1)]
+            files = []
+        waiting += reversed([*found, files])
+
+
+def _leaves(data: bytes, tree: ObjectId) -> Iterator[tuple[bytes, Leaf]]:
+    """Yield what stands in a tree; the names of folders end with a slash."""
     try:
         pairs = entry_pairs(b"", data)
     except ValueError:
         _parsed(data, tree)  # which says what is wrong
         raise
     for key, (_, leaf) in pairs:
-        if leaf is None:
-            continue
-        name = prefix + _text(key)
-        if leaf[0] == TREE:
-            yield from _ids_below(source, leaf[1].hex(), name, depth + 1)
-        else:
-            yield name, leaf[1].hex()
+        if leaf is not None:
+            yield key, leaf
 
 
 def tree_difference(

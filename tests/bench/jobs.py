@@ -114,8 +114,8 @@ def apply_all(repo: str, folder: str, first: str = "0", end: str = "") -> dict[s
     return {"seconds": sum(seconds), "commits": len(seconds), "slowest": max(seconds, default=0.0)}
 
 
-def check_sound(repo: str) -> dict[str, Any]:
-    """Look whether what stands in a dataset agrees, though it was found sound before."""
+def check_sound(repo: str, known: str = "") -> dict[str, Any]:
+    """Look whether what stands in a dataset agrees; `known`: the commit before was found sound."""
     from havasu_vc import Repo
     from havasu_vc.datasets.folder import TreeFolder
     from havasu_vc.datasets.havasu.soundness import check_guard
@@ -124,8 +124,13 @@ def check_sound(repo: str) -> dict[str, Any]:
     opened = Repo.open(repo).opened
     (found,) = find_datasets(opened.git.objects, opened.head().tree)
     folder = TreeFolder(opened.git.objects, found.internals)
+    memory = opened.storage.files.root if known else None
+    if memory is not None:
+        import havasu_vc.datasets.havasu.file_columns  # noqa: F401
+
+        (memory / "sound").unlink(missing_ok=True)
     begin = time.process_time()
-    check_guard(folder, found.path, "HEAD")
+    check_guard(folder, found.path, "HEAD", memory=memory)
     return {"seconds": time.process_time() - begin}
 
 

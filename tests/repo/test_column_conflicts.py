@@ -157,7 +157,7 @@ def test_rows_are_those_of_the_columns_that_were_chosen(tmp_path: Path) -> None:
     repo.resolve_conflicts(["points:feature:1"], columns={"theirs": "theirs"})
     repo.continue_merge()
 
-    rows = repo.table("points").to_arrow().to_pylist()
+    rows = repo.table("points").to_arrow().sort_by("id").to_pylist()
     assert rows == [
         {"id": 1, "theirs": "t", "height": 1},
         {"id": 2, "theirs": "two", "height": 2},

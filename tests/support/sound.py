@@ -33,7 +33,7 @@ __all__ = [
     "refuses",
 ]
 
-DERIVED = ("havasu/keys/", "havasu/settled/")
+DERIVED = ("havasu/keys/", "havasu/settled/", "havasu/standing/")
 
 
 def listing(repo: Repo) -> dict[str, str]:

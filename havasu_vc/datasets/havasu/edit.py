@@ -9,11 +9,12 @@ every target of a live delete file is live.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -198,15 +199,13 @@ class Edit:
             or len(keys) > MOST_KEYS
             or meets_all(self.dataset, self.schema, self._documents)
         )
-        data = {entry.file: entry for entry in self.dataset.data_entries} | self._adopted
-        data = {file: entry for file, entry in data.items() if file not in self._removed}
+        data = ChainMap(self._adopted, cast("dict[str, Entry]", self.dataset.stored_entries))
         merged, rewritten = set[str](), set[str]()
         fold = fold and (closes or self.dataset.storage.folds)
         if closes:
             merged, rewritten = self._files_that_leave(data, fold=fold)
         elif fold and self._counts.total:
-            own = (entry for entry in data.values() if entry.location is None)
-            merged = files_to_fold(own, coming=int(self._come.rows > 0))
+            merged = files_to_fold(self._foldable(), coming=int(self._come.rows > 0))
         leaving = merged | rewritten | self._removed
         deletes = self._deletes_that_leave(leaving, folding=bool(merged), fold=fold)
         files = self._distinct(self._write_rows(data, merged, rewritten), leaving)
@@ -256,16 +255,22 @@ class Edit:
             }
             return emptied, mostly - emptied
         # Linked files stay where they are until nothing in them lives, or `optimize` takes them.
-        own = {file: entry for file, entry in data.items() if entry.location is None}
         rewritten = {
             file
             for file, count in touched.items()
-            if file in own and count >= MOSTLY_DELETED * own[file].rows
+            if data[file].location is None and count >= MOSTLY_DELETED * data[file].rows
         }
-        merged = files_to_fold(own.values(), coming=int(self._come.rows > 0)) if fold else set()
+        coming = int(self._come.rows > 0)
+        merged = files_to_fold(self._foldable(), coming=coming) if fold else set()
         # What is small or empty joins the new rows; a large file is rewritten by itself.
         merged |= {file for file in rewritten if is_small(data[file])} | emptied
         return merged, rewritten - merged
+
+    def _foldable(self) -> list[Entry]:
+        """Return the data files that may be merged: those of ours that stay."""
+        found = (*self.dataset.edited_entries(SMALL_FILE), *self._adopted.values())
+        data = (entry for entry in found if entry.content is Content.DATA)
+        return [e for e in data if e.location is None and e.file not in self._removed]
 
     def _deletes_that_leave(self, leaving: set[str], *, folding: bool, fold: bool) -> list[Entry]:
         """Return the delete files that name a file that leaves, and with folding all small ones.
@@ -306,7 +311,7 @@ class Edit:
 
     def _distinct(self, files: Iterable[WrittenFile], leaving: set[str]) -> list[WrittenFile]:
         storage = self.dataset.storage
-        staying = (self.dataset.entries.keys() | self._adopted.keys()) - leaving
+        staying = (set(self.dataset.entries) | self._adopted.keys()) - leaving
         return distinct_files(files, self.layout, storage.staging, storage.keys, seen=staying)
 
     def _live_rows(self, entry: Entry) -> Iterator[pa.RecordBatch]:
@@ -361,10 +366,12 @@ class Edit:
 
     def _check_rows(self, change: Change) -> None:
         """Raise unless the files hold as many rows as were counted."""
-        entries = self.dataset.entries.values()
-        live = [entry for entry in entries if entry.file not in change.leaving]
+        entries = self.dataset.entries
+        leaving = [entries[file] for file in change.leaving if file in entries]
         signs = {Content.DATA: 1, Content.DELETES: -1}
-        total = sum(signs[entry.content] * entry.rows for entry in (*live, *change.coming))
+        total = self.dataset.rows_in_files
+        total += sum(signs[entry.content] * entry.rows for entry in change.coming)
+        total -= sum(signs[entry.content] * entry.rows for entry in leaving)
         wanted = self.dataset.rows + change.rows
         if total != wanted:
             raise CorruptDatasetError(

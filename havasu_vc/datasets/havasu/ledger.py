@@ -125,15 +125,10 @@ def change_blobs(
     come = {} if documents is None else documents
     others = {path: data for path, data in come.items() if not path.startswith(PAST)}
     leaving = view.stored_files(change.leaving)
-    live, epoch = view.deltas, view.epoch
+    epoch = view.epoch
     close = change.close or len(change.keys) > MOST_KEYS
     close = close or (len(change.keys) > 0 and _is_full(view, epoch))
-    replaced = [
-        delta
-        for delta in live.values()
-        if (close and delta.epoch is not None)
-        or any(entry.file in leaving for entry in delta.files)
-    ]
+    replaced = view.deltas_with(leaving, dated=close)
     counts = any(lanes != (0, 0) for lanes in change.digests.values())
     if not (close or replaced or change.coming or len(change.keys) or change.superseded or counts):
         return others
@@ -155,8 +150,7 @@ def change_blobs(
     written = {past_path(name): t.encode() for d in replaced for name, t in d.past.items()}
     made = replace(made, past=past_of(made.files, {**come, **written}))
     if close:
-        stays = {delta.id for delta in replaced}
-        rest = sum(delta.marks for delta in live.values() if delta.id not in stays)
+        rest = view.marks - sum(delta.marks for delta in replaced)
         made, blobs = _closing(view, made, epoch, rest, change.beyond)
     else:
         made, blobs = _marking(view, made, epoch, change.keys)

@@ -36,6 +36,9 @@ from havasu_vc.model.types import Primitive, Type
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from havasu_vc.datasets.havasu.file_columns import Record
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
 __all__ = [
@@ -94,7 +97,8 @@ def live_files(
     tests: Sequence[SpatialTest] = (),
 ) -> list[LiveFile]:
     """Return the files that may hold rows in all ranges (by field id) that pass all tests."""
-    entries = [entry for entry in view.data_entries if _may_hold_all(entry, ranges or {}, view)]
+    found = view.data_entries_where(lambda record: _may_match(record, ranges or {}, tests))
+    entries = [entry for entry in found if _may_hold_all(entry, ranges or {}, view)]
     for test in tests:
         raster = view.schema.by_id[test.column].raster is not None
         known = [(e.areas if raster else e.bounds).get(test.column) for e in entries]
@@ -103,6 +107,23 @@ def live_files(
         entries = [entries[index] for index in np.flatnonzero(planned)]
     view.bring(entries)
     return [_live_file(view, entry) for entry in entries]
+
+
+def _may_match(
+    record: Record, ranges: Mapping[int, ValueRange], tests: Sequence[SpatialTest]
+) -> npt.NDArray[np.bool_]:
+    """Return which files may have rows in all ranges that pass all tests, by columns alone."""
+    columns, spans = record.columns, record.spans
+    chosen = columns.data
+    wanted = None if spans.key is None or spans.text else ranges.get(spans.key)
+    if wanted is not None:
+        low, high = (side if type(side) is int else None for side in (wanted.low, wanted.high))
+        chosen = chosen & columns.between(low, high)
+    for test in tests:
+        if test.column in spans.geometries:
+            boxes = columns.boxes(test.column)
+            chosen = chosen & geometry_files(test.predicate, test.window, boxes)
+    return chosen
 
 
 def _live_file(view: HavasuDataset, entry: Entry) -> LiveFile:

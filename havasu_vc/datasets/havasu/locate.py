@@ -74,9 +74,7 @@ def locate(
 
     `keys` are the keys themselves, which lets files be passed over by their range.
     """
-    entries = dataset.data_entries
-    if keys is not None:
-        entries = tuple(e for e in entries if may_hold(e, keys, dataset.schema))
+    entries = entries_holding(dataset, keys) if keys is not None else dataset.data_entries
     if dataset.storage.fetcher is not None:
         dataset.bring(entry for entry in entries if not _is_cached(dataset, entry))
     for entry in entries:
@@ -87,6 +85,13 @@ def locate(
             found = Found(found.needles[live], found.positions[live], found.rows[live])
         if len(found.positions):
             yield Hits(entry, found)
+
+
+def entries_holding(dataset: HavasuDataset, keys: pa.RecordBatch) -> tuple[Entry, ...]:
+    """Return the data files that may have a row with one of some keys."""
+    schema = dataset.schema
+    found = dataset.data_entries_where(lambda record: record.holding(keys, schema))
+    return tuple(entry for entry in found if may_hold(entry, keys, schema))
 
 
 def _is_cached(dataset: HavasuDataset, entry: Entry) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from havasu_vc.datasets.havasu.deletes import read_positions
 from havasu_vc.errors import HavasuError
-from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.store.sound import is_sound, remember_sound, settled_mark
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ __all__ = ["in_question", "without_place"]
 
 def without_place(view: HavasuDataset) -> set[str]:
     """Return the delete files of a dataset that delete what is not live, or what another does."""
-    live = view.stored_entries.keys()
-    homeless = {entry.file for entry in _deletes(view) if not entry.targets.keys() <= live}
+    live = view.stored_entries
+    homeless = {e.file for e in view.delete_entries if any(t not in live for t in e.targets)}
     return homeless | _clashing(view)
 
 
@@ -39,14 +39,10 @@ def in_question(view: HavasuDataset) -> list[Entry]:
     return [entry for found in _sharing(view).values() for entry in found]
 
 
-def _deletes(view: HavasuDataset) -> list[Entry]:
-    return [e for e in view.stored_entries.values() if e.content is Content.DELETES]
-
-
 def _sharing(view: HavasuDataset) -> dict[str, list[Entry]]:
     """Return the delete files of data files that have several, unless these were compared."""
     sharing: dict[str, list[Entry]] = {}
-    for entry in _deletes(view):
+    for entry in view.delete_entries:
         for target in entry.targets:
             sharing.setdefault(target, []).append(entry)
     sharing = {target: found for target, found in sharing.items() if len(found) > 1}

@@ -6,7 +6,7 @@ files only by kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
@@ -18,13 +18,12 @@ from havasu_vc.datasets.havasu.entries import in_key_order, is_outside
 from havasu_vc.datasets.havasu.plan import FileLayout, clustered_column, past_path
 from havasu_vc.datasets.havasu.soundness import (
     Settled,
-    Standing,
     check_guard,
-    delta_of,
     epoch_of,
-    read_standing,
     require_format,
+    standing_of,
 )
+from havasu_vc.datasets.havasu.standing import LiveFiles, Standing, delta_of, read_standing
 from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, RunTasks, TreeEdit
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.chosen import ChosenKeys
     from havasu_vc.datasets.havasu.diff import DiffPlan
     from havasu_vc.datasets.havasu.edit import Edit
+    from havasu_vc.datasets.havasu.file_columns import FileColumns, Mask, Record
 
 __all__ = ["FOLDER", "HavasuDataset", "Storage", "open_view"]
 
@@ -107,18 +107,10 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def snapshot(self) -> Snapshot:
         """The sums."""
-        from havasu_vc.datasets.digest import Digests
-
-        live = self.deltas.values()
-        digests = Digests()
-        for delta in live:
-            digests.add(delta.digests)
-        entries = [entry for delta in live for entry in delta.files]
+        digests = self._standing.digests
+        deleted = sum(entry.rows for entry in self.delete_entries)
         return Snapshot(
-            self.rows,
-            sum(entry.rows for entry in entries if entry.content is Content.DELETES),
-            self.size,
-            digests.of(self.schema.by_id),
+            self.rows, deleted, self.size, {n: digests.get(n, (0, 0)) for n in self.schema.by_id}
         )
 
     @property
@@ -272,8 +264,7 @@ class HavasuDataset(StoredDataset):
 
     def past_document(self, name: str) -> bytes:
         """Return the schema, partition spec or sort order that some file was written with."""
-        text = self._past_texts.get(name)
-        if text is not None:
+        if (text := _past_text(self._standing.parsed, name)) is not None:
             return text.encode()
         # What is written now may be of no delta yet, as in a draft.
         documents = (self.folder.read(f"meta/{each}.json") for each in ("partition", "sort-order"))
@@ -281,6 +272,8 @@ class HavasuDataset(StoredDataset):
         for data in current:
             if data is not None and document_hash(data) == name:
                 return data
+        if (text := _past_text(self.deltas.values(), name)) is not None:
+            return text.encode()
         raise CorruptDatasetError(
             f"{self.path} at {self.revision}", f"no delta has {name}, which a file was written with"
         )
@@ -289,21 +282,32 @@ class HavasuDataset(StoredDataset):
     def _past(self) -> dict[str, Schema]:
         return {}
 
-    @cached_property
-    def _past_texts(self) -> dict[str, str]:
-        return {name: text for delta in self.deltas.values() for name, text in delta.past.items()}
-
     # Entries
 
     @cached_property
     def _standing(self) -> Standing:
         require_format(self.folder, self.path, self.revision)
-        return read_standing(self.folder, self._where("files"))
+        memory, table = self.storage.files.root, self.properties.table_uuid
+        return standing_of(self.folder, self.path, memory, table, self.schema)
+
+    @property
+    def _columns_of_files(self) -> FileColumns | None:
+        record = self._standing.record
+        return None if record is None else record.columns
 
     @property
     def deltas(self) -> Mapping[str, Delta]:
         """The live deltas, by id."""
         return self._standing.live
+
+    def deltas_with(self, files: Collection[str], *, dated: bool = False) -> list[Delta]:
+        """Return the live deltas of some files, and if asked those of the epoch, by id."""
+        return self._standing.deltas_with(files, dated=dated)
+
+    @property
+    def marks(self) -> int:
+        """The sum of the marks of all live deltas."""
+        return self._standing.marks
 
     @property
     def folded(self) -> Mapping[str, str]:
@@ -318,12 +322,15 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def stored_entries(self) -> Mapping[str, Entry]:
         """Every file as deltas have it, by sha256."""
+        columns = self._columns_of_files
+        if columns is not None:
+            return LiveFiles(self.deltas, columns)
         return {entry.file: entry for delta in self.deltas.values() for entry in delta.files}
 
     @cached_property
     def _settled(self) -> Settled:
         entries = self.stored_entries
-        if all(entry.content is Content.DATA for entry in entries.values()):
+        if not self.delete_entries:
             return Settled(entries)
         from havasu_vc.datasets.havasu.settling import without_place
 
@@ -333,6 +340,15 @@ class HavasuDataset(StoredDataset):
         from havasu_vc.datasets.havasu.relocating import relocated
 
         return relocated(self, homeless)
+
+    @cached_property
+    def delete_entries(self) -> tuple[Entry, ...]:
+        """The delete files as deltas have them."""
+        columns = self._columns_of_files
+        if columns is not None:
+            return tuple(self.stored_entries[f] for f in columns.files_where(columns.deletes))
+        entries = self.stored_entries.values()
+        return tuple(entry for entry in entries if entry.content is Content.DELETES)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
@@ -362,6 +378,21 @@ class HavasuDataset(StoredDataset):
         """Data files, in the order of their keys where that is known, else by name."""
         return self.data_entries_of(self.stored_entries.values())
 
+    def data_entries_where(self, chosen: Callable[[Record], Mask]) -> tuple[Entry, ...]:
+        """Return data files, in the order of their keys; where they are many, only chosen ones.
+
+        What is chosen from columns is what may be wanted: it is to be looked at more closely.
+        """
+        record = self._standing.record
+        if record is None:
+            return self.data_entries
+        files = record.columns.files_where(chosen(record))
+        return self.data_entries_of(self.stored_entries[file] for file in files)
+
+    def edited_entries(self, size: int) -> tuple[Entry, ...]:
+        """Return the data files that may be of less than some bytes, and brought by an edit."""
+        return self.data_entries_where(lambda record: record.columns.below(size))
+
     def data_entries_of(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
         """Return the data files among some, in the order of their keys."""
         found = [entry for entry in entries if entry.content is Content.DATA]
@@ -371,10 +402,14 @@ class HavasuDataset(StoredDataset):
     def deletes(self) -> Mapping[str, tuple[Entry, ...]]:
         """Delete files by the data file that they delete from."""
         found: dict[str, list[Entry]] = {}
-        for entry in sorted(self.entries.values(), key=lambda entry: entry.file):
+        entries = self._settled.entries
+        deleting = self.delete_entries
+        if self.derived_files:
+            deleting = tuple(e for e in entries.values() if e.content is Content.DELETES)
+        for entry in sorted(deleting, key=lambda entry: entry.file):
             for target in entry.targets:
                 found.setdefault(target, []).append(entry)
-        dangling = sorted(found.keys() - self.entries.keys())
+        dangling = sorted(target for target in found if target not in entries)
         if dangling:  # `entries` leaves none
             raise CorruptDatasetError(
                 self._where("files"), f"rows of {dangling[0]} are deleted but the file is not live"
@@ -412,8 +447,8 @@ class HavasuDataset(StoredDataset):
         wanted = list(entries)
         if deletes:
             files = {entry.file for entry in wanted}
-            stored = self.stored_entries.values()
-            wanted += [each for each in stored if not files.isdisjoint(each.targets)]
+            deleting = self.delete_entries
+            wanted += [each for each in deleting if not files.isdisjoint(each.targets)]
         needed = [(each.file, each.size) for each in wanted if each.location is None]
         more = [(each.file, each.size) for each in (*helpful, *in_question(self))]
         try:
@@ -434,11 +469,22 @@ class HavasuDataset(StoredDataset):
     @property
     def rows(self) -> int:
         """How many rows it has."""
-        return sum(delta.rows for delta in self.deltas.values())
+        return self._standing.rows
+
+    @property
+    def rows_in_files(self) -> int:
+        """How many rows its data files have, less those that its delete files take away."""
+        columns = self._columns_of_files
+        if columns is not None and not self.derived_files:
+            return int(columns.rows[columns.data].sum() - columns.rows[columns.deletes].sum())
+        signs = {Content.DATA: 1, Content.DELETES: -1}
+        return sum(signs[entry.content] * entry.rows for entry in self.entries.values())
 
     @property
     def size(self) -> int:
         """Bytes of its files."""
+        if (columns := self._columns_of_files) is not None:
+            return int(columns.sizes.sum())
         return sum(entry.size for entry in self.stored_entries.values())
 
     def scan(
@@ -452,7 +498,11 @@ class HavasuDataset(StoredDataset):
             return plan_rows(self, where.keys, columns)
         schema = self.schema if columns is None else self.schema.select(tuple(columns))
         box = where.box
-        chosen = [e for e in self.data_entries if box is None or not self.is_outside(e, box)]
+        if box is None:
+            chosen = list(self.data_entries)
+        else:
+            near = self.data_entries_where(lambda record: record.near(box, self.schema))
+            chosen = [entry for entry in near if not self.is_outside(entry, box)]
         self.bring(chosen)
         return [task for entry in chosen for task in self.scan_file(entry, schema)]
 
@@ -526,6 +576,10 @@ class HavasuDataset(StoredDataset):
         from havasu_vc.datasets.havasu.evolving import revived
 
         return revived(self, schema, back, run)
+
+
+def _past_text(deltas: Iterable[Delta], name: str) -> str | None:
+    return next((delta.past[name] for delta in deltas if name in delta.past), None)
 
 
 def open_view(path: str, folder: Folder, storage: Storage, revision: str, _: str) -> HavasuDataset:
