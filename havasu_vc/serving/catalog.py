@@ -12,11 +12,11 @@ from pathlib import Path
 
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import HavasuError
-from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.library import Repo
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.errors import Refused, no_namespace, no_table
+from havasu_vc.serving.forms import PLAIN, Form
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import TOP, Name, candidates
 from havasu_vc.serving.refs import EVERY, ServedRef, find_ref, ref_of_prefix
@@ -134,13 +134,13 @@ class Catalog:
                 return path
         return None
 
-    def load(self, target: Target, flavour: Flavour = Flavour.ICEBERG) -> LoadedTable:
+    def load(self, target: Target, form: Form = PLAIN) -> LoadedTable:
         """Return a table as clients load it."""
         commit = target.ref.revision.commit
         found = None
         if commit is not None:
             branch = target.ref.branch
-            found = self.tables.load(self.repo, target.path, commit, branch=branch, flavour=flavour)
+            found = self.tables.load(self.repo, target.path, commit, branch=branch, form=form)
         if found is None:
             raise no_table(".".join([*target.name.namespace, target.name.table]))
         return found

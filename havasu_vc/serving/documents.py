@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -21,10 +22,13 @@ from havasu_vc.formats.havasu.json_text import document_hash
 from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder, format_partition
 from havasu_vc.formats.havasu.schema import format_schema
 from havasu_vc.formats.iceberg.entries import data_file_of
+from havasu_vc.formats.iceberg.metadata import corner_of
+from havasu_vc.formats.iceberg.native_geometry import NativeTypes
 from havasu_vc.formats.iceberg.values import (
     DataFile,
     DataFileContent,
     Flavour,
+    ManifestContent,
     ManifestEntry,
     ManifestFile,
     Snapshot,
@@ -32,6 +36,7 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.records import dataclass
+from havasu_vc.serving.forms import Form, native_types, plain_schema
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.layouts import past_spec
@@ -58,14 +63,25 @@ class Layout:
     """The numbers of partition specs, by the name that entries give them."""
     metadata: TableMetadata
     """A table's metadata that has just these."""
+    types: NativeTypes
+    """What version 3 calls columns otherwise than the schema does."""
+    flavour: Flavour
+    """Which readers it is for."""
+
+    @property
+    def specs_key(self) -> tuple[tuple[str, int], ...]:
+        """The numbers of specs, to tell what was made of others."""
+        return tuple(sorted(self.specs.items()))
 
     def spec_of(self, entry: Entry) -> PartitionSpec:
         """Return the spec that a file was written with."""
         return self.metadata.partition_specs[self.specs[entry.partition_spec]]
 
 
-def layout_of(view: HavasuDataset, location: str) -> Layout:
-    """Return the layout of a version."""
+def layout_of(view: HavasuDataset, location: str, form: Form) -> Layout:
+    """Return the layout of a version in a form."""
+    types = native_types(view) if form.native else {}
+    schema = plain_schema(view.schema, types)
     schema_id = _number(document_hash(format_schema(view.schema)))
     names = {view.layout.partition_hash, *(each.partition_spec for each in view.data_entries)}
     specs: dict[int, PartitionSpec] = {}
@@ -80,15 +96,16 @@ def layout_of(view: HavasuDataset, location: str) -> Layout:
         location,
         0,
         view.last_column_id,
-        {schema_id: view.schema},
+        {schema_id: schema},
         schema_id,
         specs,
         numbers[view.layout.partition_hash],
         {0: SortOrder()},
         0,
         max([999, *fields]),
+        3 if types else 2,
     )
-    return Layout(schema_id, numbers, metadata)
+    return Layout(schema_id, numbers, metadata, types, form.flavour)
 
 
 def _number(name: str) -> int:
@@ -104,6 +121,8 @@ class Shown:
     """Where its manifests are listed."""
     summary: Mapping[str, str]
     """What it counts."""
+    rows: int
+    """The rows of its data files."""
 
 
 class Documents:
@@ -127,30 +146,34 @@ class Documents:
         view: HavasuDataset,
         before: HavasuDataset | None,
         snapshot: Snapshot,
-        flavour: Flavour,
+        form: Form,
     ) -> Shown:
         """Have the documents of a version there, and return what leads to them.
 
         `before` is the version before it, which the snapshot's parent shows.
         """
         folder = self.folder(view)
-        now = self._files(view, folder, flavour)
-        old = None if before is None else self._files(before, folder, flavour)
+        now = self._files(view, folder, form)
+        old = None if before is None else self._files(before, folder, form)
         came = list(now.without(old))
         gone = [] if old is None else list(old.without(now))
         changed = [
             *(self._entry(Status.ADDED, spec, file, snapshot) for spec, file in came),
             *(self._entry(Status.DELETED, spec, file, snapshot) for spec, file in gone),
         ]
-        manifests = self._changed(changed, now.layout, snapshot, folder, flavour)
+        manifests = self._changed(changed, now.layout, snapshot, folder)
         if old is not None:
-            manifests += self._staying(now, now.common(old), folder, flavour)
-        listed = write_manifest_list(folder, manifests, snapshot)
+            manifests += self._staying(now, now.common(old), folder)
+        version = now.layout.metadata.format_version
+        if version > 2:
+            manifests = with_row_ids(manifests)
+        listed = write_manifest_list(folder, manifests, snapshot, format_version=version)
         counts = summary_of([entry for _, entry in changed], manifests)
-        return Shown(str(listed), counts | totals_of(view))
+        rows = sum(entry.rows for entry in view.data_entries)
+        return Shown(str(listed), counts | totals_of(view), rows)
 
-    def _files(self, view: HavasuDataset, folder: Path, flavour: Flavour) -> _Files:
-        return _Files(view, layout_of(view, str(folder)), folder, flavour, self._deletes)
+    def _files(self, view: HavasuDataset, folder: Path, form: Form) -> _Files:
+        return _Files(view, layout_of(view, str(folder), form), folder, self._deletes)
 
     def _entry(
         self, status: Status, spec_id: int, file: DataFile, snapshot: Snapshot
@@ -166,20 +189,17 @@ class Documents:
         layout: Layout,
         snapshot: Snapshot,
         folder: Path,
-        flavour: Flavour,
     ) -> list[ManifestFile]:
         groups: dict[tuple[bool, int], list[ManifestEntry]] = {}
         for spec_id, entry in entries:
             data = entry.file.content is DataFileContent.DATA
             groups.setdefault((not data, spec_id), []).append(entry)
         return [
-            _written(folder, members, layout, spec_id, snapshot, flavour)
+            _written(folder, members, layout, spec_id, snapshot)
             for (_, spec_id), members in sorted(groups.items())
         ]
 
-    def _staying(
-        self, files: _Files, names: Iterable[str], folder: Path, flavour: Flavour
-    ) -> list[ManifestFile]:
+    def _staying(self, files: _Files, names: Iterable[str], folder: Path) -> list[ManifestFile]:
         groups: dict[tuple[bool, int], list[str]] = {}
         for name in names:
             entry = files.entries[name]
@@ -192,16 +212,14 @@ class Documents:
             for name in sorted(members):
                 parts.setdefault(int(name[:8], 16) >> (32 - bits), []).append(name)
             for part in parts.values():
-                found += self._group(files, part, folder, flavour)
+                found += self._group(files, part, folder)
         return found
 
-    def _group(
-        self, files: _Files, names: list[str], folder: Path, flavour: Flavour
-    ) -> list[ManifestFile]:
+    def _group(self, files: _Files, names: list[str], folder: Path) -> list[ManifestFile]:
         """Return the manifests of files that stay, which follow from these alone."""
         layout = files.layout
         told = hashlib.sha256("".join(names).encode()).digest()
-        key = (told, layout.schema_id, tuple(sorted(layout.specs.items())), flavour, str(folder))
+        key = (told, layout.schema_id, layout.specs_key, layout.flavour, bool(layout.types), folder)
 
         def make() -> tuple[ManifestFile, ...]:
             groups: dict[int, list[ManifestEntry]] = {}
@@ -213,7 +231,7 @@ class Documents:
                     groups.setdefault(spec_id, []).append(entry)
             snapshot = Snapshot(_BEFORE, DATA_SEQUENCE, 0, None)
             return tuple(
-                _written(folder, members, layout, spec_id, snapshot, flavour)
+                _written(folder, members, layout, spec_id, snapshot)
                 for spec_id, members in sorted(groups.items())
             )
 
@@ -226,12 +244,27 @@ def _written(
     layout: Layout,
     spec_id: int,
     snapshot: Snapshot,
-    flavour: Flavour,
 ) -> ManifestFile:
-    metadata = layout.metadata
     return write_manifest(
-        folder, entries, metadata, spec_id=spec_id, snapshot=snapshot, flavour=flavour
+        folder,
+        entries,
+        layout.metadata,
+        spec_id=spec_id,
+        snapshot=snapshot,
+        flavour=layout.flavour,
+        types=layout.types,
     )
+
+
+def with_row_ids(manifests: Iterable[ManifestFile]) -> list[ManifestFile]:
+    """Return manifests as version 3 lists them: each says which rows its data files begin at."""
+    found, first = [], 0
+    for each in manifests:
+        if each.content is ManifestContent.DATA:
+            each = replace(each, first_row_id=first)
+            first += (each.added_rows or 0) + (each.existing_rows or 0)
+        found.append(each)
+    return found
 
 
 class _Files:
@@ -242,12 +275,11 @@ class _Files:
         view: HavasuDataset,
         layout: Layout,
         folder: Path,
-        flavour: Flavour,
         deletes: Remembered[object, tuple[tuple[int, DataFile], ...]],
     ) -> None:
         self.entries = view.entries
         self.layout = layout
-        self._view, self._folder, self._flavour = view, folder, flavour
+        self._view, self._folder = view, folder
         self._deletes = deletes
 
     def common(self, other: _Files) -> Iterable[str]:
@@ -264,7 +296,7 @@ class _Files:
         entry = self.entries[name]
         if entry.content is Content.DATA:
             return (self._data(entry),)
-        key = (name, tuple(sorted(self.layout.specs.items())), str(self._folder))
+        key = (name, self.layout.specs_key, self._folder)
         return self._deletes.made(key, lambda: self._position_deletes(entry))
 
     def _position_deletes(self, entry: Entry) -> tuple[tuple[int, DataFile], ...]:
@@ -275,6 +307,15 @@ class _Files:
     def _data(self, entry: Entry) -> tuple[int, DataFile]:
         spec = self.layout.spec_of(entry)
         path = entry.location if entry.location is not None else self._view.place(entry.file)
-        return spec.spec_id, data_file_of(
-            entry, path, schema=self._view.schema, spec=spec, flavour=self._flavour
-        )
+        flavour, types = self.layout.flavour, self.layout.types
+        file = data_file_of(entry, path, schema=self._view.schema, spec=spec, flavour=flavour)
+        boxes = {n: box for n, box in entry.bounds.items() if n in types and box.finite}
+        if boxes:
+            lower = {n: corner_of(box.xmin, box.ymin) for n, box in boxes.items()}
+            upper = {n: corner_of(box.xmax, box.ymax) for n, box in boxes.items()}
+            file = replace(
+                file,
+                lower_bounds={**(file.lower_bounds or {}), **lower},
+                upper_bounds={**(file.upper_bounds or {}), **upper},
+            )
+        return spec.spec_id, file

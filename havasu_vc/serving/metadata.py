@@ -15,10 +15,9 @@ from pathlib import Path
 
 from havasu_vc.checkouts import table_view
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.formats.iceberg.metadata import format_metadata
+from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3
 from havasu_vc.formats.iceberg.values import (
     MAIN,
-    Flavour,
     LogEntry,
     Reference,
     Snapshot,
@@ -28,9 +27,11 @@ from havasu_vc.model.evolution import BLOCK
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.documents import Documents, Layout, Shown, layout_of
+from havasu_vc.serving.forms import Form
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.told import told
+from havasu_vc.store.durability import replace_file
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
 
@@ -86,15 +87,15 @@ class TableMaker:
         )
 
     def load(
-        self, repo: OpenRepo, path: str, commit: str, *, branch: str | None, flavour: Flavour
+        self, repo: OpenRepo, path: str, commit: str, *, branch: str | None, form: Form
     ) -> LoadedTable | None:
         """Return a dataset at a commit as a table; None where there is none."""
         versions = self.history.versions(repo, commit, path)
         if not versions:
             return None
-        key = (path, versions[0].commit.id, branch, flavour)
+        key = (path, versions[0].commit.id, branch, form)
         return self._loaded.made(
-            key, lambda: self._made(repo, path, versions, branch=branch, flavour=flavour)
+            key, lambda: self._made(repo, path, versions, branch=branch, form=form)
         )
 
     def view(self, repo: OpenRepo, path: str, version: Version) -> HavasuDataset:
@@ -109,7 +110,7 @@ class TableMaker:
         versions: tuple[Version, ...],
         *,
         branch: str | None,
-        flavour: Flavour,
+        form: Form,
     ) -> LoadedTable:
         view = self.view(repo, path, versions[0])
         view.check_guard()
@@ -117,7 +118,7 @@ class TableMaker:
         same = [v for v in views if v.properties.table_uuid == view.properties.table_uuid]
         versions = versions[: len(same)]
         shown = [
-            self._show(path, each, before, (now, then), flavour)
+            self._show(path, each, before, (now, then), form)
             for each, before, now, then in zip(
                 versions,
                 [*versions[1:], None],
@@ -127,14 +128,21 @@ class TableMaker:
             )
         ][:MOST]
         versions = versions[: len(shown)]
-        metadata = self._assembled(path, view, versions, shown, branch, flavour)
-        document = format_metadata(metadata, flavour=flavour)
+        metadata = self._assembled(path, view, versions, shown, branch, form)
+        if metadata.format_version > 2:
+            types = {n: text for _, layout in shown for n, text in layout.types.items()}
+            document = format_metadata_3(metadata, types)
+        else:
+            document = format_metadata(metadata, flavour=form.flavour)
         name = hashlib.sha256(document).hexdigest()[:32]
         staging = Path(metadata.location)
-        location = str(self.documents.folder(view) / "metadata" / f"{name}.metadata.json")
         for folder in ("data", "metadata"):  # clients write files, and some make no folders
             (staging / folder).mkdir(parents=True, exist_ok=True)
-        return LoadedTable(path, versions, metadata, document, location, staging, name)
+        documents = self.documents.folder(view) / "metadata"
+        location = documents / f"{name}.metadata.json"
+        if not location.exists():
+            replace_file(location, document)  # some clients read it by its name
+        return LoadedTable(path, versions, metadata, document, str(location), staging, name)
 
     def _show(
         self,
@@ -142,7 +150,7 @@ class TableMaker:
         version: Version,
         before: Version | None,
         views: tuple[HavasuDataset, HavasuDataset | None],
-        flavour: Flavour,
+        form: Form,
     ) -> tuple[Snapshot, Layout]:
         bare = Snapshot(
             snapshot_id_of(path, version),
@@ -151,11 +159,11 @@ class TableMaker:
             None,
             parent_id=None if before is None else snapshot_id_of(path, before),
         )
-        key = (bare.snapshot_id, bare.parent_id, flavour)
+        key = (bare.snapshot_id, bare.parent_id, form)
 
         def make() -> tuple[Shown, Layout]:
             now, then = views
-            return self.documents.show(now, then, bare, flavour), layout_of(now, "")
+            return self.documents.show(now, then, bare, form), layout_of(now, "", form)
 
         shown, layout = self._shown.made(key, make)
         commit = version.commit
@@ -163,7 +171,7 @@ class TableMaker:
             COMMIT: commit.id,
             TREE: version.tree,
             DATASET: path,
-            FLAVOUR: flavour.value,
+            FLAVOUR: form.flavour.value,
             AUTHOR: f"{commit.author.name} <{commit.author.email}>",
             MESSAGE: commit.message.strip()[:_LONGEST],
         }
@@ -174,6 +182,7 @@ class TableMaker:
             manifest_list=shown.manifest_list,
             summary=summary,
             schema_id=layout.schema_id,
+            others={"first-row-id": 0, "added-rows": shown.rows} if layout.types else {},
         )
         return snapshot, layout
 
@@ -184,7 +193,7 @@ class TableMaker:
         versions: Sequence[Version],
         shown: Sequence[tuple[Snapshot, Layout]],
         branch: str | None,
-        flavour: Flavour,
+        form: Form,
     ) -> TableMetadata:
         snapshots = _in_time([snapshot for snapshot, _ in shown])
         newest, layout = snapshots[-1], shown[0][1]
@@ -196,12 +205,13 @@ class TableMaker:
                 if dataset == path and number not in known:
                     known[number] = replace(shows, snapshot_id=number)
         layouts = [layout.metadata for _, layout in reversed(shown)]
+        shown_rows = [each.others.get("added-rows", 0) for each in snapshots]
         schemas = {number: s for each in layouts for number, s in each.schemas.items()}
         specs = {number: s for each in layouts for number, s in each.partition_specs.items()}
         staging = self.root / "staging" / self.documents.folder(view).name
         written = {"write.data.path": "data", "write.metadata.path": "metadata"}
         properties = {
-            **dataset_properties(view, flavour),
+            **dataset_properties(view, form.flavour),
             "gc.enabled": "false",
             **{name: str(staging / folder) for name, folder in written.items()},
         }
@@ -219,6 +229,8 @@ class TableMaker:
             references={MAIN: Reference(newest.snapshot_id)},
             snapshot_log=tuple(LogEntry(e.timestamp_ms, e.snapshot_id) for e in snapshots),
             properties=properties,
+            format_version=max(each.format_version for each in layouts),
+            next_row_id=max(shown_rows),
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
 from havasu_vc.serving.errors import Refused, no_namespace
+from havasu_vc.serving.forms import HEADER, form_for
 from havasu_vc.serving.names import TOP, namespaces_below, parse_namespace, tables_in
 from havasu_vc.serving.refs import EVERY, find_ref, prefix_of
 from havasu_vc.serving.routes import Answer, Call, Route, route
@@ -21,7 +22,7 @@ _TABLES = _NAMESPACE + "/tables"
 _TABLE = _TABLES + "/{table}"
 _VIEWS = _NAMESPACE + "/views"
 _VIEW = _VIEWS + "/{view}"
-VARY = "authorization, user-agent, x-havasu-flavour"
+VARY = f"authorization, user-agent, {HEADER}"
 """The headers that decide what is answered for a table."""
 
 
@@ -79,7 +80,7 @@ def load_table(catalog: Catalog, call: Call) -> Answer:
 
 def load_answer(catalog: Catalog, call: Call, namespace: tuple[str, ...], table: str) -> Answer:
     """Return what a client gets that loads a table, or has committed to it."""
-    loaded = catalog.load(catalog.target(call, namespace, table))
+    loaded = catalog.load(catalog.target(call, namespace, table), form_for(call.headers))
     headers = {"etag": f'"{loaded.tag}"', "vary": VARY}
     if call.method == "GET" and headers["etag"] in _tags(call.headers.get("if-none-match", "")):
         return Answer(304, None, headers)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts import ServedBase
 from havasu_vc.errors import DatasetNotFoundError
-from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.serving.commits import Served
+from havasu_vc.serving.forms import PLAIN
 from havasu_vc.serving.metadata import snapshot_id_of
 from havasu_vc.serving.staged import staging_folder
 from havasu_vc.serving.told import told
@@ -33,7 +33,7 @@ class CatalogShelf:
     def served(self, commit: str, path: str) -> Served:
         """Return the table of a dataset as it is served of a commit."""
         repo, tables = self._catalog.repo, self._catalog.tables
-        loaded = tables.load(repo, path, commit, branch=self._branch, flavour=Flavour.ICEBERG)
+        loaded = tables.load(repo, path, commit, branch=self._branch, form=PLAIN)
         snapshot = None if loaded is None else loaded.metadata.current_snapshot_id
         if loaded is None or snapshot is None:
             raise DatasetNotFoundError(path, commit[:10])

@@ -13,6 +13,10 @@ from tests.serving.server import serving
 from tests.support.templates import empty_repo
 
 COUNT = 2_000
+GEO = (
+    b'{"version": "1.0.0", "primary_column": "geom", "columns":'
+    b' {"geom": {"encoding": "WKB", "geometry_types": ["Point"]}}}'
+)
 
 
 def rows(ids: range, name: str = "n") -> pa.Table:
@@ -31,7 +35,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Repo:
     """A repository with a table of four commits, and one in folders."""
     folder = tmp_path_factory.mktemp("serving")
     repo = empty_repo(folder / "repo", settings=Settings(engine="local"))
-    pq.write_table(rows(range(COUNT)), folder / "in.parquet")
+    pq.write_table(rows(range(COUNT)).replace_schema_metadata({"geo": GEO}), folder / "in.parquet")
     options = SourceOptions(primary_key=("id",))
     repo.import_(folder / "in.parquet", "points", options=options)
     repo.import_(folder / "in.parquet", "a/b/deep", options=options)
