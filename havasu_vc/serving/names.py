@@ -15,6 +15,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.serving.errors import no_namespace
 
 __all__ = [
+    "SEPARATOR",
     "TOP",
     "Name",
     "candidates",
@@ -26,7 +27,8 @@ __all__ = [
 
 TOP = "tables"
 """The namespace of datasets that are in no folder."""
-_SEPARATOR = "\x1f"
+SEPARATOR = "\x1f"
+"""What stands between the levels of a namespace in URLs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def parse_namespace(text: str) -> tuple[str, ...]:
     >>> parse_namespace("a\x1fb")
     ('a', 'b')
     """
-    levels = tuple(text.split(_SEPARATOR))
+    levels = tuple(text.split(SEPARATOR))
     if not all(levels):
         raise no_namespace(".".join(levels))
     return levels

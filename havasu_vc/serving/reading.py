@@ -11,10 +11,11 @@ from havasu_vc.serving.catalog import Catalog
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
 from havasu_vc.serving.names import TOP, namespaces_below, parse_namespace, tables_in
+from havasu_vc.serving.namespaces import empty_namespaces
 from havasu_vc.serving.refs import EVERY, find_ref, prefix_of
 from havasu_vc.serving.routes import Answer, Call, Route, route
 
-__all__ = ["READING", "configuration", "load_answer"]
+__all__ = ["READING", "configuration", "is_there", "load_answer"]
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = _NAMESPACES + "/{namespace}"
@@ -45,10 +46,11 @@ def list_namespaces(catalog: Catalog, call: Call) -> Answer:
     if not parent and catalog.every(call):
         return _page(call, "namespaces", [[name] for name in catalog.refs()])
     ref, inside = catalog.ref(call, parent)
-    if parent and not _is_there(catalog, call, parent):
+    if parent and not is_there(catalog, call, parent):
         raise no_namespace(".".join(parent))
     below = () if catalog.every(call) and len(parent) == 1 else inside
-    found = namespaces_below(catalog.datasets(ref), below)
+    paths = [*catalog.datasets(ref), *empty_namespaces(catalog, ref.branch)]
+    found = namespaces_below(paths, below)
     if catalog.every(call):
         found = [(parent[0], *each) for each in found if each != (TOP,)]
     return _page(call, "namespaces", [[*each] for each in found])
@@ -57,7 +59,7 @@ def list_namespaces(catalog: Catalog, call: Call) -> Answer:
 def load_namespace(catalog: Catalog, call: Call) -> Answer:
     """Answer that a namespace is there."""
     namespace = parse_namespace(call.names["namespace"])
-    if not _is_there(catalog, call, namespace):
+    if not is_there(catalog, call, namespace):
         raise no_namespace(".".join(namespace))
     return Answer(content={"namespace": [*namespace], "properties": {}})
 
@@ -66,7 +68,7 @@ def list_tables(catalog: Catalog, call: Call) -> Answer:
     """Answer the tables in a namespace."""
     namespace = parse_namespace(call.names["namespace"])
     ref, inside = catalog.ref(call, namespace)
-    if not _is_there(catalog, call, namespace):
+    if not is_there(catalog, call, namespace):
         raise no_namespace(".".join(namespace))
     found = tables_in(catalog.datasets(ref), inside)
     return _page(call, "identifiers", [{"namespace": [*namespace], "name": name} for name in found])
@@ -113,11 +115,13 @@ def table_exists(catalog: Catalog, call: Call) -> Answer:
     return Answer(204)
 
 
-def _is_there(catalog: Catalog, call: Call, namespace: tuple[str, ...]) -> bool:
+def is_there(catalog: Catalog, call: Call, namespace: tuple[str, ...]) -> bool:
+    """Whether a namespace has tables, or was made."""
     ref, inside = catalog.ref(call, namespace)
     if inside == (TOP,):
         return True
-    return any(path.startswith("/".join(inside) + "/") for path in catalog.datasets(ref))
+    paths = [*catalog.datasets(ref), *empty_namespaces(catalog, ref.branch)]
+    return any(path.startswith("/".join(inside) + "/") for path in paths)
 
 
 def _page(call: Call, name: str, items: list[Any]) -> Answer:

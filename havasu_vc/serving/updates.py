@@ -152,6 +152,9 @@ def _check_snapshots(change: TableChange, where: str) -> None:
             if not 0 <= last < _LARGEST:
                 raise InvalidArgumentError(f"{where}: {last} is no id of a snapshot")
             come.add(last)
+            summary = update["snapshot"].get("summary")
+            if summary is not None:
+                _require_texts(_get(update["snapshot"], "summary", dict, where), where)
         elif action in ("set-snapshot-ref", "remove-snapshot-ref"):
             if update["ref-name"] != MAIN:
                 raise _other_ref(update["ref-name"], where)
@@ -322,9 +325,7 @@ def _set_location(state: _State, update: Mapping[str, Any]) -> None:
 
 
 def _set_properties(state: _State, update: Mapping[str, Any]) -> None:
-    for name, value in update["updates"].items():
-        if not isinstance(value, str):
-            raise InvalidArgumentError(f"{state.where}: the property {name[:60]!r} is not a text")
+    _require_texts(update["updates"], state.where)
     state.made["properties"].update(update["updates"])
 
 
@@ -394,6 +395,12 @@ _CHECKED: Mapping[str, tuple[str, type]] = {
     "remove-snapshot-ref": ("ref-name", str),
 }
 """What an update must say, and of which type."""
+
+
+def _require_texts(found: Mapping[str, Any], where: str) -> None:
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f"{where}: {name[:60]!r} is not a text")
 
 
 def _objects(value: Any, name: str, where: str) -> list[dict[str, Any]]:

@@ -14,9 +14,10 @@ from typing import Any
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
 from havasu_vc.serving.commits import Writer
-from havasu_vc.serving.errors import Refused
-from havasu_vc.serving.names import parse_namespace
-from havasu_vc.serving.reading import load_answer
+from havasu_vc.serving.errors import Refused, no_namespace
+from havasu_vc.serving.names import SEPARATOR, TOP, parse_namespace
+from havasu_vc.serving.namespaces import create_namespace, forget_namespace
+from havasu_vc.serving.reading import is_there, load_answer
 from havasu_vc.serving.refs import ServedRef
 from havasu_vc.serving.routes import Answer, Call, route
 from havasu_vc.serving.shelf import CatalogShelf
@@ -34,24 +35,30 @@ _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TABLES = "/v1/{prefix}/namespaces/{namespace}/tables"
 
 
-def _writer(catalog: Catalog, call: Call, ref: ServedRef) -> Writer:
-    """Return what commits to a ref; raise where nobody may, or not through the catalog."""
+def _branch(catalog: Catalog, ref: ServedRef) -> str:
+    """Return the branch that a ref is; raise where nobody may write, or not through the catalog."""
     if ref.branch is None:
         raise _forbidden(f"{ref.name} is not a branch: nothing is written to a tag or a commit")
     if not catalog.may_write(ref.branch):
         raise _forbidden(f"the branch {ref.branch} is not written to through this catalog")
+    return ref.branch
+
+
+def _writer(catalog: Catalog, call: Call, ref: ServedRef) -> Writer:
+    """Return what commits to a ref."""
+    branch = _branch(catalog, ref)
     request = call.headers.get("idempotency-key")
     if request is not None and not _REQUEST.fullmatch(request):
         raise InvalidArgumentError("the idempotency key is none")
     agent = call.headers.get("x-client-version") or call.headers.get("user-agent", "")
     writing = Writing(
-        ref.branch,
+        branch,
         _author(call.caller),
         call.headers.get(MESSAGE),
         agent.partition(" (")[0],
         request,
     )
-    return Writer(catalog.repo, CatalogShelf(catalog, ref.branch), writing)
+    return Writer(catalog.repo, CatalogShelf(catalog, branch), writing)
 
 
 def _forbidden(message: str) -> Refused:
@@ -129,6 +136,35 @@ def rename_table(catalog: Catalog, call: Call) -> Answer:
     return Answer(204)
 
 
+def make_namespace(catalog: Catalog, call: Call) -> Answer:
+    """Answer a namespace that is empty until a table is made in it."""
+    levels = call.json().get("namespace")
+    if not isinstance(levels, list) or not all(isinstance(each, str) for each in levels):
+        raise InvalidArgumentError("a namespace is a list of names")
+    namespace = parse_namespace(SEPARATOR.join(levels))
+    ref, inside = catalog.ref(call, namespace)
+    branch = _branch(catalog, ref)
+    if is_there(catalog, call, namespace):
+        name = ".".join(namespace)
+        raise Refused(409, "AlreadyExistsException", f"Namespace already exists: {name}")
+    create_namespace(catalog, branch, inside)
+    return Answer(content={"namespace": levels, "properties": {}})
+
+
+def remove_namespace(catalog: Catalog, call: Call) -> Answer:
+    """Forget a namespace that has no table."""
+    namespace = parse_namespace(call.names["namespace"])
+    ref, inside = catalog.ref(call, namespace)
+    branch = _branch(catalog, ref)
+    path = "/".join(inside)
+    if inside == (TOP,) or any(each.startswith(f"{path}/") for each in catalog.datasets(ref)):
+        name = ".".join(namespace)
+        raise Refused(409, "NamespaceNotEmptyException", f"there are tables in {name}")
+    if not forget_namespace(catalog, branch, inside):
+        raise no_namespace(".".join(namespace))
+    return Answer(204)
+
+
 def _change(body: dict[str, Any], where: str) -> TableChange:
     return parse_change(body.get("requirements") or [], body.get("updates") or [], where)
 
@@ -154,5 +190,7 @@ WRITING = (
     route("POST", _TABLES, create_table),
     route("DELETE", _TABLES + "/{table}", drop_table),
     route("POST", "/v1/{prefix}/tables/rename", rename_table),
+    route("POST", "/v1/{prefix}/namespaces", make_namespace),
+    route("DELETE", "/v1/{prefix}/namespaces/{namespace}", remove_namespace),
 )
 """The routes of writing."""

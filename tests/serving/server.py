@@ -16,9 +16,9 @@ __all__ = ["Reply", "ask", "catalog", "prefix", "send", "serving"]
 
 
 @contextmanager
-def serving(repo: Path, *options: str) -> Iterator[str]:
-    """Yield the URL of a server of a repository."""
-    program = "from havasu_vc.cli.main import main; main()"
+def serving(repo: Path, *options: str, first: str = "") -> Iterator[str]:
+    """Yield the URL of a server of a repository, in which Python did something first."""
+    program = f"{first}\nfrom havasu_vc.cli.main import main; main()"
     command = [sys.executable, "-c", program, "-C", str(repo), "serve", "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -10,6 +10,9 @@ import pytest
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -171,6 +174,29 @@ def test_a_policy_holds_for_what_clients_drop(repo: Repo, url: str) -> None:
     catalog(url).drop_table("a.others")
     assert repo.datasets() == ("points",)
     assert len(held(repo, "points")) == 20
+
+
+def test_a_namespace_lasts_until_it_has_a_table(repo: Repo, url: str) -> None:
+    client = catalog(url)
+    client.create_namespace(("x", "y"))
+    assert client.list_namespaces() == [("a",), ("tables",), ("x",)]
+    assert client.list_namespaces(("x",)) == [("x", "y")]
+    assert client.list_tables(("x", "y")) == []
+    with pytest.raises(NamespaceAlreadyExistsError):
+        client.create_namespace(("a",))
+    with pytest.raises(BadRequestError, match="belongs to git"):
+        client.create_namespace((".git",))
+    with pytest.raises(NamespaceNotEmptyError):
+        client.drop_namespace(("a",))
+    assert len(subjects(repo)) == 0
+    with serving(repo.path, "--write", "main") as other:
+        catalog(other).create_table("x.y.made", COLUMNS)
+    assert repo.datasets() == ("a/others", "points", "x/y/made")
+    client.drop_table("x.y.made")
+    client.drop_namespace(("x", "y"))
+    with pytest.raises(NoSuchNamespaceError):
+        client.drop_namespace(("x", "y"))
+    assert client.list_namespaces() == [("a",), ("tables",)]
 
 
 def test_several_tables_are_one_commit_or_none(repo: Repo, url: str) -> None:
