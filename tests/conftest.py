@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,8 +83,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xdist_group(kind))
                 if not item.get_closest_marker("smoke"):
                     item.add_marker("thorough")
+    mark_all_but_few(items)
     if config.getoption("--update-golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+def mark_all_but_few(items: list[pytest.Item]) -> None:
+    """Mark those parameters of a test as thorough that are beyond what `few` says."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        few = item.get_closest_marker("few")
+        if few is not None:
+            test = item.nodeid.partition("[")[0]
+            seen[test] += 1
+            if seen[test] > few.args[0]:
+                item.add_marker("thorough")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,18 @@ def imports(tree: ast.AST, *, late: bool = False, for_types: bool = False) -> It
                 yield from imports(node, late=late, for_types=for_types)
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """Return the tree of a module, made once."""
+    return ast.parse(source)
+
+
+@cache
+def imported(source: str) -> tuple[Import, ...]:
+    """Return what a module imports."""
+    return tuple(imports(parsed(source)))
+
+
 def part_of(module: str) -> str:
     """Return the part that a path below the package, such as `geo/wkb.py`, belongs to."""
     return module.split("/")[0].removesuffix(".py")
@@ -186,12 +199,12 @@ def wrong_direction(part: str, each: Import) -> str | None:
 
 def problems(module: str, source: str) -> list[str]:
     """Return what is wrong with a module, given its path below the package and its text."""
-    part, tree = part_of(module), ast.parse(source)
+    part, tree = part_of(module), parsed(source)
     if part not in HEIGHT and part != "testing":
         return [f"{module}: {part} has no place in LAYERS"]
     found = [
         f"{module}:{each.line}: imports {each.target}: {wrong}"
-        for each in imports(tree)
+        for each in imported(source)
         if (wrong := wrong_import(module, each))
     ]
     if not ast.get_docstring(tree):
@@ -218,7 +231,7 @@ def dodged_cycles(modules: Mapping[str, str]) -> list[str]:
     at_top: dict[str, set[str]] = {module: set() for module in modules}
     late: list[tuple[str, str]] = []
     for module, source in modules.items():
-        for each in imports(ast.parse(source)):
+        for each in imported(source):
             target = module_named(each.target, modules) if each.library == "havasu_vc" else None
             if target is None or target == module or each.for_types:
                 continue
@@ -245,7 +258,7 @@ MODULES = {
 
 
 def test_every_part_and_library_of_the_tables_is_there() -> None:
-    used = {each.library for text in MODULES.values() for each in imports(ast.parse(text))}
+    used = {each.library for text in MODULES.values() for each in imported(text)}
 
     assert HEIGHT.keys() <= {part_of(module) for module in MODULES}
     assert HOMES.keys() | EVERYWHERE | ONE_FILE <= used
@@ -261,7 +274,7 @@ def test_optional_library_lives_in_one_file(library: str) -> None:
     users = [
         module
         for module, source in MODULES.items()
-        if any(each.library == library for each in imports(ast.parse(source)))
+        if any(each.library == library for each in imported(source))
     ]
 
     assert len(users) <= 1
@@ -281,7 +294,7 @@ def test_commands_and_spark_hold_a_repo_and_not_its_inside() -> None:
         f"{module}:{node.lineno}"
         for module, source in MODULES.items()
         if part_of(module) in ("cli", "spark")
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Attribute) and node.attr == "opened"
     ]
     assert inside == []
@@ -293,7 +306,7 @@ def test_no_late_import_dodges_a_cycle() -> None:
 
 def test_exceptions_are_still_needed() -> None:
     def imports_late(module: str) -> bool:
-        return any(each.late for each in imports(ast.parse(MODULES.get(module, ""))))
+        return any(each.late for each in imported(MODULES.get(module, "")))
 
     assert [m for m in LATE if not imports_late(m)] == []
 

@@ -27,6 +27,8 @@ from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
 
+pytestmark = pytest.mark.few(3)
+
 UNREADABLE = [way for way in BREAKS if way not in NAMED]
 SAID = {"a line end in its name": r"a\nb", "a drive in its name": "'a:b'"}
 SOME = ("our side's text", "no schema", "half an identity", *NAMED)

@@ -14,6 +14,8 @@ from tests.support.broken import BREAKS, FIRST, listed, make_sound
 from tests.support.git import run_git
 from tests.workspace import by_hand
 
+pytestmark = pytest.mark.few(3)
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:

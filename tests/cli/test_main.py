@@ -198,6 +198,7 @@ def test_a_clone_reads_no_tables_and_loads_nothing_that_does(repo: Path, tmp_pat
     assert {"numpy", "pyarrow"} & set(done.stderr.split()) == set()
 
 
+@pytest.mark.thorough
 def test_status_reads_no_table_of_karts(repo: Path, csv_file: Path) -> None:
     """That its columns can be read is told once, however many commits change rows."""
 

@@ -11,6 +11,8 @@ import pytest
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.store.repository import GitRepository
 
+pytestmark = pytest.mark.few(1)
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from havasu_vc.cli.main import main; main()"
 

@@ -15,6 +15,8 @@ from tests.support.git import run_git
 from tests.support.sound import LOCAL
 from tests.support.templates import copy_tree
 
+pytestmark = pytest.mark.few(4)
+
 FIRST: Rows = {key: (f"name {key}", key) for key in range(1, 9)}
 OURS: Rows = {**FIRST, 1: ("ours", 1)}
 THEIRS: Rows = {**FIRST, 1: ("theirs", 1), 3: ("theirs", 3)}

@@ -75,6 +75,7 @@ def rows_in(origin: Repo, place: Path) -> dict[int, Any]:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=" ".join)
 @pytest.mark.parametrize("way", ["merge", "rebase", "cherry-pick"])
+@pytest.mark.few(6)
 def test_different_rows_go_together_whatever_is_set(
     origin: Repo, tmp_path: Path, settings: tuple[str, ...], way: str
 ) -> None:
@@ -93,6 +94,7 @@ def test_different_rows_go_together_whatever_is_set(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
+@pytest.mark.few(3)
 def test_different_rows_go_together_by_each_strategy(
     origin: Repo, tmp_path: Path, strategy: tuple[str, ...]
 ) -> None:
@@ -116,6 +118,7 @@ def test_clones_that_have_a_part(origin: Repo, tmp_path: Path, options: tuple[st
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=" ".join)
+@pytest.mark.few(3)
 def test_one_row_on_both_sides_is_never_put_together(
     origin: Repo, tmp_path: Path, strategy: tuple[str, ...]
 ) -> None:

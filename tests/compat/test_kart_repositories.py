@@ -30,7 +30,7 @@ from tests.repo.checkouts import rows_of
 from tests.repo.tables import BY_ID, points, write
 from tests.support.templates import empty_repo
 
-pytestmark = needs_data
+pytestmark = [pytest.mark.few(3), needs_data]
 
 
 def views(place: Path) -> list[KartDataset]:

@@ -303,6 +303,7 @@ def test_an_export_that_fails_leaves_what_was_there(extension: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("extension", [".parquet", ".gpkg", ".geojson", ".fgb", ".csv"])
+@pytest.mark.few(2)
 def test_rows_are_taken_as_they_are_written(extension: str, tmp_path: Path) -> None:
     """What is held back at any time is small: the file grows while rows are still to come."""
     header, rows = stored(

@@ -40,6 +40,7 @@ def test_every_library_is_seen(tmp_path: Path) -> None:
     assert len({path for path in objects if path.startswith("libgit2/objects/")}) == 2
 
 
+@pytest.mark.thorough
 def test_as_many_calls_are_seen_as_strace_counts(tmp_path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")

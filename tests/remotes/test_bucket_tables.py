@@ -26,6 +26,8 @@ from tests.remotes.sharing import bare, clone, files, reopened, share
 from tests.repo.points import make, read, write
 from tests.workspace.by_hand import data_file, write_snapshot
 
+pytestmark = pytest.mark.few(1)
+
 ROWS = {number: (f"row {number}", number) for number in range(40)}
 
 

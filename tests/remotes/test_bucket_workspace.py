@@ -28,6 +28,8 @@ from tests.remotes.sharing import bare, clone, share
 from tests.repo.points import add, add_column, make, read, write
 from tests.support.servers import asked_of
 
+pytestmark = pytest.mark.few(1)
+
 ONE = ChangeCounts(inserts=1)
 
 

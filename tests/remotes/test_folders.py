@@ -37,6 +37,8 @@ from tests.remotes.sharing import (
 from tests.repo.points import assert_clean, make, read, write
 from tests.support.git import run_git
 
+pytestmark = pytest.mark.few(2)
+
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 
 

@@ -33,6 +33,8 @@ SERVE = """
 import sys
 from pathlib import Path
 from tests.support.web import serving
+
+pytestmark = pytest.mark.few(1)
 with serving(Path(sys.argv[1])) as server:
     print(server.server_address[1], flush=True)
     sys.stdin.read()
@@ -89,6 +91,7 @@ def test_processes_killed_at_random(tmp_path: Path, at_url: bool, seed: int, rou
     assert_keeps_its_promise(server, data)
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_killed(tmp_path: Path) -> None:
     web = tmp_path / "web"
     web.mkdir()

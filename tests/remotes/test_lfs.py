@@ -24,6 +24,8 @@ from tests.support.git import run_git
 from tests.support.servers import giftless, has_giftless
 from tests.support.web import FAULTS, WebServer, has_git_lfs, serving
 
+pytestmark = pytest.mark.few(2)
+
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 
 

@@ -11,7 +11,7 @@ from tests.remotes.sharing import assert_keeps_its_promise, bare, files, named, 
 from tests.repo.points import Rows, read, write
 from tests.support.git import run_git
 
-pytestmark = pytest.mark.usefixtures("on_path")
+pytestmark = [pytest.mark.few(1), pytest.mark.usefixtures("on_path")]
 
 ROWS: Rows = {number: (f"row {number}", number) for number in range(6)}
 HOW = [("git", "push", "--mirror"), ("havasu-vc", "push", "--mirror")]

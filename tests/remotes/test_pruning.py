@@ -25,6 +25,8 @@ from tests.remotes.sharing import bare, clone, files, named, reopened, share, st
 from tests.repo.points import make, read, write
 from tests.support.git import run_git
 
+pytestmark = pytest.mark.few(2)
+
 ROWS = {1: ("one", 1), 2: ("two", 2)}
 
 

@@ -15,6 +15,8 @@ from tests.cli.conftest import invoke, succeed
 from tests.support.git import run_git
 from tests.support.web import WebServer, serving
 
+pytestmark = pytest.mark.few(1)
+
 Rows = dict[int, tuple[str, int]]
 BUTTONS = ("merge", "squash", "rebase")
 

@@ -13,6 +13,8 @@ from tests.support.broken import BREAKS, FIRST, make_sound
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
 
+pytestmark = pytest.mark.few(1)
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -52,6 +54,7 @@ def refs(server: Path) -> str:
 
 
 @pytest.mark.parametrize("way", BREAKS)
+@pytest.mark.few(2)
 def test_a_broken_dataset_is_refused(place: Path, server: Path, way: str) -> None:
     succeed(invoke(["-C", place, "data", "push", "origin"]))
     before = refs(server)

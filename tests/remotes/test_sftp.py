@@ -22,7 +22,7 @@ from tests.repo.points import Rows, make, read, write
 from tests.support.git import run_git
 from tests.support.servers import SshServer, has_sshd, sshd
 
-pytestmark = pytest.mark.usefixtures("own_settings")
+pytestmark = [pytest.mark.few(1), pytest.mark.usefixtures("own_settings")]
 
 ROWS: Rows = {1: ("one", 1), 2: ("two", 2)}
 MORE: Rows = {**ROWS, 3: ("three", 3)}
@@ -314,6 +314,7 @@ def test_a_file_that_is_not_there(host: str, tmp_path: Path) -> None:
         place.download([WantedFile("ab" * 32, 3)], DataFileStore(tmp_path / "store"), ignore)
 
 
+@pytest.mark.thorough
 def test_a_server_without_extensions(tmp_path: Path) -> None:
     """It answers every request; ours are those of the protocol's third version alone."""
     script = tmp_path / "server.py"

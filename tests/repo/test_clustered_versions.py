@@ -36,6 +36,8 @@ from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, edits_of, rows_of
 
+pytestmark = pytest.mark.few(2)
+
 CLUSTERED = CheckoutRequest(clustered=True)
 
 

@@ -11,6 +11,8 @@ from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import LOCAL, leftovers
 from tests.support.templates import empty_repo
 
+pytestmark = pytest.mark.few(1)
+
 OTHER = {"kart": "havasu", "havasu": "kart"}
 
 

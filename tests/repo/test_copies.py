@@ -29,6 +29,8 @@ from havasu_vc.exchange.source import SourceOptions
 from tests.repo.tables import BY_ID, points, rows, write
 from tests.support.sound import CheckedRepo, checked, refuses
 
+pytestmark = pytest.mark.few(3)
+
 
 @pytest.fixture
 def copy(filled: CheckedRepo, tmp_path: Path) -> Path:

@@ -88,6 +88,7 @@ def test_a_change_of_the_schema_alone_changes_no_row(filled: CheckedRepo) -> Non
 
 
 @pytest.mark.parametrize("order", ["key", "hilbert", "none"])
+@pytest.mark.few(1)
 def test_the_laws_of_diffs(repo: CheckedRepo, tmp_path: Path, order: str) -> None:
     file = write(tmp_path / "points.parquet", points(400))
     repo.import_(file, options=BY_ID, order=order)
@@ -139,6 +140,7 @@ def test_show_and_log(history: CheckedRepo) -> None:
 @pytest.mark.parametrize(
     "name", ["text", "json", "json-lines", "geojson", "quiet", "feature-count"]
 )
+@pytest.mark.few(2)
 def test_every_writer_takes_every_diff(history: CheckedRepo, name: str) -> None:
     import io
 

@@ -28,6 +28,8 @@ from tests.support.git import run_git
 from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 
+pytestmark = pytest.mark.few(2)
+
 LABEL = "points:meta:schema.json"
 ROWS = {number: (f"n{number}", number) for number in range(6)}
 

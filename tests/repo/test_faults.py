@@ -26,6 +26,8 @@ from tests.support.git import run_git
 from tests.support.sound import LOCAL, assert_sound, leftovers, listing, status
 from tests.support.templates import empty_repo
 
+pytestmark = pytest.mark.few(1)
+
 CHILD = Path(__file__).with_name("child.py")
 
 

@@ -24,6 +24,8 @@ from tests.repo.points import make
 from tests.repo.tables import rows
 from tests.support.sound import CheckedRepo
 
+pytestmark = pytest.mark.few(2)
+
 SHAPES = {
     1: "LINESTRING (175 -1, -175 1)",  # across the antimeridian
     2: "LINESTRING (0 60, 90 60)",  # up to 67.8 degrees

@@ -26,6 +26,8 @@ from tests.support.git import run_git
 from tests.support.sound import LOCAL, CheckedRepo, assert_sound, refuses
 from tests.tables.making import TableMaker
 
+pytestmark = pytest.mark.few(2)
+
 NAMES = "schema.name-mapping.default"
 
 

@@ -34,6 +34,8 @@ from tests.support.git import run_git
 from tests.support.sound import LOCAL, CheckedRepo, assert_sound, refuses
 from tests.tables.making import TableMaker
 
+pytestmark = pytest.mark.few(2)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -20,6 +20,8 @@ from tests.support.examples import some
 from tests.support.sound import LOCAL, assert_sound, status
 from tests.support.templates import empty_repo
 
+pytestmark = pytest.mark.few(3)
+
 OPERATIONS: dict[str, Callable[[Repo, Path], object]] = {
     "upsert": lambda repo, _: repo.write("points", pa.table({"id": [2], "name": ["mine"]})),
     "same cell": lambda repo, _: repo.write("points", pa.table({"id": [50], "name": ["mine"]})),

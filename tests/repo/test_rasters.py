@@ -31,6 +31,8 @@ from havasu_vc.writers.registry import writer_named
 from tests.repo.tables import BY_ID, NO_KEY, rows
 from tests.support.sound import CheckedRepo, checked, refuses
 
+pytestmark = pytest.mark.few(2)
+
 WGS84 = (
     'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
     'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]'

@@ -21,6 +21,8 @@ from havasu_vc.tables.table import read_table
 from tests.repo.tables import rows
 from tests.support.sound import CheckedRepo
 
+pytestmark = pytest.mark.few(3)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -22,6 +22,8 @@ from tests.repo.points import make
 from tests.support.examples import examples
 from tests.support.sound import LOCAL
 
+pytestmark = pytest.mark.few(2)
+
 Rows = dict[Any, int]
 
 

@@ -100,6 +100,7 @@ def test_rows_without_a_key_are_only_appended(repo: CheckedRepo, tmp_path: Path)
 
 
 @pytest.mark.parametrize("mode", ["upsert", "append", "delete", "overwrite"])
+@pytest.mark.few(1)
 def test_a_key_that_comes_twice_is_refused(filled: CheckedRepo, mode: str) -> None:
     twice = pa.concat_tables([points(1), points(1)])
     with refuses(filled.repo, InvalidInputError):

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def test_batches_are_looked_up_in_few_runs() -> None:
     assert len(found._runs) < 12
 
 
+@pytest.mark.thorough
 def test_large_runs_are_not_joined() -> None:
     found = HashSet()
     for start in range(0, 3 << 20, 1 << 17):

@@ -155,6 +155,7 @@ def test_a_sentence_is_words_and_code(text: str) -> None:
     st.sampled_from(["short", "Ünïcödé 漢字 " * 30, "`|" * 100, "x" * 3000]),
     st.sampled_from([LEAST_LIMIT, 5_000, 9_999, 20_000, COMMENT_LIMIT]),
 )
+@pytest.mark.thorough
 def test_a_page_is_never_too_long(datasets: int, samples: int, text: str, limit: int) -> None:
     found = tuple(dataset(text, path=f"{text}{n}", samples=samples) for n in range(datasets))
     page = format_markdown(Review("main", text, found), limit=limit)
@@ -174,6 +175,7 @@ def test_a_step_summary_shows_more() -> None:
     assert "900 of 900" not in comment
 
 
+@pytest.mark.thorough
 def test_what_is_left_out_is_told() -> None:
     review = Review("main", "HEAD", (dataset("x", samples=500),), three_dots=True)
     page = format_markdown(review, limit=8_000)

@@ -147,6 +147,7 @@ def run(text: str, tmp_path: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.spark
 def test_spark_edits_a_table_in_a_bucket(tmp_path: Path, url: str) -> None:
     repo = make(tmp_path / "ours", {number: (f"row {number}", number) for number in range(20)})
     repo.workspace.check_out_to(url)
@@ -162,6 +163,7 @@ def test_spark_edits_a_table_in_a_bucket(tmp_path: Path, url: str) -> None:
     assert list(repo.fsck(full=True)) == []
 
 
+@pytest.mark.spark
 def test_spark_edits_a_workspace_in_a_bucket(tmp_path: Path, url: str) -> None:
     repo = make(tmp_path / "ours", {number: (f"row {number}", number) for number in range(20)})
     repo.switch("dev", create=True)

@@ -42,6 +42,8 @@ from tests.support.servers import has_moto, moto
 from tests.support.sound import LOCAL
 from tests.support.web import has_git_lfs, serving
 
+pytestmark = pytest.mark.few(1)
+
 OWNERS = 3
 Part = dict[int, tuple[str | None, int | None]]
 NOBODYS: Part = {99: ("nobody's", 99)}

@@ -7,6 +7,8 @@ import pytest
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.store.object_urls import AwsSettings, s3_settings, system_arguments
 
+pytestmark = pytest.mark.few(3)
+
 CONFIG = """\
 [default]
 region = eu-west-1

@@ -139,6 +139,7 @@ for number in range(10):
 """
 
 
+@pytest.mark.thorough
 def test_no_commit_of_several_processes_is_lost(repository: GitRepository, git: Git) -> None:
     workers = [
         subprocess.Popen([sys.executable, "-c", WORKER, repository.path, name]) for name in "abcd"

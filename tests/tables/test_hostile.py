@@ -50,6 +50,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["*.json", "*.avro", "*.parquet", "*.text"])
+@pytest.mark.few(1)
 def test_any_bytes_may_be_wrong(maker: TableMaker, kind: str) -> None:
     data = maker.data([{"id": n, "name": f"n{n}"} for n in range(20)])
     old = maker.commit(data)

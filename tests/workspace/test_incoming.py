@@ -27,6 +27,8 @@ from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
 
+pytestmark = pytest.mark.few(3)
+
 POINT = shapely.to_wkb(shapely.Point(1, 2))
 
 

@@ -25,6 +25,8 @@ from tests.support.templates import empty_repo
 from tests.workspace import by_hand
 from tests.workspace.sheets import counts_of, rows_of
 
+pytestmark = pytest.mark.few(2)
+
 Row = tuple[int, str | None]
 
 

@@ -23,6 +23,8 @@ from tests.repo import points
 from tests.support.git import run_git
 from tests.support.host import READER, WRITER, StandIn, serving
 
+pytestmark = pytest.mark.few(1)
+
 ROOT = Path(__file__).parents[3]
 START = {n: (f"row {n}", n) for n in range(50)}
 

@@ -24,6 +24,8 @@ from tests.support.host import READER, WRITER, StandIn
 from tests.support.host import serving as serving_api
 from tests.support.web import WebServer, serving
 
+pytestmark = pytest.mark.few(1)
+
 START = {n: (f"row {n}", n) for n in range(20)}
 HOSTS = ("github", "gitlab", "gitea", "forgejo")
 EDITS = {"github": "maintainer_can_modify", "gitlab": "allow_collaboration"}

@@ -27,6 +27,8 @@ from tests.support.examples import some
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
 
+pytestmark = pytest.mark.few(4)
+
 MERGES = ("our side's text", "their side's text")
 SUMS = ("conflict marks", "no identity", "half an identity", "an identity of lists")
 MENDABLE = [name for name in BREAKS if name not in NAMED]
