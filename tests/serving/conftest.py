@@ -1,6 +1,7 @@
 """A repository that is served to all tests of a module."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from havasu_vc.exchange.source import SourceOptions
 from tests.serving.server import serving
 from tests.support.templates import empty_repo
 
+ROOT = Path(__file__).parents[2]
 COUNT = 2_000
 GEO = (
     b'{"version": "1.0.0", "primary_column": "geom", "columns":'
@@ -28,6 +30,15 @@ def rows(ids: range, name: str = "n") -> pa.Table:
             "geom": pa.array(points, pa.binary()),
         }
     )
+
+
+@pytest.fixture(scope="session")
+def engines() -> Path:
+    """Return the Python that has DuckDB with its extensions, and Daft."""
+    folder = ROOT / ".engines"
+    if not (folder / ".ready").exists():
+        pytest.skip("there are no engines: scripts/engines.sh .engines")
+    return folder / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
