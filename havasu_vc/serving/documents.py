@@ -12,7 +12,8 @@ file writes three manifests, however many files there are.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,13 +43,14 @@ from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.layouts import past_spec
 from havasu_vc.workspace.manifests import DATA_SEQUENCE
 from havasu_vc.workspace.position_deletes import write_batch
-from havasu_vc.workspace.snapshots import summary_of, totals_of
+from havasu_vc.workspace.snapshots import summary_of, totals
 
-__all__ = ["Documents", "Layout", "Shown", "layout_of"]
+__all__ = ["Documents", "Layout", "Shown"]
 
 GROUP = 512
 """So many files or fewer stand in one manifest."""
 _REMEMBERED = 4096
+_MOST_KNOWN = 200_000
 _BEFORE = 1
 """The snapshot that is said to have brought what a version has in common with the one before."""
 
@@ -78,12 +80,23 @@ class Layout:
         return self.metadata.partition_specs[self.specs[entry.partition_spec]]
 
 
-def layout_of(view: HavasuDataset, location: str, form: Form) -> Layout:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is remembered of a file of a dataset, so that its delta is parsed once."""
+
+    deletes: bool
+    spec: str
+    schema: str
+    rows: int
+    size: int
+
+
+def _layout_of(view: HavasuDataset, known: Collection[_Known], form: Form) -> Layout:
     """Return the layout of a version in a form."""
     types = native_types(view) if form.native else {}
     schema = plain_schema(view.schema, types)
     schema_id = _number(document_hash(format_schema(view.schema)))
-    names = {view.layout.partition_hash, *(each.partition_spec for each in view.data_entries)}
+    names = {view.layout.partition_hash, *(each.spec for each in known if not each.deletes)}
     specs: dict[int, PartitionSpec] = {}
     numbers: dict[str, int] = {}
     for name in sorted(names):
@@ -93,9 +106,9 @@ def layout_of(view: HavasuDataset, location: str, form: Form) -> Layout:
     fields = [part.field_id for spec in specs.values() for part in spec.fields]
     metadata = TableMetadata(
         view.properties.table_uuid,
-        location,
+        "",
         0,
-        view.last_column_id,
+        view.last_id_of({each.schema for each in known}),
         {schema_id: schema},
         schema_id,
         specs,
@@ -121,6 +134,8 @@ class Shown:
     """Where its manifests are listed."""
     summary: Mapping[str, str]
     """What it counts."""
+    layout: Layout
+    """How it is laid out."""
     rows: int
     """The rows of its data files."""
 
@@ -132,6 +147,7 @@ class Documents:
         self.root = root
         """The folder of all tables' documents."""
         self._manifests: Remembered[object, tuple[ManifestFile, ...]] = Remembered(_REMEMBERED)
+        self._known: Remembered[str, _Known] = Remembered(_MOST_KNOWN)
         self._deletes: Remembered[object, tuple[tuple[int, DataFile], ...]] = Remembered(
             _REMEMBERED
         )
@@ -153,8 +169,10 @@ class Documents:
         `before` is the version before it, which the snapshot's parent shows.
         """
         folder = self.folder(view)
-        now = self._files(view, folder, form)
-        old = None if before is None else self._files(before, folder, form)
+        now = _Files(view, self.known(view), folder, form, self._deletes)
+        old = None
+        if before is not None:
+            old = _Files(before, self.known(before), folder, form, self._deletes)
         came = list(now.without(old))
         gone = [] if old is None else list(old.without(now))
         changed = [
@@ -169,11 +187,24 @@ class Documents:
             manifests = with_row_ids(manifests)
         listed = write_manifest_list(folder, manifests, snapshot, format_version=version)
         counts = summary_of([entry for _, entry in changed], manifests)
-        rows = sum(entry.rows for entry in view.data_entries)
-        return Shown(str(listed), counts | totals_of(view), rows)
+        data = [each for each in now.known.values() if not each.deletes]
+        rows, size = sum(each.rows for each in data), sum(each.size for each in data)
+        summary = {**counts, **totals(rows, len(data), size)}
+        return Shown(str(listed), summary, now.layout, rows)
 
-    def _files(self, view: HavasuDataset, folder: Path, form: Form) -> _Files:
-        return _Files(view, layout_of(view, str(folder), form), folder, self._deletes)
+    def known(self, view: HavasuDataset) -> dict[str, _Known]:
+        """Return what is to be known of the files of a version, by sha256."""
+        found, entries = {}, view.entries
+        for name in entries:
+            known = self._known.get(name)
+            if known is None:
+                entry = entries[name]
+                deletes = entry.content is Content.DELETES
+                spec, schema = sys.intern(entry.partition_spec), sys.intern(entry.schema)
+                known = _Known(deletes, spec, schema, entry.rows, entry.size)
+                self._known.put(name, known)
+            found[name] = known
+        return found
 
     def _entry(
         self, status: Status, spec_id: int, file: DataFile, snapshot: Snapshot
@@ -202,9 +233,9 @@ class Documents:
     def _staying(self, files: _Files, names: Iterable[str], folder: Path) -> list[ManifestFile]:
         groups: dict[tuple[bool, int], list[str]] = {}
         for name in names:
-            entry = files.entries[name]
-            spec_id = files.layout.specs[entry.partition_spec]
-            groups.setdefault((entry.content is Content.DELETES, spec_id), []).append(name)
+            each = files.known[name]
+            spec_id = 0 if each.deletes else files.layout.specs[each.spec]
+            groups.setdefault((each.deletes, spec_id), []).append(name)
         found = []
         for _, members in sorted(groups.items()):
             bits = max(len(members) // GROUP, 1).bit_length() - 1
@@ -273,27 +304,29 @@ class _Files:
     def __init__(
         self,
         view: HavasuDataset,
-        layout: Layout,
+        known: dict[str, _Known],
         folder: Path,
+        form: Form,
         deletes: Remembered[object, tuple[tuple[int, DataFile], ...]],
     ) -> None:
-        self.entries = view.entries
-        self.layout = layout
+        self.known = known
+        self.layout = _layout_of(view, known.values(), form)
+        self._entries = view.entries
         self._view, self._folder = view, folder
         self._deletes = deletes
 
     def common(self, other: _Files) -> Iterable[str]:
         """Yield the files that both versions have."""
-        return self.entries.keys() & other.entries.keys()
+        return self.known.keys() & other.known.keys()
 
     def without(self, other: _Files | None) -> Iterable[tuple[int, DataFile]]:
         """Yield the files that the other version has not, with their specs."""
-        for name in sorted(self.entries.keys() - (set() if other is None else other.entries)):
+        for name in sorted(self.known.keys() - (set() if other is None else other.known.keys())):
             yield from self.described(name)
 
     def described(self, name: str) -> Sequence[tuple[int, DataFile]]:
         """Return the files that stand for one of ours, each with its spec."""
-        entry = self.entries[name]
+        entry = self._entries[name]
         if entry.content is Content.DATA:
             return (self._data(entry),)
         key = (name, self.layout.specs_key, self._folder)

@@ -26,7 +26,7 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.model.evolution import BLOCK
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.serving.documents import Documents, Layout, Shown, layout_of
+from havasu_vc.serving.documents import Documents, Layout, Shown
 from havasu_vc.serving.forms import Form
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import Remembered
@@ -81,7 +81,7 @@ class TableMaker:
         self.documents = Documents(root / "tables")
         self.root = root
         self.history = VersionHistory()
-        self._shown: Remembered[object, tuple[Shown, Layout]] = Remembered(_MOST_SHOWN)
+        self._shown: Remembered[object, Shown] = Remembered(_MOST_SHOWN)
         self._loaded: Remembered[object, LoadedTable] = Remembered(
             _MOST_BYTES, lambda table: 4 * len(table.document)
         )
@@ -161,11 +161,8 @@ class TableMaker:
         )
         key = (bare.snapshot_id, bare.parent_id, form)
 
-        def make() -> tuple[Shown, Layout]:
-            now, then = views
-            return self.documents.show(now, then, bare, form), layout_of(now, "", form)
-
-        shown, layout = self._shown.made(key, make)
+        shown = self._shown.made(key, lambda: self.documents.show(*views, bare, form))
+        layout = shown.layout
         commit = version.commit
         names = {
             COMMIT: commit.id,
@@ -219,7 +216,7 @@ class TableMaker:
             layout.metadata,
             location=str(staging),
             last_updated_ms=newest.timestamp_ms,
-            last_column_id=_last_column_id(view, branch),
+            last_column_id=_last_column_id(layout.metadata, branch),
             schemas=schemas,
             partition_specs=specs,
             last_partition_id=max(each.last_partition_id for each in layouts),
@@ -245,9 +242,9 @@ def _in_time(newest_first: Sequence[Snapshot]) -> list[Snapshot]:
     return found[::-1]
 
 
-def _last_column_id(view: HavasuDataset, branch: str | None) -> int:
-    highest = view.last_column_id
-    text = f"{view.properties.table_uuid}\0{highest}\0{branch or ''}"
+def _last_column_id(metadata: TableMetadata, branch: str | None) -> int:
+    highest = metadata.last_column_id
+    text = f"{metadata.table_uuid}\0{highest}\0{branch or ''}"
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
     return highest + int.from_bytes(digest[:4]) % BLOCK
 

@@ -39,6 +39,7 @@ __all__ = [
     "delete_sources",
     "reusable",
     "summary_of",
+    "totals",
     "totals_of",
 ]
 
@@ -174,10 +175,17 @@ class SnapshotParts:
 
 def totals_of(view: HavasuDataset) -> dict[str, str]:
     """Return what the summary of a snapshot says of all of a dataset's data files."""
+    entries = view.data_entries
+    rows, size = sum(entry.rows for entry in entries), sum(entry.size for entry in entries)
+    return totals(rows, len(entries), size)
+
+
+def totals(rows: int, files: int, size: int) -> dict[str, str]:
+    """Return what the summary of a snapshot says of so many rows, data files and bytes of these."""
     return {
-        "total-records": str(sum(entry.rows for entry in view.data_entries)),
-        "total-data-files": str(len(view.data_entries)),
-        "total-files-size": str(sum(entry.size for entry in view.data_entries)),
+        "total-records": str(rows),
+        "total-data-files": str(files),
+        "total-files-size": str(size),
         "total-equality-deletes": "0",
     }
 

@@ -157,9 +157,12 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def last_column_id(self) -> int:
         """The highest id that a column has or had, as far as its files know."""
+        return self.last_id_of({entry.schema for entry in self.stored_entries.values()})
+
+    def last_id_of(self, schemas: Iterable[str]) -> int:
+        """Return the highest id of a column, given the schemas that its files were written with."""
         known = [self.properties.last_column_id, self.schema.last_id]
-        names = {entry.schema for entry in self.stored_entries.values()}
-        return max([*known, *(self.past_schema(name).last_id for name in names)])
+        return max([*known, *(self.past_schema(name).last_id for name in schemas)])
 
     @cached_property
     def partition(self) -> PartitionSpec:
