@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError, NotYetSupportedError
+from havasu_vc.errors import ConcurrentChangeError, InvalidArgumentError
 from havasu_vc.formats.iceberg.values import MAIN
 from havasu_vc.records import dataclass
 
@@ -86,6 +86,11 @@ class TableChange:
     def identity(self) -> str:
         """The uuid that a table is given; empty where none is."""
         return next((str(update["uuid"]) for update in self._all("assign-uuid")), "")
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """The names of the properties that are set."""
+        return tuple(name for each in self._all("set-properties") for name in each["updates"])
 
     @property
     def moves_files_only(self) -> bool:
@@ -273,7 +278,7 @@ def _assign_uuid(state: _State, update: Mapping[str, Any]) -> None:
 def _upgrade(state: _State, update: Mapping[str, Any]) -> None:
     wanted, there = update["format-version"], state.made["format-version"]
     if wanted > there:
-        raise NotYetSupportedError(
+        raise InvalidArgumentError(
             f"{state.where}: tables are of Iceberg's format {there}, and are not upgraded "
             f"to {wanted}"
         )

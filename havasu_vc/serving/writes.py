@@ -12,9 +12,10 @@ import uuid
 from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
-from havasu_vc.serving.catalog import Catalog
+from havasu_vc.serving.catalog import Catalog, Target
 from havasu_vc.serving.commits import Writer
 from havasu_vc.serving.errors import Refused, no_namespace
+from havasu_vc.serving.forms import form_for
 from havasu_vc.serving.names import SEPARATOR, TOP, parse_namespace
 from havasu_vc.serving.namespaces import create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
@@ -55,7 +56,7 @@ def _writer(catalog: Catalog, call: Call, ref: ServedRef) -> Writer:
         branch,
         _author(call.caller),
         call.headers.get(MESSAGE),
-        agent.partition(" (")[0],
+        agent.partition("(")[0].strip(),
         request,
     )
     return Writer(catalog.repo, CatalogShelf(catalog, branch), writing)
@@ -73,11 +74,28 @@ def _author(caller: str | None) -> Signature | None:
     return Signature(match["name"] or match["email"], match["email"], int(time.time()))
 
 
+def _require_written(catalog: Catalog, call: Call, target: Target) -> None:
+    """Raise where a client reads a table in a form in which nothing is written to it."""
+    form = form_for(call.headers)
+    if not form.native:
+        return
+    try:
+        version = catalog.load(target, form).metadata.format_version
+    except Refused:
+        return  # it is to be made
+    if version > 2:
+        raise InvalidArgumentError(
+            f"{target.path} has geometries, which this client reads as Iceberg 3 and does not "
+            "write; other engines write to it"
+        )
+
+
 def commit_table(catalog: Catalog, call: Call) -> Answer:
     """Commit what is to become of one table, and answer the table then."""
     namespace, table = parse_namespace(call.names["namespace"]), call.names["table"]
     target = catalog.target(call, namespace, table)
     writer = _writer(catalog, call, target.ref)
+    _require_written(catalog, call, target)
     writer.change([(target.path, _change(call.json(), target.path))])
     return load_answer(catalog, call, namespace, table)
 
@@ -88,6 +106,8 @@ def commit_transaction(catalog: Catalog, call: Call) -> Answer:
     refs: dict[str, ServedRef] = {}
     for each in _objects(call.json().get("table-changes"), "table-changes"):
         target = catalog.target(call, *_identifier(each.get("identifier")))
+        _branch(catalog, target.ref)
+        _require_written(catalog, call, target)
         refs[target.ref.name] = target.ref
         changes.append((target.path, _change(each, target.path)))
     if len(refs) > 1:
