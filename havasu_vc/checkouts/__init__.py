@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.catching_up import following as following
     from havasu_vc.checkouts.checking_out import CheckoutRequest as CheckoutRequest
     from havasu_vc.checkouts.clustered_versions import forget_clustered as forget_clustered
+    from havasu_vc.checkouts.counterparts import TREE as TREE
+    from havasu_vc.checkouts.counterparts import data_files as data_files
+    from havasu_vc.checkouts.counterparts import forget_counterparts as forget_counterparts
+    from havasu_vc.checkouts.counterparts import havasu_difference as havasu_difference
+    from havasu_vc.checkouts.counterparts import havasu_edit as havasu_edit
+    from havasu_vc.checkouts.counterparts import table_view as table_view
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
-    from havasu_vc.checkouts.kart_edits import as_kart as as_kart
-    from havasu_vc.checkouts.kart_tables import TREE as TREE
-    from havasu_vc.checkouts.kart_tables import data_files as data_files
-    from havasu_vc.checkouts.kart_tables import forget_counterparts as forget_counterparts
-    from havasu_vc.checkouts.kart_tables import havasu_difference as havasu_difference
-    from havasu_vc.checkouts.kart_tables import havasu_edit as havasu_edit
-    from havasu_vc.checkouts.kart_tables import table_view as table_view
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
     from havasu_vc.checkouts.moving_head import merge as merge
@@ -41,8 +40,7 @@ __getattr__ = loads(
         "checking_out": ["CheckoutRequest"],
         "clustered_versions": ["forget_clustered"],
         "glance": ["WorkspaceChanges"],
-        "kart_edits": ["as_kart"],
-        "kart_tables": [
+        "counterparts": [
             "TREE",
             "data_files",
             "forget_counterparts",

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
 
-from havasu_vc.checkouts.kart_tables import can_be_table, no_table, table_view
+from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view
 from havasu_vc.checkouts.keeping_bases import keep_bases
 from havasu_vc.checkouts.ref_tables import other_refs
 from havasu_vc.checkouts.table_places import table_place, tidy_root, workspace_root

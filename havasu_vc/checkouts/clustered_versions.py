@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from havasu_vc.checkouts.kart_tables import can_be_table, no_table, table_view, tree_view
+from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view, tree_view
 from havasu_vc.checkouts.kept_versions import (
     SUFFIX,
     forget_versions,

@@ -16,7 +16,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from havasu_vc.checkouts.checking_out import open_state
-from havasu_vc.checkouts.kart_tables import is_kart_tree, tree_view
+from havasu_vc.checkouts.counterparts import needs_counterpart, tree_view
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -141,7 +141,7 @@ def committed_draft(repo: OpenRepo, table: EditedTable) -> HavasuDataset:
     versions by what differs.
     """
     known = table.state
-    if known.clustered is None or is_kart_tree(repo, known.tree):
+    if known.clustered is None or needs_counterpart(repo, known.tree):
         return draft_view(repo, table)
     from havasu_vc.checkouts.clustered_versions import edit_of_clustered
 

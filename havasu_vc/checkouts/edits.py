@@ -14,6 +14,8 @@ from pathlib import Path
 from havasu_vc.checkouts.branches import branch_edits, branch_notes, commit_branches
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.checking_out import open_state
+from havasu_vc.checkouts.counterpart_edits import described_as_stored, stored_edit_of
+from havasu_vc.checkouts.counterparts import needs_counterpart, stored_view
 from havasu_vc.checkouts.edited_tables import (
     EditedTable,
     chosen_tables,
@@ -30,12 +32,8 @@ from havasu_vc.checkouts.glance import (
     notes_on_head,
     remember,
 )
-from havasu_vc.checkouts.kart_edits import kart_edit_of, told_as_kart
-from havasu_vc.checkouts.kart_tables import is_kart_tree, kart_view
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
@@ -157,7 +155,7 @@ def diff_workspace(
             if old is None:
                 if found is not None and not found.edits.is_empty:
                     diff = _diff(repo, path, found.edits.base, draft_view(repo, found))
-                    yield _told(repo, found.state, diff)
+                    yield _described(repo, found.state, diff)
                 continue
             folder = before.get(path)
             first = None if folder is None else repo.view(folder, old.name)
@@ -169,30 +167,27 @@ def diff_workspace(
                 second = repo.view(now[path], "HEAD") if path in now else None
             if first is not None and second is not None and _same(first, second):
                 continue
-            yield _told(repo, known, _diff(repo, path, first, second))
+            yield _described(repo, known, _diff(repo, path, first, second))
 
     return wanted.chosen(differing())
 
 
 def _committed(repo: OpenRepo, known: TableState) -> Dataset:
     """Return what a table that nobody edited shows."""
-    if is_kart_tree(repo, known.tree):
-        return kart_view(repo, known.path, known.tree, repo.storage, known.commit[:10])
+    if needs_counterpart(repo, known.tree):
+        return stored_view(repo, known.path, known.tree, repo.storage, known.commit[:10])
     return committed_view(repo, known)
 
 
-def _told(repo: OpenRepo, known: TableState | None, diff: DatasetDiff) -> DatasetDiff:
+def _described(repo: OpenRepo, known: TableState | None, diff: DatasetDiff) -> DatasetDiff:
     """Return a diff with what each side says of itself as the dataset's kind has it."""
-    if known is None or not is_kart_tree(repo, known.tree):
+    if known is None or not needs_counterpart(repo, known.tree):
         return diff
-    kart = kart_view(repo, known.path, known.tree, repo.storage, known.commit[:10])
-    return told_as_kart(diff, kart)
+    base = stored_view(repo, known.path, known.tree, repo.storage, known.commit[:10])
+    return described_as_stored(diff, base)
 
 
 def _same(first: Dataset, second: Dataset) -> bool:
-    views = (HavasuDataset, KartDataset)
-    if not (isinstance(first, views) and isinstance(second, views)):
-        return False
     one, other = first.folder, second.folder
     return isinstance(one, TreeFolder) and isinstance(other, TreeFolder) and one.tree == other.tree
 
@@ -275,10 +270,10 @@ def onto_head(repo: OpenRepo, transaction: Transaction, table: EditedTable) -> T
     base = table.edits.base
     known = table.state
     with repo.settings.open_engine(base.size) as engine:
-        if is_kart_tree(repo, known.tree):
+        if needs_counterpart(repo, known.tree):
             storage, commit = transaction.storage, known.commit[:10]
-            kart = kart_view(repo, table.path, known.tree, storage, commit)
-            edit = kart_edit_of(table.edits, kart, engine)
+            stored = stored_view(repo, table.path, known.tree, storage, commit)
+            edit = stored_edit_of(table.edits, stored, engine)
         elif known.clustered is not None:
             from havasu_vc.checkouts.clustered_versions import edit_of_clustered
 

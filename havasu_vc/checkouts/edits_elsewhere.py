@@ -15,9 +15,9 @@ from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.clustered_versions import CLUSTERED
+from havasu_vc.checkouts.counterparts import tree_view
 from havasu_vc.checkouts.edited_tables import EditedTable
 from havasu_vc.checkouts.edits import onto_head
-from havasu_vc.checkouts.kart_tables import tree_view
 from havasu_vc.checkouts.table_places import place_elsewhere
 from havasu_vc.checkouts.tables_elsewhere import Elsewhere, check_out_to
 from havasu_vc.errors import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from havasu_vc.checkouts.kart_edits import kart_edit_of
-from havasu_vc.checkouts.kart_tables import is_kart_tree, kart_view, tree_view
+from havasu_vc.checkouts.counterpart_edits import stored_edit_of
+from havasu_vc.checkouts.counterparts import needs_counterpart, stored_view, tree_view
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.protocol import TreeEdit
@@ -51,9 +51,9 @@ def edit_of_served(
     )
     with repo.settings.open_engine(0) as engine:
         edits = read_edits(view, table, base.snapshot_id, engine)
-        if is_kart_tree(repo, base.tree):
-            kart = kart_view(repo, base.path, base.tree, transaction.storage, revision)
-            return kart_edit_of(edits, kart, engine)
+        if needs_counterpart(repo, base.tree):
+            stored = stored_view(repo, base.path, base.tree, transaction.storage, revision)
+            return stored_edit_of(edits, stored, engine)
         return edit_of(edits, transaction.storage, engine)
 
 

@@ -14,18 +14,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from havasu_vc.checkouts.catching_up import following
+from havasu_vc.checkouts.counterpart_edits import stored_edit_between
+from havasu_vc.checkouts.counterparts import counterpart
 from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.checkouts.edits import onto_head
-from havasu_vc.checkouts.kart_edits import kart_edit_between
-from havasu_vc.checkouts.kart_tables import counterpart
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import is_in_files, kind_of
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import (
     ConflictError,
@@ -37,7 +36,6 @@ from havasu_vc.errors import (
 from havasu_vc.formats.havasu.markers import FOLDER as EDITS
 from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import DatasetDiff
-from havasu_vc.model.names import KART_MARKERS
 from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
@@ -227,18 +225,19 @@ def _differ(old: object, new: object) -> bool:
     return old is not None and getattr(old, "internals", None) != getattr(new, "internals", None)
 
 
-def _edit(repo: OpenRepo, storage: Storage, old: object, new: object) -> TreeEdit:
+def _edit(repo: OpenRepo, storage: Storage, old: Dataset, new: Dataset) -> TreeEdit:
     """Return the edit that makes one version of a dataset the other."""
-    if isinstance(old, KartDataset) and isinstance(new, KartDataset):
-        with repo.settings.open_engine(old.size) as engine:
-            return kart_edit_between(replace(old, storage=storage), new, engine)
-    if not isinstance(old, HavasuDataset) or not isinstance(new, HavasuDataset):
+    if old.kind != new.kind:
         raise TypeError("a stash is of datasets that stayed of their kind")
+    before, after = old.in_files, new.in_files
+    if before is None or after is None:
+        with repo.settings.open_engine(old.size) as engine:
+            return stored_edit_between(old.with_storage(storage), new, engine)
     blobs: dict[str, bytes | None] = {}
     for part in _PARTS:
         for name, _, blob in old.folder.difference(new.folder, part):
             blobs[f"{part}/{name}"] = None if blob is None else new.folder.read_blob(blob)
-    return TreeEdit(old.path, {**blobs, **_epochs(old, new)})
+    return TreeEdit(old.path, {**blobs, **_epochs(before, after)})
 
 
 def _epochs(old: HavasuDataset, new: HavasuDataset) -> dict[str, Change]:
@@ -266,13 +265,12 @@ def _view(
 ) -> tuple[HavasuDataset, str]:
     """Return HEAD's dataset after an edit, and the tree that it would have."""
     folder = transaction.folders[path]
-    if folder.marker in KART_MARKERS and transaction.storage.sink is not None:
-        sink = transaction.storage.sink
+    sink = transaction.storage.sink
+    if not is_in_files(folder.marker) and sink is not None:
         tree = edit_tree(sink, folder.internals, edit.blobs)
-        kart = KartDataset(
-            path, TreeFolder(sink, tree), transaction.storage, "the stash", folder.marker
-        )
-        return counterpart(repo, kart, near=[folder.internals]), tree
+        inside, kind = TreeFolder(sink, tree), kind_of(path, folder.marker)
+        stored = kind.open(path, inside, transaction.storage, "the stash", folder.marker)
+        return counterpart(repo, stored, near=[folder.internals]), tree
     draft = Draft(repo.git.objects)
     tree = edit_tree(draft, folder.internals, dict(edit.blobs))
     view = HavasuDataset(path, TreeFolder(draft, tree), transaction.storage, "the stash")

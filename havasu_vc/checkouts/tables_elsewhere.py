@@ -13,7 +13,7 @@ from pathlib import Path
 
 from havasu_vc.checkouts.checking_out import KEPT, changing_tables
 from havasu_vc.checkouts.clustered_versions import CLUSTERED, clustered
-from havasu_vc.checkouts.kart_tables import can_be_table, no_table, table_view
+from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view
 from havasu_vc.checkouts.table_places import place_elsewhere
 from havasu_vc.errors import (
     DatasetNotFoundError,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from havasu_vc.checkouts import TREE, as_kart, havasu_edit
+from havasu_vc.checkouts import TREE, havasu_edit
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.kart.build import NewKartDataset
@@ -114,7 +114,7 @@ def to_kart(
         new = NewKartDataset(view.path, view.schema, sink_of(view.storage), meta=meta)
         new.write(engine.run(view.scan(), description=f"Converting {view.path}"))
         return replace(new.finish(), counts=ChangeCounts())
-    _, edit = base.evolved(as_kart(view.schema, base.schema))
+    _, edit = base.evolved(base.fitted(view.schema))
     with edit:
         gone: dict[str, bytes | None] = {
             f"meta/{name}": None

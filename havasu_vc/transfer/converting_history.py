@@ -19,7 +19,6 @@ from dataclasses import field, replace
 from havasu_vc.checkouts import data_files, havasu_difference, havasu_edit
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.diff import can_pair
 from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -258,7 +257,7 @@ class _Replay:
         base, edit = None, None
         if isinstance(before, KartDataset):
             base = HavasuDataset(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
-            if can_pair(before, view):
+            if before.compare(view) is not None:
                 edit = havasu_difference(base, before, view, properties, self.engine)
         if edit is None:
             edit = havasu_edit(view, self.engine, properties, base)

@@ -15,7 +15,7 @@ import shapely
 
 from havasu_vc import Repo
 from havasu_vc.checkouts.checking_out import CheckoutRequest
-from havasu_vc.checkouts.kart_tables import COLUMNS, TREE, counterpart, tree_view
+from havasu_vc.checkouts.counterparts import COLUMNS, TREE, counterpart, tree_view
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.errors import (
     CorruptDatasetError,
@@ -111,7 +111,7 @@ def test_few_changes_are_an_edit_of_the_table(repo: Repo, monkeypatch: pytest.Mo
     # From nothing, the same rows and identity, in other files.
     for file in documents(repo):
         file.unlink()
-    again = counterpart(repo.opened, repo.opened.dataset("points"))  # type: ignore[arg-type]
+    again = counterpart(repo.opened, repo.opened.dataset("points"))
     assert again.entries.keys() != second.entries.keys()
     assert again.snapshot.digests == second.snapshot.digests
     assert again.properties.table_uuid == second.properties.table_uuid

@@ -1,9 +1,9 @@
-"""Kart datasets as Havasu ones, so that their tables can be checked out and edited.
+"""Counterparts: datasets without data files as Havasu ones, whose tables can be checked out.
 
     <data folder>/kart/<tree>-<where>.table    the documents of one counterpart
     <data folder>/objects/…                    its data files, among all others
 
-A counterpart holds the rows, columns and documents of one tree of one Kart dataset, and
+A counterpart holds the rows, columns and documents of one tree of one dataset of Kart's, and
 is made once: by tasks over folders that do not meet, or, where a counterpart of another
 version is here, by the rows that differ. It appears when it is whole, so rows that a
 partial clone lacks leave nothing behind. It is a cache: one that is damaged or whose
@@ -30,18 +30,15 @@ from havasu_vc.checkouts.kept_versions import (
 from havasu_vc.datasets.folder import Folder, TreeFolder, edited
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.diff import can_pair
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.kinds import kind_named, kind_of
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError
 from havasu_vc.exchange.importing import write_table
 from havasu_vc.formats.havasu.properties import DATASET, Properties, format_properties
-from havasu_vc.formats.kart.columns import column_id
 from havasu_vc.history.diff import row_changes
-from havasu_vc.model.names import HAVASU_MARKER, KART_MARKERS, TABLE_MARKER, TABLES
-from havasu_vc.model.schema import Schema
+from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
@@ -53,9 +50,9 @@ __all__ = [
     "forget_counterparts",
     "havasu_difference",
     "havasu_edit",
-    "is_kart_tree",
-    "kart_view",
+    "needs_counterpart",
     "no_table",
+    "stored_view",
     "table_view",
     "tree_view",
 ]
@@ -88,10 +85,10 @@ def table_view(
     `near` are trees of other versions whose counterparts one may be made from.
     """
     inside = TreeFolder(repo.git.objects, folder.internals)
-    if folder.marker in KART_MARKERS:
-        view = KartDataset(folder.path, inside, repo.storage, revision, folder.marker)
-        return counterpart(repo, view, near=near)
-    return HavasuDataset(folder.path, inside, repo.storage, revision)
+    kind = kind_of(folder.path, folder.marker)
+    view = kind.open(folder.path, inside, repo.storage, revision, folder.marker)
+    files = view.in_files
+    return counterpart(repo, view, near=near) if files is None else files
 
 
 def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuDataset:
@@ -100,22 +97,23 @@ def tree_view(repo: OpenRepo, path: str, tree: str, revision: str) -> HavasuData
     return table_view(repo, DatasetFolder(path, marker, tree, tree), revision)
 
 
-def is_kart_tree(repo: OpenRepo, tree: str) -> bool:
-    """Whether a tree holds the internals of a Kart dataset."""
+def needs_counterpart(repo: OpenRepo, tree: str) -> bool:
+    """Whether a tree holds the internals of a dataset whose table shows a counterpart."""
     return all(
         find_entry(repo.git.objects, tree, name) is None for name in (DATASET, "snapshot.json")
     )
 
 
-def kart_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> KartDataset:
-    """Return the Kart dataset of a tree of internals."""
+def stored_view(repo: OpenRepo, path: str, tree: str, storage: Storage, revision: str) -> Dataset:
+    """Return the dataset of a tree of internals, as it is stored."""
     marker = _marker(repo, path, tree, revision)
-    return KartDataset(path, TreeFolder(repo.git.objects, tree), storage, revision, marker)
+    inside = TreeFolder(repo.git.objects, tree)
+    return kind_of(path, marker).open(path, inside, storage, revision, marker)
 
 
 def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
     """Return what the folder of a tree of internals is called: V2 has another name than V3."""
-    if not is_kart_tree(repo, tree):
+    if not needs_counterpart(repo, tree):
         return HAVASU_MARKER
     with suppress(HavasuError):
         folder = repo.folders(repo.resolve(revision)).get(path)
@@ -124,9 +122,9 @@ def _marker(repo: OpenRepo, path: str, tree: str, revision: str) -> str:
     return TABLE_MARKER
 
 
-def counterpart(repo: OpenRepo, view: KartDataset, *, near: Iterable[str] = ()) -> HavasuDataset:
-    """Return the Havasu dataset with the rows of a Kart one: the one that is kept, or a new one."""
-    place = _place(repo, view.path, view.folder.tree)
+def counterpart(repo: OpenRepo, view: Dataset, *, near: Iterable[str] = ()) -> HavasuDataset:
+    """Return the Havasu dataset with the rows of another one: one that is kept, or a new one."""
+    place = _place(repo, view.path, _tree(view))
     found = read_version(repo, view.path, place, view.revision)
     if found is not None:
         return found
@@ -134,6 +132,12 @@ def counterpart(repo: OpenRepo, view: KartDataset, *, near: Iterable[str] = ()) 
         folder, files = _made(repo, view, storage, near)
         kept = keep_version(repo, storage, folder, files, lambda tree: place)
     return HavasuDataset(view.path, kept, repo.storage, view.revision)
+
+
+def _tree(view: Dataset) -> str:
+    """Return the tree of a dataset's internals."""
+    assert isinstance(view.folder, TreeFolder)
+    return view.folder.tree
 
 
 def _place(repo: OpenRepo, path: str, tree: str) -> Path:
@@ -144,24 +148,25 @@ def _place(repo: OpenRepo, path: str, tree: str) -> Path:
 
 
 def _made(
-    repo: OpenRepo, view: KartDataset, storage: Storage, near: Iterable[str]
+    repo: OpenRepo, view: Dataset, storage: Storage, near: Iterable[str]
 ) -> tuple[Folder, set[str]]:
     """Return the documents of a new counterpart, and its data files."""
+    kind = kind_named(view.kind)
     with repo.settings.open_engine(view.size) as engine:
         for tree in dict.fromkeys(near):
-            if tree == view.folder.tree or not is_kart_tree(repo, tree):
+            if tree == _tree(view) or not needs_counterpart(repo, tree):
                 continue
             inside = TreeFolder(repo.git.objects, tree)
-            old = replace(view, folder=inside, storage=repo.storage, revision=tree[:10])
+            old = kind.open(view.path, inside, repo.storage, tree[:10], view.marker)
             base = read_version(repo, view.path, _place(repo, view.path, tree), old.revision)
-            if base is None or not can_pair(old, view):
+            if base is None or old.compare(view) is None:
                 continue
             properties = _properties(view)
             base = replace(base, storage=storage)
             edit = havasu_difference(base, old, view, properties, engine)
             if edit is not None:
                 return edited(base.folder, edit), data_files(edit)
-        edit = havasu_edit(replace(view, storage=storage), engine, _properties(view))
+        edit = havasu_edit(view.with_storage(storage), engine, _properties(view))
         return edited(None, edit), data_files(edit)
 
 
@@ -175,9 +180,9 @@ def data_files(edit: TreeEdit) -> set[str]:
 
 
 def havasu_edit(
-    view: KartDataset, engine: Engine, properties: Properties, old: HavasuDataset | None = None
+    view: Dataset, engine: Engine, properties: Properties, old: HavasuDataset | None = None
 ) -> TreeEdit:
-    """Return the edit that makes a new Havasu dataset of a Kart one; files are staged.
+    """Return the edit that makes a new Havasu dataset of another kind's; files are staged.
 
     Where there was one before, it goes on as that: what others changed meets this.
     """
@@ -190,8 +195,8 @@ def havasu_edit(
 
 def havasu_difference(
     base: HavasuDataset,
-    old: KartDataset,
-    new: KartDataset,
+    old: Dataset,
+    new: Dataset,
     properties: Properties,
     engine: Engine,
 ) -> TreeEdit | None:
@@ -216,7 +221,7 @@ def havasu_difference(
         return edit.finish()
 
 
-def _meta(view: KartDataset) -> dict[str, bytes]:
+def _meta(view: Dataset) -> dict[str, bytes]:
     """Return the documents that a counterpart has of its dataset."""
     return {
         f"meta/{name}": data
@@ -225,15 +230,18 @@ def _meta(view: KartDataset) -> dict[str, bytes]:
     }
 
 
-def _properties(view: KartDataset) -> Properties:
+def _properties(view: Dataset) -> Properties:
     """Return the properties of a counterpart: a table's identity is where its dataset is."""
     identity = uuid.uuid5(_IDENTITY, view.path.encode("utf-8", "surrogateescape").hex())
-    others = {TREE: view.folder.tree, COLUMNS: _columns(view.schema)}
+    others = {TREE: _tree(view), COLUMNS: _columns(view)}
     return Properties(str(identity), view.schema.last_id, others)
 
 
-def _columns(schema: Schema) -> str:
-    return json.dumps({column_id(field): field.id for field in schema.fields})
+def _columns(view: Dataset) -> str:
+    """Return the ids that columns have in the dataset itself, each with that of its field."""
+    items = view.header.meta["schema.json"]
+    found = {each["id"]: field.id for each, field in zip(items, view.schema.fields, strict=True)}
+    return json.dumps(found)
 
 
 def forget_counterparts(
