@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,6 +58,31 @@ class StoredDataset:
 
     def compare_rows(self, new: Dataset, keys: Sequence[tuple[Any, ...]]) -> list[Task] | None:
         """Return None: to look at some rows is no quicker than to look at all changes."""
+        return None
+
+    if TYPE_CHECKING:
+
+        @property
+        def schema(self) -> Schema:
+            """Its columns."""
+
+    def columns_of_source(self, incoming: Schema) -> Schema:
+        """Return its columns: every one of them comes from its source."""
+        return self.schema
+
+    def fitted(self, schema: Schema) -> Schema:
+        """Return another schema with the key of this dataset."""
+        return replace(schema, identifier_ids=self.schema.identifier_ids)
+
+    @property
+    def keys_item(self) -> str | None:
+        """None: rows have the keys of their source."""
+        return None
+
+    def rekeyed(
+        self, schema: Schema, meta: Mapping[str, bytes | None], rows: Iterable[pa.RecordBatch]
+    ) -> TreeEdit | None:
+        """Return None: an engine has to write files."""
         return None
 
     def plan_chosen(self, new: Dataset, chosen: ChosenKeys, *, live: bool) -> Reading:

@@ -4,6 +4,7 @@ A kind is a package that holds everything about it, and a row here. The package 
 one of its datasets is met: the modules that a row names by `package` are
 
     view        `open_view`, which returns the dataset in a folder
+    build       `new_table`, which takes in the rows of a new one, and documents of one
     soundness   `check_folder`, which tells whether it can be read, from as little as possible
     checks      `check_dataset`, which finds everything that is wrong with one
 
@@ -14,20 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
 from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLE_MARKER
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from havasu_vc.datasets.folder import Folder, TreeFolder
+    from havasu_vc.datasets.folder import Folder
     from havasu_vc.datasets.havasu.view import HavasuDataset
-    from havasu_vc.datasets.protocol import Dataset, RunsEach
+    from havasu_vc.datasets.protocol import Dataset, NewTable, RunsEach
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.model.findings import Finding
+    from havasu_vc.model.schema import Schema
 
 __all__ = [
     "DEFAULT",
@@ -39,6 +41,7 @@ __all__ = [
     "kind_named",
     "kind_of",
     "require_files",
+    "require_kind",
 ]
 
 
@@ -70,7 +73,7 @@ class DatasetKind:
     def open(
         self,
         path: str,
-        folder: TreeFolder,
+        folder: Folder,
         storage: Storage,
         revision: str = "HEAD",
         marker: str | None = None,
@@ -79,6 +82,33 @@ class DatasetKind:
         view = import_module(f"{self.package}.view")
         opened = view.open_view(path, folder, storage, revision, marker or self.marker)
         return cast("Dataset", opened)
+
+    def new(
+        self,
+        path: str,
+        schema: Schema,
+        storage: Storage,
+        *,
+        meta: Mapping[str, bytes],
+        hilbert: int | None = None,
+    ) -> NewTable:
+        """Return a new dataset in the making; `meta` are documents besides those of its schema.
+
+        With `hilbert`, rows that stand in files stand along the curve of that column.
+        """
+        build = import_module(f"{self.package}.build")
+        made = build.new_table(path, schema, storage, meta=meta, hilbert=hilbert)
+        return cast("NewTable", made)
+
+    def schema_of_items(self, columns: list[Any]) -> Schema:
+        """Return the schema that the item `schema.json` of a new dataset means."""
+        found = import_module(f"{self.package}.build").schema_of_items(columns)
+        return cast("Schema", found)
+
+    def crs_document(self, wkt: str) -> bytes:
+        """Return the definition of a coordinate reference system as a document."""
+        document: bytes = import_module(f"{self.package}.build").crs_document(wkt)
+        return document
 
     def check(self, folder: Folder, path: str, revision: str, marker: str, memory: Path) -> None:
         """Raise what is wrong with the dataset in a folder, if it cannot be read.
@@ -145,6 +175,16 @@ def is_in_files(marker: str) -> bool:
 
 def kind_named(name: str) -> DatasetKind:
     """Return the kind of a name."""
+    return _BY_NAME[name]
+
+
+def require_kind(name: str) -> DatasetKind:
+    """Return the kind that somebody named; raise `InvalidArgumentError` for a word that is none."""
+    if name not in _BY_NAME:
+        raise InvalidArgumentError(
+            f"there is no kind of dataset {name!r}",
+            hints=(f"kinds are {' and '.join(sorted(_BY_NAME))}",),
+        )
     return _BY_NAME[name]
 
 

@@ -8,7 +8,7 @@ do, a method answers with None, and `in_files` is the view of its data files whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.chosen import ChosenKeys
     from havasu_vc.datasets.folder import Folder, TreeFolder
+    from havasu_vc.datasets.havasu.build import NewDataset
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.properties import Digest
@@ -36,6 +37,8 @@ __all__ = [
     "Dataset",
     "DatasetEdit",
     "DiffPlan",
+    "EarlierImport",
+    "NewTable",
     "Predicate",
     "Reading",
     "RunTasks",
@@ -178,6 +181,34 @@ class DatasetEdit(Protocol):
 
     def finish(self, *, fold: bool = True) -> TreeEdit:
         """Return what changes in the tree; with `fold` small files may be merged."""
+
+
+class NewTable(Protocol):
+    """A dataset while it is made, of rows that come."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that it will have; the key among them may be one that it gives."""
+
+    @property
+    def files(self) -> NewDataset | None:
+        """Itself where tasks write its rows to data files; None where `write` takes them."""
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take rows in."""
+
+    def finish(self) -> TreeEdit:
+        """Return the edit that makes the dataset of the rows that were taken in."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierImport:
+    """Where rows of a source without a key, which hardly changed, are looked for."""
+
+    find: Callable[[], Dataset]
+    """Return the dataset as the last import left it; called only when there is a need."""
+    limit: int
+    """How many rows may have come and gone at most, together."""
 
 
 class Dataset(Protocol):
@@ -351,6 +382,29 @@ class Dataset(Protocol):
 
     def evolved(self, schema: Schema) -> tuple[dict[str, bytes], DatasetEdit]:
         """Return its documents under another schema, and an edit that writes them."""
+
+    @property
+    def keys_item(self) -> str | None:
+        """The document that remembers which keys the rows of its source were given, if it has."""
+
+    def columns_of_source(self, incoming: Schema) -> Schema:
+        """Return its columns as a source may have them: without a key made for its rows."""
+
+    def remade(
+        self, schema: Schema, *, has_key: bool = True, earlier: EarlierImport | None = None
+    ) -> NewTable:
+        """Return what takes in the rows of another version of it, to be compared with this one.
+
+        Of a source without a key they get the keys that they had, or had in an `earlier` import.
+        """
+
+    def rekeyed(
+        self, schema: Schema, meta: Mapping[str, bytes | None], rows: Iterable[pa.RecordBatch]
+    ) -> TreeEdit | None:
+        """Return the edit that gives it another key; `rows` are all that it has.
+
+        None where data files have to be written by an engine.
+        """
 
     def revived(
         self, schema: Schema, back: frozenset[int], run: RunTasks

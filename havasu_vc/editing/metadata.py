@@ -9,8 +9,6 @@ from typing import Any
 
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.documents import column_documents
-from havasu_vc.datasets.kart.build import rekeyed_kart
-from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -189,8 +187,9 @@ def rekeyed(
     old: Dataset, schema: Schema, meta: dict[str, bytes | None], engine: Engine
 ) -> TreeEdit:
     """Return the edit that gives a dataset another key: every file is written again."""
-    if isinstance(old, KartDataset):
-        return rekeyed_kart(old, schema, meta, engine.run(old.scan()))
+    edit = old.rekeyed(schema, meta, engine.run(old.scan()))
+    if edit is not None:
+        return edit
     old = require_files(old)
     documents = column_documents(old.folder, schema)
     view = old.after(TreeEdit(old.path, documents))

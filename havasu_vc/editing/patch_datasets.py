@@ -10,7 +10,7 @@ from havasu_vc.datasets.conforming import conform
 from havasu_vc.datasets.folder import MemoryFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.build import NewKartDataset
+from havasu_vc.datasets.kinds import DatasetKind
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.editing.metadata import check_shapes, meta_documents
@@ -18,14 +18,13 @@ from havasu_vc.editing.writing import given
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import PatchError
 from havasu_vc.exchange.importing import write_table
-from havasu_vc.formats.kart.columns import schema_of_columns
 from havasu_vc.formats.patch import DatasetPatch, patch_batches
 from havasu_vc.model.columns import schema_of
 from havasu_vc.model.names import unsafe_reason
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.transfer import holds_kart, sink_of
+from havasu_vc.transfer import kind_of_new
 
 __all__ = ["created"]
 
@@ -39,8 +38,9 @@ def created(part: DatasetPatch, repo: OpenRepo, storage: Storage, engine: Engine
             f"there is no dataset {part.path!r}",
             hints=("`havasu-vc data ls` lists the datasets",),
         )
-    if holds_kart(repo):
-        return _created_kart(part, meta, schema_of_columns(columns), storage)
+    kind = kind_of_new(repo)
+    if not kind.in_files:
+        return _created_with(part, kind, meta, kind.schema_of_items(columns), storage)
     schema = schema_of(columns)
     check_shapes(schema)
     folder = MemoryFolder()
@@ -57,16 +57,16 @@ def created(part: DatasetPatch, repo: OpenRepo, storage: Storage, engine: Engine
     return new.edit(write_table(tasks, new, storage, engine, input_bytes=size))
 
 
-def _created_kart(
-    part: DatasetPatch, meta: dict[str, Any], schema: Schema, storage: Storage
+def _created_with(
+    part: DatasetPatch, kind: DatasetKind, meta: dict[str, Any], schema: Schema, storage: Storage
 ) -> TreeEdit:
-    """Return the edit that makes a Kart dataset which a patch brings whole."""
+    """Return the edit that makes a dataset, of a kind that keeps any item, as a patch has it."""
     documents = {
         f"meta/{name}": value.encode() if isinstance(value, str) else json.dumps(value).encode()
         for name, value in meta.items()
         if value is not None and (unsafe_reason(name) is None)
     }
-    new = NewKartDataset(part.path, schema, sink_of(storage), meta=documents)
+    new = kind.new(part.path, schema, storage, meta=documents)
     new.write(
         conform(batch.changes.new_rows(), schema) for batch in patch_batches(part, None, schema)
     )

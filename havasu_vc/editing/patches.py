@@ -23,7 +23,6 @@ from havasu_vc.errors import (
     PatchError,
     StateError,
 )
-from havasu_vc.formats.kart import KART_VERSION, OLD_VERSION
 from havasu_vc.formats.patch import (
     MOST_PATCH_BYTES,
     DatasetPatch,
@@ -36,7 +35,13 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.model.names import DATASET_MARKERS, check_dataset_path, unsafe_reason
+from havasu_vc.model.names import (
+    DATASET_MARKERS,
+    KART_VERSION,
+    OLD_VERSION,
+    check_dataset_path,
+    unsafe_reason,
+)
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import aligned, sorted_changes
 from havasu_vc.repo.opened import OpenRepo

@@ -29,6 +29,7 @@ from havasu_vc.datasets.havasu.partitioning import (
 )
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files
 from havasu_vc.datasets.placing import HILBERT, with_hilbert
+from havasu_vc.datasets.protocol import NewTable, TreeEdit
 from havasu_vc.datasets.sorting import (
     OutOfOrder,
     SortRange,
@@ -46,7 +47,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 
-__all__ = ["Curve", "write_partitioned", "write_table"]
+__all__ = ["Curve", "write_new", "write_partitioned", "write_table"]
 
 CHUNK_BYTES = 128 * 1024 * 1024
 """About as much input as makes a file or two."""
@@ -93,6 +94,30 @@ def write_table(
     if key and files:
         _check_unique(files, new.schema, storage)
     return files
+
+
+def write_new(
+    new: NewTable,
+    tasks: Sequence[Task],
+    storage: Storage,
+    engine: Engine,
+    *,
+    input_bytes: int,
+    curve: Curve | None = None,
+) -> TreeEdit:
+    """Return the edit that makes a new dataset of the rows of tasks, written as its kind has them.
+
+    Tasks whose rows are written here run one by one, none read ahead: writing objects takes
+    longer than reading.
+    """
+    files = new.files
+    if files is None:
+        for task in tasks:
+            new.write(engine.run([task]))
+        return new.finish()
+    return files.edit(
+        write_table(tasks, files, storage, engine, input_bytes=input_bytes, curve=curve)
+    )
 
 
 def write_partitioned(

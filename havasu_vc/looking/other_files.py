@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from havasu_vc.formats.kart import KART_VERSION, OLD_VERSION
 from havasu_vc.model.diffs import FileChange
-from havasu_vc.model.names import DATASET_MARKERS
+from havasu_vc.model.names import DATASET_MARKERS, KART_VERSION, OLD_VERSION
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
 from havasu_vc.store.revisions import resolve_range

@@ -16,7 +16,10 @@ __all__ = [
     "DATASET_MARKERS",
     "HAVASU_MARKER",
     "KART_MARKERS",
+    "KART_VERSION",
+    "KART_VERSION_3",
     "OLD_TABLE_MARKER",
+    "OLD_VERSION",
     "TABLES",
     "TABLE_MARKER",
     "check_dataset_path",
@@ -47,6 +50,15 @@ DATASET_MARKERS = (
     ".point-cloud-dataset.v1",
 )
 """Names of the folders that hold a dataset's internals, of every kind we know."""
+
+KART_VERSION = ".kart.repostructure.version"
+"""A file in the root of every commit of Kart's: without it Kart takes the form for its first."""
+
+KART_VERSION_3 = b"3\n"
+"""What the file holds where tables are V3."""
+
+OLD_VERSION = ".sno.repository.version"
+"""The file of V2."""
 
 LONGEST_PATH = 512
 LONGEST_COMPONENT = 128

@@ -26,8 +26,14 @@ from havasu_vc.errors import (
     NoBranchError,
     StateError,
 )
-from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
+from havasu_vc.model.names import (
+    HAVASU_MARKER,
+    KART_VERSION,
+    KART_VERSION_3,
+    OLD_VERSION,
+    TABLE_MARKER,
+    TABLES,
+)
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up

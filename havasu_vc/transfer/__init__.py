@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from havasu_vc.transfer.exports import export_changes as export_changes
     from havasu_vc.transfer.import_histories import import_source as import_source
     from havasu_vc.transfer.imports import ImportRequest as ImportRequest
-    from havasu_vc.transfer.imports import holds_kart as holds_kart
+    from havasu_vc.transfer.imports import kind_of_new as kind_of_new
     from havasu_vc.transfer.imports import replacement as replacement
-    from havasu_vc.transfer.imports import sink_of as sink_of
     from havasu_vc.transfer.rasters import Rasters as Rasters
 
 __getattr__ = loads(
@@ -24,7 +23,7 @@ __getattr__ = loads(
         "copies": ["checkout_as", "commit_from"],
         "exports": ["export", "export_changes"],
         "import_histories": ["import_source"],
-        "imports": ["ImportRequest", "holds_kart", "replacement", "sink_of"],
+        "imports": ["ImportRequest", "kind_of_new", "replacement"],
         "rasters": ["Rasters"],
     },
 )

@@ -17,14 +17,11 @@ from dataclasses import replace
 from havasu_vc.checkouts import TREE, havasu_edit
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.build import NewKartDataset
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.kinds import kind_of, require_files, require_kind
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
-from havasu_vc.errors import CorruptionError, InvalidArgumentError, StateError
+from havasu_vc.errors import CorruptionError, StateError
 from havasu_vc.formats.havasu.properties import Properties
-from havasu_vc.formats.kart.columns import format_wkt
 from havasu_vc.history.diff import row_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import ChangeCounts
@@ -32,11 +29,12 @@ from havasu_vc.model.names import TABLE_MARKER
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.transfer.imports import sink_of
 
 __all__ = ["convert_rows", "converting", "made_properties", "to_kart"]
 
-KINDS = ("havasu", "kart")
+
+_APART = kind_of("", TABLE_MARKER)
+"""The other kind: Kart's, whose rows stand one by one."""
 
 
 @contextmanager
@@ -46,10 +44,7 @@ def converting(repo: OpenRepo, path: str, kind: str) -> Iterator[tuple[Transacti
     Raises `InvalidArgumentError` for a word that is no kind, and `StateError` when the
     dataset is of that kind already.
     """
-    if kind not in KINDS:
-        raise InvalidArgumentError(
-            f"there is no kind of dataset {kind!r}", hints=(f"kinds are {' and '.join(KINDS)}",)
-        )
+    require_kind(kind)
     require_calm(repo)
     with Transaction(repo) as transaction:
         view = transaction.dataset(path)
@@ -63,36 +58,37 @@ def convert_rows(repo: OpenRepo, path: str, kind: str, message: str | None) -> C
     with converting(repo, path, kind) as (transaction, view):
         text = message or f"Convert {view.path} to a {kind.capitalize()} dataset"
         with repo.settings.open_engine(view.size) as engine:
-            if isinstance(view, KartDataset):
+            if view.in_files is None:
                 edit = havasu_edit(view, engine, made_properties(view, str(uuid.uuid4())))
                 commit = transaction.commit([edit], text, removed=[view.path])
             else:
                 files = require_files(view)
                 base = _origin(files)
                 edit = to_kart(files, base, engine)
-                internals = {view.path: None if base is None else base.folder.tree}
-                merge = MergedTree({}, internals, (), {view.path: TABLE_MARKER})
+                internals = {view.path: None if base is None else _tree(base)}
+                merge = MergedTree({}, internals, (), {view.path: _APART.marker})
                 commit = transaction.commit([edit], text, removed=[view.path], merge=merge)
     return CommitResult(commit, repo.head_branch, {view.path: ChangeCounts()})
 
 
-def made_properties(view: KartDataset, identity: str) -> Properties:
+def made_properties(view: Dataset, identity: str) -> Properties:
     """Return the properties of a Havasu dataset that a Kart one becomes."""
     # A dataset of V2 has no tree that one could go back to.
-    others = {TREE: view.folder.tree} if view.marker == TABLE_MARKER else {}
+    tree = view.folder.tree if isinstance(view.folder, TreeFolder) else None
+    others = {TREE: tree} if tree is not None and view.marker == _APART.marker else {}
     return Properties(identity, view.schema.last_id, others)
 
 
-def _origin(view: HavasuDataset) -> KartDataset | None:
+def _origin(view: HavasuDataset) -> Dataset | None:
     """Return the Kart dataset that a Havasu one was made of, if it is still here and fits."""
     tree = view.properties.others.get(TREE)
     if tree is None or not isinstance(view.folder, TreeFolder):
         return None
     folder = TreeFolder(view.folder.source, tree)
-    base = KartDataset(view.path, folder, view.storage, "the dataset it was converted from")
+    base = _APART.open(view.path, folder, view.storage, "the dataset it was converted from")
     try:
         same = set(base.schema.identifier_ids) == set(view.schema.identifier_ids)
-        _ = base.legends, base.structure
+        base.check_guard()
     except CorruptionError:
         return None  # a shallow clone has no such tree
     return base if same and base.key else None
@@ -100,7 +96,7 @@ def _origin(view: HavasuDataset) -> KartDataset | None:
 
 def to_kart(
     view: HavasuDataset,
-    base: KartDataset | None,
+    base: Dataset | None,
     engine: Engine,
     *,
     before: HavasuDataset | None = None,
@@ -111,7 +107,7 @@ def to_kart(
     """
     meta = _meta(view)
     if base is None:
-        new = NewKartDataset(view.path, view.schema, sink_of(view.storage), meta=meta)
+        new = _APART.new(view.path, view.schema, view.storage, meta=meta)
         new.write(engine.run(view.scan(), description=f"Converting {view.path}"))
         return replace(new.finish(), counts=ChangeCounts())
     _, edit = base.evolved(base.fitted(view.schema))
@@ -128,12 +124,19 @@ def to_kart(
             if name.startswith("crs/")
         }
         same = {
-            name for name, data in meta.items() if name in known and format_wkt(known[name]) == data
+            name
+            for name, data in meta.items()
+            if name in known and _APART.crs_document(known[name]) == data
         }
         edit.add_documents({n: d for n, d in meta.items() if n not in same})
         edit.add_documents(gone)
         edit.collect(row_changes(before or base, view, engine))
         return replace(edit.finish(), counts=ChangeCounts())
+
+
+def _tree(view: Dataset) -> str:
+    assert isinstance(view.folder, TreeFolder)
+    return view.folder.tree
 
 
 def _meta(view: Dataset) -> dict[str, bytes]:
@@ -143,5 +146,5 @@ def _meta(view: Dataset) -> dict[str, bytes]:
         if data is not None:
             meta[f"meta/{name}"] = data
     for name, wkt in view.crs.items():
-        meta[f"meta/crs/{name}.wkt"] = format_wkt(wkt)
+        meta[f"meta/crs/{name}.wkt"] = _APART.crs_document(wkt)
     return meta

@@ -19,14 +19,12 @@ from dataclasses import field, replace
 from havasu_vc.checkouts import data_files, havasu_difference, havasu_edit
 from havasu_vc.datasets.folder import TreeFolder, edited
 from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.kinds import require_files
+from havasu_vc.datasets.kinds import kind_named, require_files
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import StateError
-from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.model.names import HAVASU_MARKER, TABLE_MARKER, TABLES
+from havasu_vc.model.names import KART_VERSION, KART_VERSION_3, TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
@@ -148,7 +146,7 @@ class _Replay:
     @property
     def marker(self) -> str:
         """The name of the folder of internals."""
-        return HAVASU_MARKER if self.kind == "havasu" else TABLE_MARKER
+        return kind_named(self.kind).marker
 
     @property
     def sink(self) -> ObjectSink:
@@ -226,7 +224,7 @@ class _Replay:
         """Add what tells git and Kart of the new kind, as any commit does."""
         if self.repo.git.is_kart:
             return
-        if self.kind == "havasu":
+        if kind_named(self.kind).in_files:
             attributes = attributes_edit(self.repo.git.objects, tree)
             if attributes is not None:
                 changes[ATTRIBUTES_FILE] = attributes
@@ -238,24 +236,25 @@ class _Replay:
         if base is not None and base.folder is not None:
             before = self._view(base.folder, base.folder.internals)
         tree = "" if base is None else base.tree
-        if isinstance(view, KartDataset):
+        if view.in_files is None:
             return self._as_havasu(view, before, tree)
         return self._as_kart(require_files(view), before, tree)
 
     def _as_kart(self, view: HavasuDataset, before: Dataset | None, tree: str) -> str:
         was = None if before is None else before.in_files
         if was is not None:
-            base = KartDataset(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
+            inside, kind = TreeFolder(self.sink, tree), kind_named(self.kind)
+            base = kind.open(self.path, inside, self.transaction.storage)
             if was.schema.identifier_ids == view.schema.identifier_ids and base.key:
                 edit = to_kart(view, base, self.engine, before=was)
                 return edit_tree(self.sink, tree, edit.blobs)
         return edit_tree(self.sink, None, to_kart(view, None, self.engine).blobs)
 
-    def _as_havasu(self, view: KartDataset, before: Dataset | None, tree: str) -> str:
+    def _as_havasu(self, view: Dataset, before: Dataset | None, tree: str) -> str:
         self.identity = self.identity or str(uuid.uuid4())
         properties = made_properties(view, self.identity)
         base, edit = None, None
-        if isinstance(before, KartDataset):
+        if before is not None and before.in_files is None:
             base = HavasuDataset(self.path, TreeFolder(self.sink, tree), self.transaction.storage)
             if before.compare(view) is not None:
                 edit = havasu_difference(base, before, view, properties, self.engine)

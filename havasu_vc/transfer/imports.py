@@ -2,32 +2,28 @@
 
 A dataset that is there already is an error, unless it is to be replaced. Then the
 source is compared with it by key, and only what differs is committed, which is how
-agencies publish one release after another.
+agencies publish one release after another. Rows of a source without a key are told by what
+they hold, as Kart does it: those that were there before keep the number that they were given,
+and so do those that differ in one column from a row of the last import that is gone.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 
 import pyarrow as pa
 
-from havasu_vc.datasets.folder import edited
-from havasu_vc.datasets.havasu.build import NewDataset
-from havasu_vc.datasets.havasu.documents import layout_documents, layout_of
-from havasu_vc.datasets.havasu.edit import Edit
-from havasu_vc.datasets.havasu.view import HavasuDataset
-from havasu_vc.datasets.kart.build import NewKartDataset
-from havasu_vc.datasets.kart.key_giving import EarlierImport
-from havasu_vc.datasets.kart.view import KartDataset
-from havasu_vc.datasets.kinds import require_files
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.folder import Folder, TreeFolder, edited
+from havasu_vc.datasets.kinds import DEFAULT, DatasetKind, kind_named, kind_of, require_kind
+from havasu_vc.datasets.protocol import Dataset, EarlierImport, NewTable, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import (
+    CorruptDatasetError,
     CrsError,
     InvalidArgumentError,
     KeyViolationError,
@@ -35,11 +31,9 @@ from havasu_vc.errors import (
     UnsupportedTypeError,
 )
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
-from havasu_vc.exchange.importing import Curve, write_table
+from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
-from havasu_vc.formats.kart import KART_VERSION
-from havasu_vc.formats.kart.columns import format_wkt
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.arrow import arrow_schema
@@ -50,26 +44,22 @@ from havasu_vc.model.evolution import (
     match_by_name,
     with_stored_names,
 )
-from havasu_vc.model.names import HAVASU_MARKER, check_dataset_path, repeated
+from havasu_vc.model.names import KART_VERSION, TABLE_MARKER, check_dataset_path, repeated
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.store.trees import ObjectSink, find_entry
-from havasu_vc.transfer.kart_imports import (
-    SIMILARITY_DETECTION_LIMIT,
-    columns_to_match,
-    earlier_import,
-    kart_replacement,
-)
+from havasu_vc.store.log import commits
+from havasu_vc.store.trees import edit_tree, find_entry
 from havasu_vc.transfer.replaced import Replaced
 
 __all__ = ["ImportRequest", "import_layers", "replacement"]
 
 ORDERS = ("key", "hilbert", "none")
-KINDS = (None, "havasu", "kart")
+SIMILARITY_DETECTION_LIMIT = 10_000
+"""How many rows may have come and gone for pairs to be looked for, as in Kart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +112,8 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         raise InvalidArgumentError(
             f"there is no order {request.order!r}", hints=(f"orders are {', '.join(ORDERS)}",)
         )
-    if request.kind not in KINDS:
-        raise InvalidArgumentError(
-            f"there is no kind of dataset {request.kind!r}", hints=("kinds are havasu and kart",)
-        )
+    if request.kind is not None:
+        require_kind(request.kind)
     options = request.options or SourceOptions()
     request = replace(
         request, options=replace(options, allowed=(*options.allowed, *repo.storage.allowed))
@@ -133,7 +121,7 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     if request.link:
         return _link(repo, request)
     if request.kind is None:
-        request = replace(request, kind="kart" if holds_kart(repo) else "havasu")
+        request = replace(request, kind=kind_of_new(repo).name)
     chosen = _sources(request)
     if not dry_run:
         _ = repo.git.committer  # that nobody is configured must not come out after hours
@@ -191,7 +179,7 @@ def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:
         raise InvalidArgumentError(
             "linked files have all of their rows", hints=("leave out --link, or --bbox",)
         )
-    if request.kind is None and holds_kart(repo):
+    if request.kind is None and not kind_of_new(repo).in_files:
         raise InvalidArgumentError(
             "this is a repository of Kart datasets, which have no files to link",
             hints=("--as havasu makes a dataset of the other kind in it",),
@@ -208,14 +196,13 @@ def _link(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     )
 
 
-def holds_kart(repo: OpenRepo) -> bool:
-    """Whether a repository is one of Kart's, so that new datasets are too."""
+def kind_of_new(repo: OpenRepo) -> DatasetKind:
+    """Return the kind that new datasets of a repository have: Kart's in one of Kart's."""
     head = repo.head()
     version = find_entry(repo.git.objects, head.tree, KART_VERSION) if head.tree else None
-    if version is None:
-        return repo.git.is_kart
-    kinds = {folder.marker for folder in repo.folders(head).values()}
-    return HAVASU_MARKER not in kinds
+    kinds = {folder.marker for folder in repo.folders(head).values()} if version else set()
+    is_kart = repo.git.is_kart if version is None else DEFAULT.marker not in kinds
+    return kind_of("", TABLE_MARKER) if is_kart else DEFAULT
 
 
 def _check_paths(paths: Sequence[str], known: Iterable[str], *, replace: bool) -> None:
@@ -271,14 +258,14 @@ def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
     return "\n".join([f"Import {len(chosen)} datasets from {file}:", "", *lines])
 
 
-def _meta(source: Source, kind: str) -> dict[str, bytes]:
+def _meta(source: Source, kind: DatasetKind) -> dict[str, bytes]:
     meta: dict[str, bytes] = {}
     if source.title:
         meta["meta/title"] = source.title.encode()
     if source.description:
         meta["meta/description"] = source.description.encode()
     for name, wkt in source.crs.items():
-        meta[f"meta/crs/{name}.wkt"] = format_wkt(wkt) if kind == "kart" else wkt.encode()
+        meta[f"meta/crs/{name}.wkt"] = kind.crs_document(wkt)
     return meta
 
 
@@ -293,59 +280,34 @@ def _hilbert(schema: Schema, order: str) -> str | None:
 def _fresh(
     path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
 ) -> TreeEdit:
-    if request.kind == "kart":
-        return _fresh_kart(path, source, storage, engine, request)
-    hilbert = _hilbert(source.schema, request.order)
-    new = NewDataset(
-        path,
-        source.schema,
-        table_uuid=str(uuid.uuid4()),
-        meta=_meta(source, "havasu"),
-        hilbert=None if hilbert is None else source.schema.by_name[hilbert].id,
-    )
-    curve = None if hilbert is None else Curve(hilbert, tuple(source.tasks([hilbert])))
-    return _written(new, source.tasks(), storage, engine, source.input_bytes, curve)
-
-
-def _fresh_kart(
-    path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
-) -> TreeEdit:
-    if request.order != "key":
+    kind = kind_named(request.kind or DEFAULT.name)
+    if not kind.in_files and request.order != "key":
         raise InvalidArgumentError(
-            "the rows of a Kart dataset stand where their keys say", hints=("leave out --order",)
+            f"the rows of a {kind.name.capitalize()} dataset stand where their keys say",
+            hints=("leave out --order",),
         )
-    meta = _meta(source, "kart")
-    new = NewKartDataset(path, source.schema, sink_of(storage), meta=meta)
-    new.write(_one_by_one(engine, source.tasks()))
-    return new.finish()
-
-
-def _one_by_one(engine: Engine, tasks: Sequence[Task]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of tasks, none read ahead: writing objects takes longer than reading."""
-    for task in tasks:
-        yield from engine.run([task])
-
-
-def sink_of(storage: Storage) -> ObjectSink:
-    """Return where the objects of a commit in the making go."""
-    if storage.sink is None:
-        raise ValueError("there is no commit in the making")
-    return storage.sink
+    column = _hilbert(source.schema, request.order)
+    hilbert = None if column is None else source.schema.by_name[column].id
+    new = kind.new(path, source.schema, storage, meta=_meta(source, kind), hilbert=hilbert)
+    curve = None if column is None else Curve(column, tuple(source.tasks([column])))
+    return _written(path, new, source.tasks(), storage, engine, source.input_bytes, curve)
 
 
 def _written(
-    new: NewDataset,
+    path: str,
+    new: NewTable,
     tasks: Sequence[Task],
     storage: Storage,
     engine: Engine,
     size: int,
     curve: Curve | None,
 ) -> TreeEdit:
+    if new.files is None:
+        return write_new(new, tasks, storage, engine, input_bytes=size)
     try:
-        files = write_table(tasks, new, storage, engine, input_bytes=size, curve=curve)
+        return write_new(new, tasks, storage, engine, input_bytes=size, curve=curve)
     except KeyViolationError as error:
-        raise KeyViolationError(f"{new.path}: {error.message}", hints=error.hints) from error
-    return new.edit(files)
+        raise KeyViolationError(f"{path}: {error.message}", hints=error.hints) from error
 
 
 def _replacing(
@@ -363,7 +325,7 @@ def _replacing(
             hints=("`havasu-vc meta set DATASET schema.json=…` changes the key",),
         )
     schema = _evolved(old, source.schema, request)
-    kind = "kart" if isinstance(old, KartDataset) else "havasu"
+    kind = kind_named(old.kind)
     meta = {
         name: data
         for name, data in _meta(source, kind).items()
@@ -372,6 +334,35 @@ def _replacing(
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
     return replacement(old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier)
+
+
+def earlier_import(repo: OpenRepo, head: str, old: Dataset, limit: int) -> EarlierImport | None:
+    """Return where rows of a source without a key are looked for; None if they have keys."""
+    if limit < 0:
+        raise InvalidArgumentError("how many rows are searched is at least zero")
+    if old.keys_item is None:
+        return None
+    return EarlierImport(partial(_last_import, repo, head, old, old.keys_item), limit)
+
+
+def _last_import(repo: OpenRepo, head: str, old: Dataset, item: str) -> Dataset:
+    """Return the dataset as the last import left it, which gave the keys that are known.
+
+    That is the first of the commits up to HEAD, in order of time, since when the document
+    has been what it is.
+    """
+    inside = f"{old.path}/{old.marker}"
+    wanted = find_entry(repo.git.objects, repo.resolve(head).tree, f"{inside}/{item}")
+    found, kind = old, kind_named(old.kind)
+    with suppress(CorruptDatasetError):  # a shallow clone may not go back that far
+        for commit in commits(repo.git, head):
+            if find_entry(repo.git.objects, commit.tree, f"{inside}/{item}") != wanted:
+                break
+            tree = find_entry(repo.git.objects, commit.tree, inside)
+            if tree is not None:
+                folder = TreeFolder(repo.git.objects, tree.id)
+                found = kind.open(old.path, folder, old.storage, commit.id[:10], old.marker)
+    return found
 
 
 def _named(key: Sequence[str]) -> str:
@@ -387,12 +378,12 @@ def _same_definition(old: bytes, new: bytes) -> bool:
 
 def _evolved(old: Dataset, incoming: Schema, request: ImportRequest) -> Schema:
     """Return the columns that a dataset gets: told by id within one table, else by name."""
-    if request.same_columns and isinstance(old, HavasuDataset):
+    if request.same_columns and old.in_files is not None:
         schema = with_stored_names(Schema(incoming.fields, old.schema.identifier_ids))
         with suppress(SchemaViolationError):
             check_evolution(old.schema, schema)
             return schema
-    return match_by_name(columns_to_match(old, incoming), incoming, field_ids(old.last_column_id))
+    return match_by_name(old.columns_of_source(incoming), incoming, field_ids(old.last_column_id))
 
 
 @kernel
@@ -424,32 +415,31 @@ def replacement(
 
     The rows are staged as a dataset of their own first, and compared with the old one.
     """
-    if isinstance(old, KartDataset):
-        rows = _one_by_one(engine, tasks)
-        sink = sink_of(old.storage)
-        return kart_replacement(old, rows, schema, meta, sink, engine, earlier=earlier)
-    old = require_files(old)
-    hilbert = schema.geometries[0].name if old.order.is_hilbert and schema.geometries else None
-    staged = NewDataset(
-        old.path,
-        schema,
-        table_uuid=old.properties.table_uuid,
-        meta={},
-        hilbert=None if hilbert is None else schema.by_name[hilbert].id,
-    )
-    curve = None if hilbert is None else Curve(hilbert)
-    fresh = _written(staged, tasks, old.storage, engine, size, curve)
-    new = HavasuDataset(old.path, edited(None, fresh), old.storage, "the source")
-    documents = dict(meta)
-    for name, data in list(documents.items()):
-        if old.folder.read(name) == data:
-            del documents[name]
-    layout = old.layout
-    if schema != old.schema:
-        documents |= layout_documents(schema, old.partition, old.order)
-        layout = layout_of(schema, {**layout_documents(schema, old.partition, old.order)})
-    with Edit(old, layout=layout, documents=documents) as edit:
-        edit.collect(row_changes(old, new, engine))
-        if not edit.counts.total and not documents:
+    new = old.remade(schema, has_key=bool(schema.key), earlier=earlier)
+    files = new.files
+    curve = None if files is None or files.hilbert is None else Curve(files.hilbert)
+    fresh = _written(old.path, new, tasks, old.storage, engine, size, curve)
+    documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
+    if not schema.key and old.keys_item is not None:
+        remembered = fresh.blobs[old.keys_item]
+        assert isinstance(remembered, bytes)
+        if old.folder.read(old.keys_item) != remembered:
+            documents[old.keys_item] = remembered
+    after = new.schema if old.key and not schema.key else schema
+    more, edit = old.evolved(after)
+    with edit:
+        edit.add_documents(documents)
+        edit.collect(row_changes(old, _staged(old, fresh), engine))
+        if not (edit.counts.total or documents or (more and after != old.schema)):
             return TreeEdit(old.path, {})
         return edit.finish()
+
+
+def _staged(old: Dataset, fresh: TreeEdit) -> Dataset:
+    """Return what was written for a dataset as a version of it, which stands in no tree."""
+    sink = old.storage.sink
+    if old.in_files is None and sink is not None:
+        folder: Folder = TreeFolder(sink, edit_tree(sink, None, fresh.blobs))
+    else:
+        folder = edited(None, fresh)
+    return kind_named(old.kind).open(old.path, folder, old.storage, "the source", old.marker)

@@ -21,7 +21,6 @@ from havasu_vc.datasets.kart.view import KartDataset
 from havasu_vc.datasets.kart.writing import FeatureChanges
 from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import NoChangesError, StateError, UnsupportedVersionError
-from havasu_vc.formats.kart import KART_VERSION, KART_VERSION_3, OLD_VERSION
 from havasu_vc.formats.kart.columns import (
     format_columns,
     format_legend,
@@ -30,7 +29,14 @@ from havasu_vc.formats.kart.columns import (
     legend_of,
 )
 from havasu_vc.formats.kart.paths import path_structure_of
-from havasu_vc.model.names import HAVASU_MARKER, OLD_TABLE_MARKER, TABLE_MARKER
+from havasu_vc.model.names import (
+    HAVASU_MARKER,
+    KART_VERSION,
+    KART_VERSION_3,
+    OLD_TABLE_MARKER,
+    OLD_VERSION,
+    TABLE_MARKER,
+)
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult

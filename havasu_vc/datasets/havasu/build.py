@@ -8,9 +8,10 @@ bytes come back.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ from havasu_vc.formats.havasu.properties import (
     format_properties,
     parse_properties,
 )
+from havasu_vc.model.columns import schema_of
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
@@ -43,8 +45,19 @@ from havasu_vc.store.files import DataFileStore
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.storage import Storage
 
-__all__ = ["NewDataset", "Report", "parse_report", "write", "write_ranges"]
+__all__ = [
+    "NewDataset",
+    "Report",
+    "crs_document",
+    "new_table",
+    "parse_report",
+    "remade",
+    "schema_of_items",
+    "write",
+    "write_ranges",
+]
 
 
 class NewDataset:
@@ -64,6 +77,7 @@ class NewDataset:
         if hilbert is not None:
             fields = (SortField(hilbert, "hilbert"),)
         order = SortOrder(fields, int(bool(fields)))
+        self._hilbert = None if hilbert is None else schema.by_id[hilbert].name
         self.path = path
         self.schema = schema
         self.documents: dict[str, bytes] = {
@@ -72,6 +86,24 @@ class NewDataset:
             DATASET: format_properties(Properties(table_uuid, schema.last_id)),
         }
         self.layout = layout_of(schema, self.documents)
+
+    @property
+    def files(self) -> NewDataset:
+        """Itself: tasks write its rows to data files, which `edit` takes."""
+        return self
+
+    @property
+    def hilbert(self) -> str | None:
+        """The name of the column along whose curve rows stand; None for key order."""
+        return self._hilbert
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Refuse: rows of any number go to files."""
+        raise NotImplementedError("an engine writes its files")
+
+    def finish(self) -> TreeEdit:
+        """Refuse: there are files to name."""
+        raise NotImplementedError("`edit` takes the files that an engine wrote")
 
     def edit(self, files: Iterable[WrittenFile]) -> TreeEdit:
         """Return what a commit changes to have this dataset, made of these files."""
@@ -114,6 +146,35 @@ class NewDataset:
         return TreeEdit(self.path, change_blobs(old, change, blobs))
 
 
+def new_table(
+    path: str,
+    schema: Schema,
+    storage: Storage,
+    *,
+    meta: Mapping[str, bytes],
+    hilbert: int | None = None,
+) -> NewDataset:
+    """Return a new dataset in the making."""
+    return NewDataset(path, schema, table_uuid=str(uuid.uuid4()), meta=meta, hilbert=hilbert)
+
+
+def remade(old: HavasuDataset, schema: Schema) -> NewDataset:
+    """Return what takes in the rows of another version of a dataset, in the order of this one."""
+    hilbert = schema.geometries[0].id if old.order.is_hilbert and schema.geometries else None
+    identity = old.properties.table_uuid
+    return NewDataset(old.path, schema, table_uuid=identity, meta={}, hilbert=hilbert)
+
+
+def schema_of_items(columns: list[Any]) -> Schema:
+    """Return the schema that a list of columns means."""
+    return schema_of(columns)
+
+
+def crs_document(wkt: str) -> bytes:
+    """Return the definition of a coordinate reference system as a document."""
+    return wkt.encode()
+
+
 _FIELDS = pa.schema(
     [
         ("file", pa.string()),
@@ -126,7 +187,7 @@ _FIELDS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a write task did."""
+    """The report of a write task."""
 
     files: tuple[WrittenFile, ...]
     """The files in the store, in order."""

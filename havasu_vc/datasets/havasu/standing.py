@@ -1,4 +1,4 @@
-"""What stands below `files`: which deltas are live, and which were replaced.
+"""The state below `files`: which deltas are live, and which were replaced.
 
 A delta is parsed once. Where a table has many, they are parsed when they are asked for, one by
 one, and `file_columns` tells which those are.
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from havasu_vc.datasets.folder import Folder
-from havasu_vc.errors import CorruptDatasetError
+from havasu_vc.errors import CorruptDatasetError, HavasuError
 from havasu_vc.formats.havasu.deltas import Delta, delta_path, parse_delta, parse_tombstone
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.formats.havasu.properties import Digest
@@ -28,6 +28,7 @@ __all__ = [
     "epoch_text",
     "read_standing",
     "standing_in",
+    "table_of",
 ]
 
 _REMEMBERED = 50_000
@@ -60,14 +61,14 @@ def delta_of(folder: Folder, name: str, blob: ObjectId, where: str) -> Delta | s
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands below `files`."""
+    """The state below `files`."""
 
     live: Mapping[str, Delta]
     """The live deltas by id."""
     folded: Mapping[str, str]
     """By the id of each delta that was replaced: the one that did."""
     record: Record | None = None
-    """What is known without parsing them, where they are many."""
+    """Its files as columns, where they are many: none of them is parsed for that."""
 
     @property
     def parsed(self) -> Iterable[Delta]:
@@ -127,6 +128,15 @@ def read_standing(folder: Folder, where: str) -> Standing:
         else:
             folded[name.rpartition("/")[2].removesuffix(".json")] = found
     return Standing(live, folded)
+
+
+def table_of(folder: Folder, where: str) -> str | None:
+    """Return the table that all live deltas are of; None where they do not tell one."""
+    try:
+        tables = {delta.table for delta in read_standing(folder, where).live.values()}
+    except HavasuError:
+        return None
+    return tables.pop() if len(tables) == 1 else None
 
 
 def standing_in(folder: Folder, where: str, record: Record) -> Standing:

@@ -23,15 +23,23 @@ from havasu_vc.datasets.havasu.soundness import (
     require_format,
     standing_of,
 )
-from havasu_vc.datasets.havasu.standing import LiveFiles, Standing, delta_of, read_standing
-from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, RunTasks, TreeEdit
+from havasu_vc.datasets.havasu.standing import (
+    LiveFiles,
+    Standing,
+    delta_of,
+    table_of,
+)
+from havasu_vc.datasets.protocol import (
+    Dataset,
+    EarlierImport,
+    Predicate,
+    Reading,
+    RunTasks,
+    TreeEdit,
+)
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
-from havasu_vc.errors import (
-    CorruptDataFileError,
-    CorruptDatasetError,
-    HavasuError,
-)
+from havasu_vc.errors import CorruptDataFileError, CorruptDatasetError, HavasuError
 from havasu_vc.formats.havasu.deltas import Delta
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
@@ -61,6 +69,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from havasu_vc.datasets.chosen import ChosenKeys
+    from havasu_vc.datasets.havasu.build import NewDataset
     from havasu_vc.datasets.havasu.diff import DiffPlan
     from havasu_vc.datasets.havasu.edit import Edit
     from havasu_vc.datasets.havasu.file_columns import FileColumns, Mask, Record
@@ -87,7 +96,7 @@ class HavasuDataset(StoredDataset):
     storage: Storage
     """Where its files are."""
     revision: str = "HEAD"
-    """What the tree is called in errors."""
+    """The name of the tree in errors."""
     kind: str = field(default="havasu", init=False)
     """The kind of dataset."""
     marker: str = field(default=FOLDER, init=False)
@@ -200,11 +209,6 @@ class HavasuDataset(StoredDataset):
         """Return the item `schema.json` that it would have under another schema."""
         return columns_of(schema)
 
-    def fitted(self, schema: Schema) -> Schema:
-        """Return another schema with the key of this dataset."""
-        found = Schema(schema.fields, self.schema.identifier_ids)
-        return self.schema if found == self.schema else found
-
     def crs_item(self, definition: str) -> bytes:
         """Return the definition of a coordinate reference system as the item that it keeps."""
         from havasu_vc.geo.crs import parse_crs
@@ -219,7 +223,7 @@ class HavasuDataset(StoredDataset):
 
     @property
     def identity(self) -> str:
-        """What it keeps under any path."""
+        """The id that it keeps under any path."""
         return self.properties.table_uuid
 
     @property
@@ -227,14 +231,11 @@ class HavasuDataset(StoredDataset):
         """The identity in its properties, or else the one that all of its deltas have."""
         with suppress(HavasuError):
             return self.identity
-        with suppress(HavasuError):
-            tables = {d.table for d in read_standing(self.folder, self.path).live.values()}
-            return tables.pop() if len(tables) == 1 else None
-        return None
+        return table_of(self.folder, self.path)
 
     @cached_property
     def header(self) -> DatasetHeader:
-        """What it says of itself."""
+        """Its description of itself."""
         meta: dict[str, object] = {}
         for name in ("title", "description"):
             data = self.folder.read(f"meta/{name}")
@@ -247,7 +248,7 @@ class HavasuDataset(StoredDataset):
 
     @cached_property
     def layout(self) -> FileLayout:
-        """What new files are written with."""
+        """The form of new files."""
         partition, order = (
             document_hash(self._document(f"meta/{name}.json"))
             for name in ("partition", "sort-order")
@@ -559,6 +560,14 @@ class HavasuDataset(StoredDataset):
         from havasu_vc.datasets.havasu.chosen import plan_chosen
 
         return plan_chosen(self, new, chosen, live=live)
+
+    def remade(
+        self, schema: Schema, *, has_key: bool = True, earlier: EarlierImport | None = None
+    ) -> NewDataset:
+        """Return what takes in the rows of another version of it, in the order of this one."""
+        from havasu_vc.datasets.havasu.build import remade
+
+        return remade(self, schema)
 
     def edit(self) -> Edit:
         """Return an edit of it; use that as a context manager."""

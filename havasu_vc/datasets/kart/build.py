@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.kart.edit import kart_rows, layout_documents
-from havasu_vc.datasets.kart.key_giving import EarlierImport, KeyGiver
+from havasu_vc.datasets.kart.key_giving import KeyGiver
 from havasu_vc.datasets.kart.writing import FeatureChanges
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import EarlierImport, TreeEdit
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.formats.kart.columns import (
     GENERATED_KEYS,
     GeneratedKeys,
     columns_of_schema,
     format_legend,
+    format_wkt,
     kart_schema,
     legend_name,
     legend_of,
+    schema_of_columns,
 )
 from havasu_vc.formats.kart.features import FeatureEncoder
 from havasu_vc.formats.kart.paths import (
@@ -45,8 +47,16 @@ from havasu_vc.store.trees import Change, Existing, ObjectSink
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.datasets.storage import Storage
 
-__all__ = ["NewKartDataset", "rekeyed_kart"]
+__all__ = [
+    "NewKartDataset",
+    "crs_document",
+    "new_table",
+    "rekeyed_kart",
+    "remade",
+    "schema_of_items",
+]
 
 AUTO_KEY = "auto_pk"
 AT_ONCE = 1 << 12
@@ -86,6 +96,11 @@ class NewKartDataset:
         self._encoder = FeatureEncoder(self.schema, legend)
         self._features = FeatureChanges()
         self._rows = 0
+
+    @property
+    def files(self) -> None:
+        """None: features are objects of git, written here."""
+        return None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Take rows in."""
@@ -149,6 +164,48 @@ def _with_key(schema: Schema) -> Schema:
         name += "_"
     field = Field(schema.last_id + 1, name, Primitive.LONG, required=True)
     return Schema((field, *schema.fields), (field.id,))
+
+
+def new_table(
+    path: str,
+    schema: Schema,
+    storage: Storage,
+    *,
+    meta: Mapping[str, bytes],
+    hilbert: int | None = None,
+) -> NewKartDataset:
+    """Return a new dataset in the making, whose rows stand where their keys say."""
+    return NewKartDataset(path, schema, sink_of(storage), meta=meta)
+
+
+def schema_of_items(columns: list[Any]) -> Schema:
+    """Return the schema that a list of columns means."""
+    return schema_of_columns(columns)
+
+
+def crs_document(wkt: str) -> bytes:
+    """Return the definition of a coordinate reference system as Kart writes it."""
+    return format_wkt(wkt)
+
+
+def sink_of(storage: Storage) -> ObjectSink:
+    """Return where the objects of a commit in the making go."""
+    if storage.sink is None:
+        raise ValueError("there is no commit in the making")
+    return storage.sink
+
+
+def remade(
+    old: KartDataset, schema: Schema, *, has_key: bool, earlier: EarlierImport | None
+) -> NewKartDataset:
+    """Return what takes in the rows of another version of a dataset."""
+    keys = None if has_key else old.generated_keys
+    if keys is not None:
+        (key,) = old.key.fields
+        schema = Schema((key, *schema.fields), (key.id,))
+    return NewKartDataset(
+        old.path, schema, sink_of(old.storage), structure=old.structure, keys=keys, earlier=earlier
+    )
 
 
 def rekeyed_kart(

@@ -12,13 +12,14 @@ Memory holds hashes of the rows that wait, no more of them than the limit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from havasu_vc.datasets.protocol import EarlierImport
 from havasu_vc.formats.kart.columns import (
     GeneratedKeys,
     column_id,
@@ -31,13 +32,11 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.hashing import Hashes, hash_values, mix
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Primitive
-from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
 
 __all__ = [
-    "EarlierImport",
     "KeyGiver",
     "SimilarRows",
     "related_hashes",
@@ -45,16 +44,6 @@ __all__ = [
 
 
 _AT_ONCE = 1 << 12
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierImport:
-    """Where rows that hardly changed are looked for."""
-
-    find: Callable[[], KartDataset]
-    """Return the dataset as the last import left it; called only when there is a need."""
-    limit: int
-    """How many rows may have come and gone at most, together."""
 
 
 class KeyGiver:
@@ -109,7 +98,8 @@ class KeyGiver:
         """Return the keys of rows that are alike to one that went, by their numbers."""
         if self._earlier is None:
             return {}
-        before, limit = self._earlier.find(), self._earlier.limit
+        before = cast("KartDataset", self._earlier.find())
+        limit = self._earlier.limit
         if not _is_near(before.schema, self._schema):
             return {}
         # The rows that went are as many as those that came, and what the table shrank by.

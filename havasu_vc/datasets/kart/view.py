@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -32,7 +32,14 @@ from havasu_vc.datasets.kart.trees import (
     objects_of,
     subtrees,
 )
-from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, RunTasks, TreeEdit
+from havasu_vc.datasets.protocol import (
+    Dataset,
+    EarlierImport,
+    Predicate,
+    Reading,
+    RunTasks,
+    TreeEdit,
+)
 from havasu_vc.datasets.schemas import remembered_schema
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.errors import CorruptDatasetError, StorageError
@@ -63,6 +70,9 @@ from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.trees import edit_tree, read_entries
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.kart.build import NewKartDataset
 
 __all__ = ["KartDataset", "open_view"]
 
@@ -397,6 +407,36 @@ class KartDataset(StoredDataset):
         values = [values_of(keys.column(field.name), field) for field in fields]
         paths = list(zip(*self.structure.paths(values), strict=True))
         return pa.array(sorted(range(len(paths)), key=paths.__getitem__), pa.int64())
+
+    @property
+    def keys_item(self) -> str | None:
+        """The document that remembers generated keys; None where rows had their own."""
+        return f"meta/{GENERATED_KEYS}" if GENERATED_KEYS in self._meta else None
+
+    def columns_of_source(self, incoming: Schema) -> Schema:
+        """Return its columns as a source may have them: without a key made for its rows."""
+        if self.generated_keys is None or len(self.key.fields) != 1:
+            return self.schema
+        (key,) = self.key.fields
+        if key.name in incoming.by_name:
+            return self.schema
+        return Schema(tuple(f for f in self.schema.fields if f.id != key.id), ())
+
+    def remade(
+        self, schema: Schema, *, has_key: bool = True, earlier: EarlierImport | None = None
+    ) -> NewKartDataset:
+        """Return what takes in the rows of another version of it."""
+        from havasu_vc.datasets.kart.build import remade
+
+        return remade(self, schema, has_key=has_key, earlier=earlier)
+
+    def rekeyed(
+        self, schema: Schema, meta: Mapping[str, bytes | None], rows: Iterable[pa.RecordBatch]
+    ) -> TreeEdit:
+        """Return the edit that gives it another key; `rows` are all that it has."""
+        from havasu_vc.datasets.kart.build import rekeyed_kart
+
+        return rekeyed_kart(self, schema, meta, rows)
 
     def edit(self) -> KartEdit:
         """Return an edit of it; use that as a context manager."""
