@@ -99,6 +99,13 @@ LATE: dict[str, str] = {
     "store/objects.py": "most runs write no pack, and packs need numpy",
 }
 
+# A kind of dataset is known to its own packages alone: whoever has one holds a `Dataset`.
+KART = ("havasu_vc.datasets.kart", "havasu_vc.formats.kart")
+KNOWS_KART = {"upkeep/upgrading.py": "it makes V3 of Kart's older forms, which no other kind has"}
+# Data files are Havasu's, and a table in a folder or a bucket is made of them. These parts never
+# see one, so what they do they do with datasets of any kind.
+SEE_NO_FILES = frozenset({"cli", "engine", "library", "merging", "remotes", "repo", "writers"})
+
 MOST_LINES = 600
 
 
@@ -182,6 +189,18 @@ def wrong_import(module: str, each: Import) -> str | None:
     return None
 
 
+def wrong_kind(module: str, each: Import) -> str | None:
+    """Return why a module must not know the kind of dataset that it imports something of."""
+    part = part_of(module)
+    if part in ("datasets", "formats", "testing"):
+        return None
+    if each.target.startswith(KART) and module not in KNOWS_KART:
+        return "only the packages of a kind know it"
+    if each.target.startswith("havasu_vc.datasets.havasu") and part in SEE_NO_FILES:
+        return f"{part} asks a Dataset, whatever its kind"
+    return None
+
+
 def wrong_direction(part: str, each: Import) -> str | None:
     if each.target == "havasu_vc.__version__":
         return None
@@ -206,7 +225,7 @@ def problems(module: str, source: str) -> list[str]:
     found = [
         f"{module}:{each.line}: imports {each.target}: {wrong}"
         for each in imported(source)
-        if (wrong := wrong_import(module, each))
+        if (wrong := wrong_import(module, each) or wrong_kind(module, each))
     ]
     if not ast.get_docstring(tree):
         found.append(f"{module}: has no docstring")
@@ -301,6 +320,18 @@ def test_commands_and_spark_hold_a_repo_and_not_its_inside() -> None:
     assert inside == []
 
 
+def test_nobody_asks_for_the_class_of_a_dataset() -> None:
+    asked = [
+        f"{module}:{node.lineno}"
+        for module, source in MODULES.items()
+        if part_of(module) not in ("datasets", "testing")
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+        if re.search(r"(Havasu|Kart|Stored)Dataset", ast.unparse(node.args[1]))
+    ]
+    assert asked == []
+
+
 def test_no_late_import_dodges_a_cycle() -> None:
     assert dodged_cycles(MODULES) == []
 
@@ -309,7 +340,11 @@ def test_exceptions_are_still_needed() -> None:
     def imports_late(module: str) -> bool:
         return any(each.late for each in imported(MODULES.get(module, "")))
 
+    def knows_kart(module: str) -> bool:
+        return any(each.target.startswith(KART) for each in imports(ast.parse(MODULES[module])))
+
     assert [m for m in LATE if not imports_late(m)] == []
+    assert [m for m in KNOWS_KART if not knows_kart(m)] == []
 
 
 def test_the_architecture_page_shows_the_layers() -> None:
@@ -358,6 +393,21 @@ BAD = {
         "review/reviewing.py",
         "from havasu_vc.merging.trees import merge_trees",
         "only what the public module of merging names",
+    ),
+    "a kind of dataset": (
+        "transfer/imports.py",
+        "from havasu_vc.datasets.kart.view import KartDataset",
+        "only the packages of a kind",
+    ),
+    "the documents of a kind": (
+        "writers/json_lines.py",
+        "from havasu_vc.formats.kart.columns import format_wkt",
+        "only the packages of a kind",
+    ),
+    "data files": (
+        "merging/views.py",
+        "from havasu_vc.datasets.havasu.view import HavasuDataset",
+        "whatever its kind",
     ),
     "a higher part, late": ("store/packs.py", "def f():\n    import havasu_vc.repo", "late"),
     "a higher part, for types": (

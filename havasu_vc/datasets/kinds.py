@@ -39,6 +39,7 @@ __all__ = [
     "findings_in",
     "is_in_files",
     "kind_named",
+    "kind_names",
     "kind_of",
     "require_files",
     "require_kind",
@@ -176,6 +177,11 @@ def is_in_files(marker: str) -> bool:
 def kind_named(name: str) -> DatasetKind:
     """Return the kind of a name."""
     return _BY_NAME[name]
+
+
+def kind_names() -> list[str]:
+    """Return the names of all kinds."""
+    return [kind.name for kind in KINDS]
 
 
 def require_kind(name: str) -> DatasetKind:

@@ -32,12 +32,13 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 from havasu_vc.testing.changes import changes_between, described, stream_of
-from havasu_vc.testing.tables import Row, canonical_row
+from havasu_vc.testing.tables import Row, batch_of, canonical_row
 
 __all__ = ["SCHEMA", "DatasetContract", "TableOf"]
 
@@ -325,6 +326,26 @@ class DatasetContract:
         """An old row that is another, or none; an insert of what is there, or of no key."""
         with pytest.raises(error):
             table.new(FIRST).apply(stream_of([change], table.schema))
+
+    def test_another_version_of_it_takes_rows_in(self, table: TableOf) -> None:
+        """Rows that are written here are counted; others go to files that an engine writes."""
+        view = table.new(FIRST)
+        if view.in_files is None and view.storage.sink is None:
+            with pytest.raises(ValueError, match="no commit in the making"):
+                view.remade(view.schema)
+            return
+        new = view.remade(view.schema)
+        assert new.schema.names == view.schema.names
+        assert (new.files is None) == (view.in_files is None)
+        if new.files is None:
+            new.write([batch_of(SECOND, view.schema)])
+            assert new.finish().counts == ChangeCounts(inserts=len(SECOND))
+
+    def test_a_source_has_its_columns(self, table: TableOf) -> None:
+        """All of them, where no key was made for its rows."""
+        view = table.new(FIRST)
+        assert view.keys_item is None
+        assert view.columns_of_source(view.schema) == view.schema
 
     def test_what_its_columns_sum_up_to_tells_which_differ(self, table: TableOf) -> None:
         """Where it has sums they are those of the values, and of no column else."""

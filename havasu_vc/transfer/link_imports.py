@@ -14,6 +14,7 @@ from dataclasses import replace
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.build import NewDataset
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.kinds import kind_named
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, SchemaViolationError
@@ -52,10 +53,11 @@ def require_linkable(location: str, kind: str | None, order: str) -> str:
             f"{location} cannot be linked: its files are none that a dataset could have",
             hints=("only tables of Iceberg can, named as iceberg:FOLDER",),
         )
-    if kind == "kart" or order == "hilbert":
+    linkable = kind is None or kind_named(kind).in_files
+    if not linkable or order == "hilbert":
         raise InvalidArgumentError(
             "linked files stay as they are, so they cannot become "
-            + ("a Kart dataset" if kind == "kart" else "files of another order"),
+            + ("files of another order" if linkable else "a Kart dataset"),
             hints=("import without --link",),
         )
     return table[1]

@@ -9,6 +9,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option
 from havasu_vc.cli.results import tell_commit
+from havasu_vc.datasets.kinds import kind_names
 
 __all__ = ["command"]
 
@@ -18,7 +19,7 @@ __all__ = ["command"]
 @click.option(
     "--to",
     "kind",
-    type=click.Choice(["havasu", "kart"]),
+    type=click.Choice(kind_names()),
     help="What to store the dataset as.",
 )
 @click.option(

@@ -15,6 +15,7 @@ from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, gathered, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
+from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
@@ -135,7 +136,7 @@ def _delimiter(text: str | None) -> str | None:
 @click.option(
     "--as",
     "kind",
-    type=click.Choice(["havasu", "kart"]),
+    type=click.Choice(kind_names()),
     help="The kind of new datasets; by default that of the repository.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Read and check everything, commit nothing.")
