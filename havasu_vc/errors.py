@@ -93,7 +93,7 @@ __all__ = [
 
 
 class ErrorKind(StrEnum):
-    """What went wrong, for code that must tell. Append only."""
+    """Kinds of errors, for code that must tell. Append only."""
 
     ERROR = "error"
     INVALID_ARGUMENT = "invalid-argument"
@@ -407,7 +407,7 @@ class CorruptDataFileError(CorruptionError):
 
 
 class UnsupportedError(HavasuError):
-    """What is there is sound but not something this version can use."""
+    """Something sound that this version cannot use."""
 
     kind = ErrorKind.UNSUPPORTED
 

@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
 
 @standard(frozen=True, slots=True)
 class _Model:
-    """What the standard library notes down about a frozen dataclass."""
+    """The notes of the standard library on a frozen dataclass."""
 
 
 def _record(plain: type) -> type:

@@ -33,12 +33,12 @@ __all__ = ["BranchEdits", "branch_edits", "branch_notes", "commit_branches"]
 
 @dataclass(frozen=True, slots=True)
 class BranchEdits:
-    """What is committed to one branch."""
+    """Edits that are committed to one branch."""
 
     commit: str
     """Where git's branch is."""
     edits: tuple[TreeEdit, ...]
-    """What changes in it."""
+    """The changes in it."""
 
 
 def branch_edits(

@@ -73,7 +73,7 @@ class CheckoutRequest:
     """How a workspace is to be; None leaves it as it is."""
 
     flavour: Flavour | None = None
-    """What its tables are written for."""
+    """The engine that its tables are written for."""
     any_flavour: bool = False
     """Whether each table is to have the flavour that suits it."""
     copy: bool | None = None

@@ -283,7 +283,7 @@ def _documents(base: HavasuDataset, view: HavasuDataset) -> dict[str, bytes | No
 # repository does not know of them.
 
 CLUSTERED = "-clustered"
-"""What the name of a tree ends in where its rows are sorted anew."""
+"""The end of a tree's name where its rows are sorted anew."""
 
 
 @contextmanager

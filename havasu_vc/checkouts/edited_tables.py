@@ -49,11 +49,11 @@ class EditedTable:
     """A table that others wrote to since it was checked out."""
 
     state: TableState
-    """What was checked out."""
+    """The table as it was checked out."""
     version: int
     """The table's version that was read."""
     edits: TableEdits
-    """What differs."""
+    """How it differs from that."""
     branches: Mapping[str, int] = field(default_factory=dict)
     """Branches of the table that were written to, and their snapshots."""
 

@@ -1,4 +1,4 @@
-"""What was edited in checked-out tables: looking at it, comparing it, committing it.
+"""Edits in checked-out tables: looking at them, comparing them, committing them.
 
 Nothing here writes into a table; a commit is followed by a checkout, which is
 `checkouts.checking_out`' to do.

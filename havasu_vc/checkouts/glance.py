@@ -48,7 +48,7 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChanges:
-    """What is edited in a workspace."""
+    """The edits in a workspace, counted."""
 
     root: Path | str
     """The folder of its tables, or the URL."""
@@ -57,7 +57,7 @@ class WorkspaceChanges:
     problems: tuple[str, ...] = ()
     """Tables that cannot be looked at, and why, one line each."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one line each."""
+    """Notes for a person, one line each."""
 
 
 def glance(repo: OpenRepo) -> WorkspaceChanges | None:

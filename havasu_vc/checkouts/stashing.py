@@ -68,7 +68,7 @@ class Stash:
     commit: str
     """Its commit."""
     message: str
-    """What it says of itself."""
+    """Its message."""
 
 
 def list_stashes(repo: OpenRepo) -> tuple[Stash, ...]:

@@ -44,11 +44,11 @@ class Elsewhere:
     place: Path | str
     """The table's folder or URL, or that of all tables when no dataset is named."""
     revision: str = "HEAD"
-    """What they show."""
+    """The revision that they show."""
     dataset: str | None = None
     """The one dataset that is wanted."""
     flavour: Flavour | None = None
-    """What they are written for; None chooses for each."""
+    """The engine that they are written for; None chooses for each."""
     copy: bool = False
     """Whether files are copied rather than linked."""
     discard: bool = False

@@ -1,4 +1,4 @@
-"""What people type, taken apart: `DATASET@REV`, `NAME=VALUE`, lists, revisions and filters."""
+"""Arguments as people type them, taken apart: `DATASET@REV`, `NAME=VALUE`, revisions, filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell offers after Tab: the repository's own branches, tags and datasets.
+"""Completions that a shell offers after Tab: the repository's own branches, tags and datasets.
 
 A completion that fails offers nothing; it never prints an error into a prompt.
 """

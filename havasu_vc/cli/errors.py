@@ -63,9 +63,9 @@ EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
 """The exit code of each kind of error."""
 
 INTERRUPTED = 130
-"""What shells expect of a program that Ctrl-C stopped."""
+"""The exit code of a program that Ctrl-C stopped."""
 BROKEN_PIPE = 141
-"""What shells expect of a program whose reader went away."""
+"""The exit code of a program whose reader went away."""
 MOST_TEXT = 2000
 """Characters of an error that are shown."""
 _OTHER = 11

@@ -1,4 +1,4 @@
-"""What every command is given: where the repository is and how to talk to the person.
+"""The frame of every command: where the repository is and how to talk to the person.
 
 `Invocation` holds the options that are common to all commands. stdout is for data
 alone; notes, results and progress go to stderr and can be silenced.

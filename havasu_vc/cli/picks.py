@@ -1,4 +1,4 @@
-"""What `revert` and `cherry-pick` have in common: their options, and what they tell."""
+"""Options and output that `revert` and `cherry-pick` have in common."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PickOptions:
-    """What both commands are given by their options."""
+    """The options of both commands."""
 
     mainline: int | None
     """The parent that a merge is compared with."""
@@ -69,7 +69,7 @@ class PickOptions:
     dry_run: bool
     """Whether to only tell what would happen."""
     policies: tuple[str, ...]
-    """What decides conflicts."""
+    """Policies that decide conflicts."""
     go_on: bool
     """Whether to conclude what waits."""
     abort: bool

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Readable"]
 
 UNREAD = (CorruptionError, DataFileNotFoundError, StateError)
-"""What is wrong with one dataset and says nothing of others."""
+"""Errors of one dataset, which say nothing of others."""
 
 
 class Readable:

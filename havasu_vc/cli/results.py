@@ -1,4 +1,4 @@
-"""What a command tells of the commit that it made, for people and as Kart's JSON."""
+"""The commit that a command made, told to people and as Kart's JSON."""
 
 from __future__ import annotations
 

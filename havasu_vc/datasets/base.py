@@ -1,4 +1,4 @@
-"""What every kind of dataset does alike unless it says otherwise."""
+"""Defaults of a dataset: every kind does so unless it says otherwise."""
 
 from __future__ import annotations
 

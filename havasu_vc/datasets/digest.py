@@ -35,7 +35,7 @@ _WKB = Field(1, "wkb", Primitive.BINARY)
 
 @dataclass(frozen=True, slots=True)
 class HashedRows:
-    """What the hashes of some rows are."""
+    """Hashes of some rows."""
 
     keys: Hashes
     """Of each row's key; of the whole row when there is no key."""

@@ -51,12 +51,12 @@ class DatasetKind:
     """One kind of dataset."""
 
     name: str
-    """What it is called in options and outputs."""
+    """Its name in options and outputs."""
     versions: Mapping[str, int]
     """Versions of its form by the name of the folder that makes a folder such a dataset; the
     first is what new ones have."""
     rows: str
-    """What the rows stand below, in that folder."""
+    """The place of rows in that folder."""
     in_files: bool
     """Whether rows stand in data files, which git has pointers to, and not in git itself."""
     package: str

@@ -1,4 +1,4 @@
-"""What every kind of dataset can do. Nothing here writes.
+"""The protocol of datasets, whatever their kind. Nothing here writes.
 
 A `Dataset` is a read-only view of one dataset in one git tree. Scans and diffs come
 back as tasks for an engine to run; `apply` returns the edit that a commit would make,
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 RunTasks: TypeAlias = "Callable[[list[Task]], Iterator[pa.RecordBatch]]"
-"""What runs tasks, such as an engine."""
+"""A function that runs tasks, such as an engine's."""
 
 
 class RunsEach(Protocol):
@@ -64,7 +64,7 @@ _ITEMS = ("title", "description", "schema.json")
 
 @dataclass(frozen=True, slots=True)
 class TreeEdit:
-    """What a commit changes in one dataset."""
+    """The changes that a commit makes in one dataset."""
 
     path: str
     """The dataset's path."""
@@ -228,7 +228,7 @@ class Dataset(Protocol):
 
     @property
     def folder(self) -> Folder:
-        """What its documents are read from."""
+        """The folder of its documents."""
 
     @property
     def storage(self) -> Storage:
@@ -236,7 +236,7 @@ class Dataset(Protocol):
 
     @property
     def revision(self) -> str:
-        """What the tree is called in errors."""
+        """The name of the tree in errors."""
 
     @property
     def schema(self) -> Schema:
@@ -256,7 +256,7 @@ class Dataset(Protocol):
 
     @property
     def header(self) -> DatasetHeader:
-        """What it says of itself."""
+        """Its description of itself."""
 
     def takes_item(self, name: str) -> bool:
         """Whether it may have a meta item of some name that only other programs know."""
@@ -291,7 +291,7 @@ class Dataset(Protocol):
 
     @property
     def identity(self) -> str | None:
-        """What it keeps under any path; None where its kind has nothing of that sort."""
+        """The id that it keeps under any path; None where its kind has nothing of that sort."""
 
     @property
     def likely_identity(self) -> str | None:

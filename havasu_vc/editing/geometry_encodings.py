@@ -29,7 +29,7 @@ from havasu_vc.repo.results import CommitResult
 __all__ = ["NONE", "declare_geometries"]
 
 NONE = "none"
-"""What stands for a column that holds no geometries."""
+"""The encoding of a column that holds no geometries."""
 
 
 def declare_geometries(

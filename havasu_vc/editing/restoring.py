@@ -45,7 +45,7 @@ __all__ = ["restore"]
 
 @dataclass(slots=True)
 class _Restored:
-    """What a commit brings back."""
+    """The part that a commit brings back."""
 
     edits: list[TreeEdit] = field(default_factory=list)
     internals: dict[str, str | None] = field(default_factory=dict)

@@ -67,7 +67,7 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What the task needs to know."""
+    """The task's knowledge of a file."""
 
     form: _Form
     types: tuple[tuple[str, str], ...]
@@ -77,7 +77,7 @@ class _Reading:
     coordinates: tuple[str, str] | None
     """The columns that hold coordinates."""
     geometry: str | None
-    """What the geometry column is called."""
+    """The name of the geometry column."""
     layout: SourceLayout
 
 
@@ -448,7 +448,7 @@ _TOO_LONG = r"^[+-]?[1-9][0-9]{15,}$|^[+-]?[0.]*[1-9]\.?(?:[0-9]\.?){17,}"
 
 @dataclass(slots=True)
 class Judgement:
-    """What a column can still be, narrowed block by block."""
+    """The types that a column can still be of, narrowed block by block."""
 
     possible: list[str] = field(default_factory=lambda: list(_TYPES))
     """Types that every value seen so far has."""

@@ -53,7 +53,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 _VERSION = re.compile(r"(.+)@v?(\d{1,18})")
 _ACTIONS = ("protocol", "metaData", "checkpointMetadata", "sidecar")
 _ADD = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
-"""What is read of the files in a checkpoint; their statistics as columns are not."""
+"""The columns of a checkpoint that are read; statistics as columns are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class DeltaVersion:
     timestamp_ms: int
     """When it was made, as its commit says; 0 where it does not."""
     operation: str
-    """What made it, such as `WRITE`."""
+    """The operation that made it, such as `WRITE`."""
 
 
 def is_delta_table(folder: Path) -> bool:

@@ -66,7 +66,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a task needs to know to read one file."""
+    """The task's knowledge of one file."""
 
     path: str
     columns: tuple[DeltaColumn, ...]

@@ -100,7 +100,7 @@ def _table_there(folder: Path, *, overwrite: bool) -> DeltaLog:
 
 @dataclass
 class _Table:
-    """What is decided of a table before a row is written."""
+    """The form of a table, decided before a row is written."""
 
     header: DatasetHeader
     geometries: Mapping[str, OutgoingGeometry]
@@ -191,7 +191,7 @@ class _Table:
 
 
 class _Seen:
-    """What was seen of the rows of one file."""
+    """Measures of the rows of one file."""
 
     def __init__(self, table: _Table, arrow: pa.Schema) -> None:
         self.table = table

@@ -54,7 +54,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What the task needs to know."""
+    """The task's knowledge of a layer."""
 
     path: str
     state: LayerState
@@ -66,7 +66,7 @@ class _Reading:
     plain_tasks: tuple[Task, ...]
     """How new columns are read: as from any GeoPackage."""
     checks: tuple[ValueCheck, ...]
-    """What values are held against."""
+    """Checks that values are held against."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class LayerState:
-    """What is remembered of one layer."""
+    """The remembered state of one layer."""
 
     table: str
     """The layer."""
@@ -109,7 +109,7 @@ def write_state(database: sqlite3.Connection, state: LayerState) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a layer that was taken in remembers from now on."""
+    """The new state of a layer that was taken in."""
 
     schema: Schema
     """The schema that its dataset has now."""

@@ -63,12 +63,12 @@ _JSON = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an export did."""
+    """The outcome of an export."""
 
     rows: int
     """How many rows the file has."""
     notes: tuple[str, ...] = ()
-    """What could not be kept as it is, one line each."""
+    """Losses of the format, one line each."""
 
 
 def format_of(path: Path) -> ExportFormat:

@@ -1,4 +1,4 @@
-"""What each column becomes in a foreign format, decided before a row is read.
+"""Columns in a foreign format: what becomes of each is decided before a row is read.
 
 A format either holds a column as it is, holds it otherwise (a note says how), or
 cannot hold it (an error that names the column). A few losses depend on the values and
@@ -62,7 +62,7 @@ class ExportFormat(StrEnum):
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return _TITLES[self]
 
 
@@ -83,7 +83,7 @@ _FIRST_LONG_SHAPEFILE_INTEGER = 10**18
 
 @dataclass(slots=True)
 class Notes:
-    """What a person should know of an export, each thing once."""
+    """Notes of an export for a person, each thing once."""
 
     lines: list[str] = field(default_factory=list)
     """In the order in which they came up."""
@@ -99,7 +99,7 @@ class Outgoing:
     """A column on its way out."""
 
     name: str
-    """What it is called there."""
+    """Its name there."""
     type: pa.DataType
     """The Arrow type that the writer is given."""
     convert: Convert

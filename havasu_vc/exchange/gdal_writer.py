@@ -284,7 +284,7 @@ _HINTS = ("export to GeoParquet or GeoPackage, which hold any geometry",)
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """What a layer's geometries are declared as, and the check that they are."""
+    """The declared shape of a layer's geometries, and the check that they have it."""
 
     geometry: OutgoingGeometry
     """The column."""

@@ -213,7 +213,7 @@ _LEVELS = {
     "multilinestring": ("vertices", "linestrings"),
     "multipolygon": ("vertices", "rings", "polygons"),
 }
-"""What the items of each list are called, the innermost first."""
+"""Names of the items of each list, the innermost first."""
 
 
 def native_dimensions(type_: pa.DataType) -> str | None:

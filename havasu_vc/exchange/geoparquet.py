@@ -49,7 +49,7 @@ ORIENTATION = "counterclockwise"
 COVERING = "covering"
 """The property of a geometry column whose boxes came in a column of their own, and its name."""
 COVERING_AXES = ("xmin", "ymin", "xmax", "ymax")
-"""What a column of bounding boxes holds, in order."""
+"""The columns of a bounding box, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class GeoColumn:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What is kept of the column beside system, type and edges, as text."""
+        """Properties of the column beside system, type and edges, as text."""
         said = {
             "epoch": None if self.epoch is None else repr(self.epoch),
             "orientation": self.orientation,
@@ -151,7 +151,7 @@ def shape_of(geometry_types: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn:
-    """What a writer learned of one geometry column."""
+    """One geometry column as a writer met it."""
 
     geometry_types: tuple[str, ...]
     """Types that occur."""

@@ -66,7 +66,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class ImageHeader:
-    """What an image says of itself before a pixel is read; each part is one a raster can have."""
+    """The header of an image, read before a pixel is; each part is one a raster can have."""
 
     path: str
     """Where it is."""
@@ -77,13 +77,13 @@ class ImageHeader:
     georeference: GeoReference
     """Where its cells are."""
     pixel_type: PixelType
-    """What all its bands hold."""
+    """The type of the pixels of all its bands."""
     no_data: tuple[bytes | None, ...]
     """The no-data pixel of each band."""
     crs_wkt: str | None
     """Its system as WKT2; None where it has none."""
     left_behind: tuple[str, ...] = ()
-    """What it has that no raster holds, in words."""
+    """Parts of it that no raster holds, in words."""
 
     @property
     def outline(self) -> Outline:

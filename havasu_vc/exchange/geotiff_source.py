@@ -46,7 +46,7 @@ _LARGEST: Final = 1 << 30
 """Larger rasters are refused: a row is written and compared as a whole."""
 _LARGE: Final = 64 << 20
 _FEW_BYTES: Final = 4096
-"""What a raster without pixels counts for."""
+"""The size that a raster without pixels counts for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class _Piece:
     """Some rows of tiles of one file; a plain value that tasks carry."""
 
     file: str
-    """What the file is called in the table."""
+    """The name of the file in the table."""
     header: ImageHeader
     url: str | None
-    """What rasters name instead of holding pixels."""
+    """The URL that rasters name instead of holding pixels."""
     tile: tuple[int, int] | None
     rows: tuple[int, int]
     """First row of tiles, and the one after the last."""
@@ -74,7 +74,7 @@ class GeoTiffSource:
     input_bytes: int
     layout: SourceLayout
     files: tuple[tuple[str, ImageHeader, str | None], ...]
-    """What each is called, its header, and its URL for out-db rasters."""
+    """The name of each file, its header, and its URL for out-db rasters."""
     options: SourceOptions
     notes: tuple[str, ...] = ()
     title: str | None = None

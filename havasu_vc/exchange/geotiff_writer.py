@@ -60,7 +60,7 @@ class Canvas:
     crs_wkt: str | None
     """Its system."""
     bands: tuple[tuple[PixelType, bytes | None], ...]
-    """What each band holds, and its no-data pixel."""
+    """The pixel type of each band, and its no-data pixel."""
 
 
 class CanvasOfTiles:
@@ -100,7 +100,7 @@ class CanvasOfTiles:
 
     @property
     def canvas(self) -> Canvas:
-        """What the rasters so far are tiles of."""
+        """The canvas that the rasters so far are tiles of."""
         if self._first is None or self._corner is None:
             raise ValueError("no raster was added")
         left, top, right, bottom = self._edges
@@ -239,7 +239,7 @@ Batches = Callable[[], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class GeoTiffExport:
-    """What is written."""
+    """An export of rasters."""
 
     schema: Schema
     """The columns of the table."""

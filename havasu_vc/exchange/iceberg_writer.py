@@ -108,16 +108,16 @@ def _table_there(folder: Path, *, overwrite: bool) -> Table | None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is decided of a table before a row is written."""
+    """The form of a table, decided before a row is written."""
 
     schema: Schema
     """Its columns, geometries as plain bytes."""
     geometries: Mapping[str, OutgoingGeometry]
     """The columns of geometries, by name."""
     types: Mapping[int, str]
-    """What version 3 calls them."""
+    """Their types in version 3, by name."""
     properties: Mapping[str, str]
-    """What those types name."""
+    """The properties that those types name."""
     arrow: pa.Schema
     """The columns of data files."""
     globe: frozenset[str] = frozenset()
@@ -166,7 +166,7 @@ def _plain(column: Field) -> Field:
 
 @dataclass
 class _Seen:
-    """What was seen of the geometries of one file."""
+    """Measures of the geometries of one file."""
 
     plan: _Plan
     rows: int = 0

@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class GeometryColumn:
-    """What a file says of one of its geometry columns."""
+    """A geometry column as a file declares it."""
 
     encoding: Encoding = Encoding.WKB
     """How values stand in the file, once read."""
@@ -45,7 +45,7 @@ class GeometryColumn:
     edges: str | None = None
     """How points are joined, where the file says so: `spherical` for a geography."""
     properties: tuple[tuple[str, str], ...] = ()
-    """What else the file says of it and gets back when it is exported."""
+    """Other properties in the file, which it gets back when it is exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SourceLayout:
     """How rows of a file become rows of a dataset; a plain value that tasks carry."""
 
     schema: Schema
-    """What they become."""
+    """The columns that they become."""
     encodings: tuple[tuple[str, Encoding], ...] = ()
     """Geometry columns, and how they stand in the file."""
 
@@ -240,7 +240,7 @@ class CrsNames:
     """Collects systems by identifier while a file's columns are looked at."""
 
     override: str | None = None
-    """What the user gave instead."""
+    """The system that the user gave instead."""
     wkt: dict[str, str] = field(default_factory=dict)
     """WKT by identifier."""
     _known: dict[str, str] = field(default_factory=dict)

@@ -150,11 +150,11 @@ def write_data_file(
 CRS_TEXT = "crs-text"
 """The property of a column with what a file called its system by number: `srid:5070`."""
 NO_CRS = "srid:0"
-"""What a type says when no system is known: saying nothing would mean `OGC:CRS84`."""
+"""The system of a type where none is known: no system at all would mean `OGC:CRS84`."""
 
 
 class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
-    """What Arrow writes as the GEOMETRY and GEOGRAPHY logical types."""
+    """The type that Arrow writes as the GEOMETRY and GEOGRAPHY logical types."""
 
     def __init__(self, metadata: bytes) -> None:
         self._metadata = metadata

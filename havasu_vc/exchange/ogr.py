@@ -57,7 +57,7 @@ _MOST_TASKS = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a task needs to know to read a layer."""
+    """The task's knowledge of a layer."""
 
     path: str
     shown_path: str
@@ -73,7 +73,7 @@ class _Reading:
     rows: int | None
     """How many rows the file says it has, where it says so reliably."""
     checks: tuple[ValueCheck, ...] = ()
-    """What values of a GeoPackage are held against."""
+    """Checks that values of a GeoPackage are held against."""
 
 
 @dataclass(frozen=True)

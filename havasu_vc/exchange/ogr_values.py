@@ -156,14 +156,14 @@ class TimeColumns:
 
     @property
     def how(self) -> dict[str, Any]:
-        """What GDAL must be told of times when it opens the file."""
+        """Options by which GDAL opens the file so that times are told right."""
         if self.exact:
             return {"DATE_AS_STRING": "YES"}
         return {"datetime_as_string": self.as_text}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know."""
+        """Notes for a person."""
         kept = "microseconds" if self.exact else "milliseconds"
         mixed = [
             f"column {name!r} is kept as text: only some of its times have a time zone"

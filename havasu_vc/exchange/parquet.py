@@ -86,7 +86,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a task needs to know to read one file."""
+    """The task's knowledge of one file."""
 
     path: str
     columns: tuple[str, ...]
@@ -388,7 +388,7 @@ class FoundGeometry:
     edges: str | None = None
     """How edges run on the globe, one of `EDGES`; None for straight lines of a plane."""
     properties: tuple[tuple[str, str], ...] = ()
-    """What else is said of it and kept: `epoch`, `orientation`, `covering`, `crs-text`."""
+    """Other properties that are kept: `epoch`, `orientation`, `covering`, `crs-text`."""
 
     @property
     def stored_encoding(self) -> Encoding:

@@ -71,7 +71,7 @@ class ParquetForm:
 
 
 class _Seen:
-    """What was seen of one geometry column while it was written."""
+    """Measures of one geometry column while it was written."""
 
     def __init__(
         self, geometry: OutgoingGeometry, covering: str | None, native: NativeColumn | None

@@ -1,4 +1,4 @@
-"""What a table from elsewhere looks like to an import: one layer of one file.
+"""A table from elsewhere as an import sees it: one layer of one file.
 
 A source has looked at its file's header before it exists, so whatever is wrong with
 the file as a whole (missing, damaged, of a type that cannot be kept) was raised when
@@ -56,11 +56,11 @@ class Source(Protocol):
 
     @property
     def title(self) -> str | None:
-        """What the file calls it."""
+        """Its title in the file."""
 
     @property
     def description(self) -> str | None:
-        """What the file says of it."""
+        """Its description in the file."""
 
     @property
     def rows(self) -> int | None:
@@ -76,7 +76,7 @@ class Source(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of how the file was taken, one line each."""
+        """Notes for a person on how the file was taken, one line each."""
 
     def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
         """Return tasks that yield all rows in file order; with `columns`, those columns."""
@@ -130,7 +130,7 @@ class SourceOptions:
     csv_drop_coordinates: bool = False
     """Whether the two coordinate columns of a CSV leave once they are a geometry."""
     csv_delimiter: str | None = None
-    """What stands between CSV values; None for a tab in `.tsv` and `.tab`, else found out."""
+    """The text between CSV values; None for a tab in `.tsv` and `.tab`, else found out."""
     csv_encoding: str = "utf-8"
     """The character encoding of a CSV."""
     raster: RasterReading = field(default_factory=RasterReading)

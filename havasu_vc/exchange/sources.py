@@ -48,7 +48,7 @@ TABLE_FORMATS = ("delta", "iceberg")
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a location stands for."""
+    """The files that a location stands for."""
 
     name: str
     parquet: tuple[Path, ...] = ()

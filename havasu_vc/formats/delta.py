@@ -97,7 +97,7 @@ class DeltaLog:
     table_id: str = ""
     """Stays for the table's life."""
     features: tuple[str, ...] = ()
-    """What readers must know, by name."""
+    """Features that readers must know, by name."""
     schema: Mapping[str, Any] = field(default_factory=dict)
     """The columns, as JSON."""
     partition_columns: tuple[str, ...] = ()
@@ -412,9 +412,9 @@ class DeltaColumn:
     """A column of a table, or of a struct, list or map in it."""
 
     name: str
-    """What people call it."""
+    """Its name for people."""
     physical: str
-    """What files call it."""
+    """Its name in files."""
     id: int | None
     """Its field id in files, where columns are found by it."""
     type: pa.DataType
@@ -424,9 +424,9 @@ class DeltaColumn:
     parts: tuple[DeltaColumn, ...] = ()
     """The fields of a struct, the element of a list, key and value of a map."""
     geometry: NativeGeometry | None = None
-    """What it says of its geometries."""
+    """Its geometries, as it declares them."""
     comment: str | None = None
-    """What its author says of it."""
+    """The comment of its author."""
 
 
 def delta_columns(

@@ -62,7 +62,7 @@ _BREAKING = re.compile(r"[\x00-\x1f<>]")
 
 
 class FeatureForm(StrEnum):
-    """What a change in a patch asks for."""
+    """The form of a change in a patch: what it asks for."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -78,7 +78,7 @@ class FeatureChange:
     number: int
     """Where it stands in its dataset's list, from 1."""
     form: FeatureForm
-    """What it asks for."""
+    """Its form."""
     old: Mapping[str, Any] | None
     """The old half, by column."""
     new: Mapping[str, Any] | None
@@ -87,7 +87,7 @@ class FeatureChange:
 
 @dataclass(frozen=True, slots=True)
 class DatasetPatch:
-    """What a patch does to one dataset."""
+    """The changes of a patch in one dataset."""
 
     path: str
     """Where the dataset is."""
@@ -99,14 +99,14 @@ class DatasetPatch:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What a patch does to one file beside the datasets."""
+    """The change of a patch in one file beside the datasets."""
 
     path: str
     """Where the file is."""
     old: bytes | None
-    """What it held; None when it is added."""
+    """The bytes before; None when it is added."""
     new: bytes | None
-    """What it holds; None when it is removed."""
+    """The bytes after; None when it is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ class Patch:
     """A patch as it was written, its form checked."""
 
     datasets: tuple[DatasetPatch, ...]
-    """What changes, in the patch's order."""
+    """Changes of datasets, in the patch's order."""
     files: tuple[FilePatch, ...]
-    """What changes beside datasets."""
+    """Changes of files beside datasets."""
     message: str
     """The commit message."""
     author_name: str | None = None

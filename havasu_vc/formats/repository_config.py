@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class RepositoryConfig:
-    """What a repository says of itself."""
+    """The configuration of a repository."""
 
     data_url: str | None = None
     """Where its data files are, if not with its remotes."""

@@ -211,7 +211,7 @@ _B85 = string.digits + string.ascii_uppercase + string.ascii_lowercase + "!#$%&(
 _TO_B85 = str.maketrans(_Z85, _B85)
 _UUID_TEXT = 20
 _FRAME_BYTES = 8
-"""What stands around a vector in a file: its length and a checksum."""
+"""The frame of a vector in a file: its length and a checksum."""
 _LARGEST = 256 << 20
 _MOST_DELETED = 1 << 25
 """Deleted rows of one file; its footer may claim any number of rows."""
@@ -232,7 +232,7 @@ class DeletionVector:
     rows: int
     """How many rows are deleted."""
     identity: str
-    """What tells it apart from others of the same data file."""
+    """The id that tells it apart from others of the same data file."""
 
     @property
     def is_inline(self) -> bool:

@@ -272,5 +272,5 @@ class Crs:
 
     @property
     def authority(self) -> str:
-        """What is before the colon; empty if there is none."""
+        """The authority, before the colon; empty if there is none."""
         return self.identifier.rpartition(":")[0]

@@ -42,7 +42,7 @@ class Measure:
     """How to measure in one coordinate reference system."""
 
     unit: str = "units"
-    """What a distance is in: `m`, or `units` where that is not known."""
+    """The unit of a distance: `m`, or `units` where that is not known."""
     scale: float = 1.0
     """Units of the plane in metres."""
     on_sphere: bool = False

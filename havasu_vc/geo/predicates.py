@@ -50,7 +50,7 @@ _FAR: Final = 1e100
 
 
 class SpatialPredicate(StrEnum):
-    """What a row is asked to do with the window of a query."""
+    """The relation of a row to the window of a query."""
 
     INTERSECTS = "intersects"
     """Share a point with the window."""

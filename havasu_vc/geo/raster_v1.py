@@ -52,7 +52,7 @@ _MAX_SIDE: Final = 2**31 - 1
 
 
 class PixelType(IntEnum):
-    """What a cell holds, by its number in the file; the numbers are PostGIS's.
+    """The type of a cell, by its number in the file; the numbers are PostGIS's.
 
     >>> PixelType.INT16.label, PixelType.INT16.size
     ('PT_16BSI', 2)
@@ -189,7 +189,7 @@ class Band:
     """One grid: its pixels (in-db), or where they are (out-db)."""
 
     pixel_type: PixelType
-    """What a cell holds."""
+    """The type of a cell."""
     no_data: bytes | None = None
     """The pixel that stands for no value, in the bytes of one; None if there is none."""
     data: Buffer | None = None
@@ -284,7 +284,7 @@ _MAX_BINARY: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class RasterHeaders:
-    """What is known of each raster of a column without its bands; one element per row."""
+    """Headers of the rasters of a column, without their bands; one element per row."""
 
     there: Bools
     """Whether the row is a raster; the rest says nothing where it is null."""

@@ -1,4 +1,4 @@
-"""What differs between two versions of a raster: its grid, its place, and band by band its cells.
+"""Differences of two versions of a raster: its grid, its place, and band by band its cells.
 
 Cells are compared as numbers where both versions hold them in grids of one size; those of
 bands in other files are not opened, so only what names them is compared. Equal bytes cost

@@ -63,10 +63,10 @@ OUTLINE_LEAVES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BandOutline:
-    """What a band is, without its pixels."""
+    """A band without its pixels."""
 
     pixel_type: PixelType
-    """What a cell holds."""
+    """The type of a cell."""
     no_data: bytes | None = None
     """The pixel that stands for no value; None if there is none."""
     out_db_band: int | None = None
@@ -82,7 +82,7 @@ class BandOutline:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a raster is, without its pixels."""
+    """A raster without its pixels."""
 
     width: int
     """Columns."""
@@ -168,7 +168,7 @@ def _bands(column: pa.Array, owners: Any) -> Iterator[tuple[int, BandOutline]]:
 # be anywhere, and bounds that leave it out would lose it in queries.
 
 Places: TypeAlias = tuple[GeographicBounds, ...] | None
-"""What holds some rasters: nothing where there is none with cells, None where one is unknown."""
+"""The place of some rasters: nothing where there is none with cells, None where one is unknown."""
 
 
 def united_places(parts: Iterable[Places]) -> GeographicBounds | None:
@@ -309,7 +309,7 @@ def _box(west: float, south: float, east: float, north: float) -> list[list[floa
 # million tiles cost one transformation for each system.
 
 BandKind = tuple[PixelType, int | float | None]
-"""What a band holds, and its no-data value."""
+"""The type of a band's cells, and its no-data value."""
 
 
 @dataclass(slots=True)
@@ -323,7 +323,7 @@ class RasterSummary:
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     """Columns and rows, and how many rasters have so many."""
     bands: Counter[tuple[BandKind, ...]] = field(default_factory=Counter)
-    """What the bands are, and of how many rasters."""
+    """The kinds of bands, and how many rasters have them."""
     cells: Counter[tuple[float, float]] = field(default_factory=Counter)
     """Width and height of a cell."""
     systems: Counter[str | None] = field(default_factory=Counter)

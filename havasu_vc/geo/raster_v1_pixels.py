@@ -64,7 +64,7 @@ class FileWindow:
 
 @dataclass(frozen=True, slots=True)
 class FileHead:
-    """What a file says of its pixels."""
+    """The head of a file of pixels."""
 
     dtypes: tuple[str, ...]
     """The type of each band's pixels."""

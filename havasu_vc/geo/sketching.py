@@ -158,7 +158,7 @@ def _rounded(value: Any, digits: int) -> Any:
 # bytes, so that curves and what GEOS refuses are shown as well.
 
 POINT_PATH, LINE_PATH, RING_PATH = 0, 1, 2
-"""What a path is."""
+"""The kind of a path."""
 UNREADABLE = "unreadable geometry"
 """The label of what is not sound WKB."""
 
@@ -170,7 +170,7 @@ class Outlines:
     rows: Ints
     """Which row each path belongs to."""
     kinds: npt.NDArray[np.uint8]
-    """What each path is."""
+    """The kind of each path."""
     counts: Ints
     """How many vertices each path has, never 0."""
     x: Floats

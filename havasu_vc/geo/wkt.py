@@ -209,13 +209,13 @@ class PointForm:
     """One way of spelling a point."""
 
     prefix: str
-    """What stands before x."""
+    """The text before x."""
     separator: str
-    """What stands between x and y."""
+    """The text between x and y."""
     suffix: str
-    """What stands after y."""
+    """The text after y."""
     whole: str = ""
-    """What follows a number that is whole."""
+    """The text after a number that is whole."""
     signed_zero: bool = False
     """Whether zero keeps its sign."""
 

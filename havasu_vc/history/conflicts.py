@@ -36,17 +36,17 @@ _SCHEMA = b"havasu-vc.schema"
 
 @dataclass(frozen=True, slots=True)
 class ColumnConflict:
-    """What is in conflict in one column."""
+    """The conflict in one column."""
 
     kinds: tuple[str, ...]
-    """What it is about, as `SchemaConflictKind` names it."""
+    """Its kinds, as `SchemaConflictKind` names them."""
     side: str | None = None
-    """What was chosen, `ours` or `theirs`, or None."""
+    """The side that was chosen, `ours` or `theirs`, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetConflicts:
-    """What is in conflict in one dataset."""
+    """The conflicts in one dataset."""
 
     path: str
     """The dataset."""
@@ -56,7 +56,7 @@ class DatasetConflicts:
     """Meta items in conflict, each with what was chosen, `ours`, `theirs`, `base`, `delete`, or for
     the schema `columns`; or None."""
     columns: Mapping[str, ColumnConflict] = field(default_factory=dict)
-    """What is in conflict in the schema, by column; the key has no name."""
+    """Conflicts in the schema, by column; the key has no name."""
 
     @property
     def unresolved_rows(self) -> int:
@@ -111,7 +111,7 @@ class Side(StrEnum):
 
 
 class ConflictKind(StrEnum):
-    """What both sides did to one row."""
+    """The changes of both sides in one row."""
 
     SAME_CELL = "same-cell"
     EDIT_DELETE = "edit/delete"
@@ -156,7 +156,7 @@ class MergeSchemas:
 
 @dataclass(frozen=True, slots=True)
 class MergeStep:
-    """What a window of keys gives."""
+    """The outcome of a window of keys."""
 
     changes: ChangeBatch
     """Changes of ours: old rows in our columns, new ones in the merged columns."""

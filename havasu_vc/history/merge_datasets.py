@@ -56,14 +56,14 @@ SCHEMA = "schema.json"
 
 @dataclass(frozen=True, slots=True)
 class MergedDataset:
-    """What becomes of one dataset."""
+    """The outcome of merging one dataset."""
 
     internals: str | None
     """The tree to start from; None when the dataset goes."""
     edit: TreeEdit | None = None
-    """What changes upon that."""
+    """The changes upon that."""
     conflicts: DatasetConflicts | None = None
-    """What has to be resolved."""
+    """The conflicts that have to be resolved."""
     marker: str = HAVASU_MARKER
     """The name of the internals' folder."""
 

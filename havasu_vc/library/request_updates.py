@@ -32,12 +32,12 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What became of a pull request that was to be brought up to date."""
+    """The outcome for a pull request that was to be brought up to date."""
 
     done: bool
     """Whether it can be merged now, as far as this knows."""
     message: str
-    """What to tell, as one line of Markdown."""
+    """A message, as one line of Markdown."""
 
 
 def update_request(repo: Repo, host: Host, request: PullRequest, remote: str) -> Update:

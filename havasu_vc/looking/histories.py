@@ -53,9 +53,9 @@ class LogRequest:
     until: str | None = None
     """A date as git reads it: those before."""
     author: str | None = None
-    """What git finds in the author's name and address."""
+    """A pattern that git finds in the author's name and address."""
     grep: str | None = None
-    """What git finds in the message."""
+    """A pattern that git finds in the message."""
     columns: Sequence[str] = ()
     """Of rows, columns of which a commit changed a cell."""
 

@@ -36,7 +36,7 @@ class _Watched:
     chosen: ChosenRows | None
     columns: tuple[int, ...]
     path: str
-    """What stands for it in a tree, where no row is looked at."""
+    """Its path in a tree, where no row is looked at."""
 
 
 class RowHistory:

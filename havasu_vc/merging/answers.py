@@ -1,4 +1,4 @@
-"""What conflicts of rows are resolved with: a side, cells from sides, a row, a new key.
+"""Answers to conflicts of rows: a side, cells from sides, a row, a new key.
 
 All conflicts that were chosen are answered at once, as columns. An answer that makes no
 sense for one of them is refused with its label, and nothing is answered.
@@ -40,7 +40,7 @@ __all__ = [
 
 
 CHOICES = ("ours", "theirs", "base", "delete")
-"""What the whole of something in conflict may become."""
+"""Choices for the whole of something in conflict."""
 SIDES = ("ours", "theirs", "base")
 
 

@@ -1,4 +1,4 @@
-"""What a merge of two commits would leave in conflict, without merging them.
+"""Conflicts of a merge of two commits, foreseen without merging them.
 
 Git is asked as a host asks it. Where it does not merge by itself, the merge is gone through row
 by row and a few conflicts of each kind are kept; what is needed on the way is put into a folder
@@ -30,7 +30,7 @@ __all__ = ["Foreseen", "foreseen", "git_merges"]
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What would be in conflict."""
+    """The conflicts of a merge that was not made."""
 
     rows: Mapping[str, int]
     """How many rows, by dataset."""

@@ -52,7 +52,7 @@ FAST_FORWARD = ("auto", "only", "never")
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What to merge, and how."""
+    """A merge that is asked for."""
 
     revision: str
     """The commit to merge."""
@@ -65,12 +65,12 @@ class MergeRequest:
     dry_run: bool = False
     """Whether to only say what would happen."""
     policy: MergePolicy | None = None
-    """What is decided without asking; None to leave conflicts."""
+    """The policy that decides without asking; None to leave conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What a merge did."""
+    """The outcome of a merge."""
 
     kind: str
     """`up-to-date`, `fast-forward`, `conflicts`, `empty` when nothing is left to commit, or
@@ -80,7 +80,7 @@ class MergeResult:
     changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
     """Rows of ours that change, by dataset."""
     conflicts: tuple[DatasetConflicts, ...] = ()
-    """What has to be resolved."""
+    """The conflicts that have to be resolved."""
 
 
 def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:

@@ -78,11 +78,11 @@ class MergeState:
     message: str
     """The message of the merge commit."""
     policy: MergePolicy = field(default_factory=MergePolicy)
-    """What is decided without asking."""
+    """The policy that decides without asking."""
     conflicts: tuple[DatasetConflicts, ...] = ()
     """By dataset."""
     kind: str = "merge"
-    """What the commit is: `merge`, `squash`, `cherry-pick`, `revert` or `rebase`."""
+    """The kind of the commit: `merge`, `squash`, `cherry-pick`, `revert` or `rebase`."""
     base: str | None = None
     """The revision that both sides are compared with; None for their merge base."""
     parents: tuple[str, ...] = ()

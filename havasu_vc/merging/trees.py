@@ -54,7 +54,7 @@ class RootTree:
     """The tree of a commit, or one that a commit might have."""
 
     name: str
-    """What it is called in errors."""
+    """Its name in errors."""
     source: ObjectSource
     """Where its objects are."""
     tree: str
@@ -77,7 +77,7 @@ class MergeRules:
     """How the datasets are merged."""
 
     policy: MergePolicy = field(default_factory=MergePolicy)
-    """What is decided without asking."""
+    """The policy that decides without asking."""
     resolved: Mapping[str, DatasetConflicts] = field(default_factory=dict)
     """How conflicts were resolved, by dataset."""
     joins: bool = True

@@ -1,4 +1,4 @@
-"""What waits in a merge, as people look at it: values for writers to print.
+"""The merge that waits, as people look at it: values for writers to print.
 
 Meta items come from the commits themselves, rows from the state of the merge.
 """
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 VERSIONS = (("ancestor", "base"), ("ours", "ours"), ("theirs", "theirs"))
-"""What the versions of a row are called by Kart, and here."""
+"""Names of the versions of a row, Kart's and ours."""
 
 
 def view_conflicts(repo: OpenRepo, filters: Sequence[str] = ()) -> Iterator[ConflictedDataset]:

@@ -31,7 +31,7 @@ MOST_BATCH_BYTES = 32 * 1024 * 1024
 
 
 class ChangeKind(StrEnum):
-    """What happens to a row."""
+    """The kind of a row's change."""
 
     INSERT = "insert"
     UPDATE = "update"

@@ -34,7 +34,7 @@ class MetaConflict:
 
 @dataclass(frozen=True, slots=True)
 class ConflictedDataset:
-    """What is in conflict in one dataset."""
+    """The conflicts in one dataset."""
 
     header: DatasetHeader
     """The dataset, with the columns that its rows have here."""
@@ -75,8 +75,8 @@ class MergeContext:
     """The commits of a merge."""
 
     ancestor: MergeSide
-    """What both sides come from."""
+    """The commit that both sides come from."""
     ours: MergeSide
     """Where HEAD is."""
     theirs: MergeSide
-    """What is merged."""
+    """The side that is merged."""

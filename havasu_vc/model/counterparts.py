@@ -44,7 +44,7 @@ def renumbered(base: Schema, ours: Schema, theirs: Schema, *, new_id: Callable[[
 
 @dataclass(frozen=True, slots=True)
 class _Numbering:
-    """What is known of ids while theirs are gone through."""
+    """The ids that are known while theirs are gone through."""
 
     of_base: set[int]
     """Ids that the base has at any depth."""

@@ -1,4 +1,4 @@
-"""What two versions of a repository, or of one dataset, differ in.
+"""Differences of two versions of a repository, or of one dataset.
 
 A `DatasetDiff` is handed from `history` to `writers`: its description of both
 sides is small and ready, its row changes are a stream that is read once.
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DatasetHeader:
-    """What one version of a dataset says of itself."""
+    """The description that one version of a dataset gives of itself."""
 
     path: str
     """Where it is in the repository."""
@@ -71,7 +71,7 @@ class FileChange:
     new: str | None
     """The git id of what it holds; None when it is removed."""
     contents: tuple[bytes | None, bytes | None] | None = None
-    """What it held and holds; None where only the ids are of interest."""
+    """The bytes before and after; None where only the ids are of interest."""
 
 
 @dataclass(frozen=True, slots=True)

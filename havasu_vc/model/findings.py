@@ -1,4 +1,4 @@
-"""What a check found: one line for a person, and what names the thing it is about."""
+"""Findings of a check: one line for a person, and what names the thing it is about."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Finding:
     where: str
     """A dataset, document or file."""
     message: str
-    """What is wrong with it."""
+    """The fault."""
     hint: str | None = None
-    """What to do."""
+    """The next step."""
     column: str | None = None
     """The column whose values are wrong, where it is one."""
 

@@ -47,17 +47,17 @@ __all__ = [
 T = TypeVar("T")
 
 SchemaConflictKind: TypeAlias = Literal["type", "name", "drop", "edit", "add", "key", "property"]
-"""What cannot both stand: two types or encodings; two names of a column, or one name of two
+"""Things that cannot both stand: two types or encodings; two names of a column, or one name of two
 columns; a drop and a change; a drop and values that were changed; two definitions of an added
 column; two keys; two values of something else that a column says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaConflict:
-    """What both sides did to one column, or to the key, that cannot both stand."""
+    """The changes of both sides in one column, or in the key, that cannot both stand."""
 
     kind: SchemaConflictKind
-    """What it is about."""
+    """Its kind."""
     name: str
     """The column as ours calls it, or as it was; `outer.inner` for a part; empty for the key."""
     field_id: int | None
@@ -75,19 +75,19 @@ class SchemaConflict:
 
 @dataclass(frozen=True, slots=True)
 class MergedSchema:
-    """What becomes of two schemas with a common base."""
+    """The outcome of merging two schemas with a common base."""
 
     schema: Schema
     """Both sides' changes; where they are in conflict, ours."""
     conflicts: tuple[SchemaConflict, ...]
-    """What was decided for ours though theirs says otherwise."""
+    """Conflicts that were decided for ours though theirs says otherwise."""
     theirs: Schema
     """Their schema, column by column, with ids as in `schema`: an id means one column in both."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemConflict(Generic[T]):
-    """What both sides did to one item that cannot both stand; None where it is absent."""
+    """The changes of both sides in one item that cannot both stand; None where it is absent."""
 
     name: str
     """The item."""

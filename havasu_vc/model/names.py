@@ -55,7 +55,7 @@ KART_VERSION = ".kart.repostructure.version"
 """A file in the root of every commit of Kart's: without it Kart takes the form for its first."""
 
 KART_VERSION_3 = b"3\n"
-"""What the file holds where tables are V3."""
+"""The bytes of that file where tables are V3."""
 
 OLD_VERSION = ".sno.repository.version"
 """The file of V2."""

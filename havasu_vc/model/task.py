@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Kernel: TypeAlias = Callable[..., Iterator[pa.RecordBatch]]
-"""What a task runs: called with its arguments, yields batches."""
+"""The function of a task: called with its arguments, yields batches."""
 
 Parameters = ParamSpec("Parameters")
 Marked: TypeAlias = Callable[Parameters, Iterator[pa.RecordBatch]]

@@ -18,7 +18,7 @@ __all__ = ["TYPES", "Hashed", "TypeRow", "is_number", "is_whole"]
 
 
 class Hashed(Enum):
-    """What of a value goes into its hash."""
+    """The part of a value that goes into its hash."""
 
     BYTES = auto()
     """Its bytes, of any length."""
@@ -51,7 +51,7 @@ class TypeRow:
     said: str
     """The value that JSON must hold, as people are told."""
     hashed: Hashed
-    """What goes into the hash of a value."""
+    """The part of a value that goes into its hash."""
     wider: Primitive | None = None
     """The type that every value of it is a value of as well."""
 

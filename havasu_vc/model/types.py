@@ -105,7 +105,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What a geometry column says of its values."""
+    """The declaration of a geometry column."""
 
     encoding: Encoding = Encoding.EWKB
     """How values are written."""
@@ -122,7 +122,7 @@ class Field:
     id: int
     """Unique in the schema, drawn once."""
     name: str
-    """What people and queries call it."""
+    """Its name for people and queries."""
     type: Type
     """The type of its values."""
     required: bool = False

@@ -49,7 +49,7 @@ class PullRequest:
     """A request to merge one branch into another."""
 
     number: int
-    """What it is called."""
+    """Its number."""
     base: str
     """The branch to merge into."""
     head: str
@@ -97,9 +97,9 @@ class Dialect:
     page: int = 100
     """Items on a page of a list."""
     page_named: str = "per_page"
-    """What a list calls that number."""
+    """The parameter of a list that takes that number."""
     edits: str = "maintainer_can_modify"
-    """What tells of a pull request that maintainers may push to its branch."""
+    """The field that lets maintainers push to a pull request's branch."""
 
 
 GITEA = Dialect("gitea-actions", 50, "limit", "allow_maintainer_edit")
@@ -323,7 +323,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a host said."""
+    """The answer of a host."""
 
     status: int
     """The HTTP status."""

@@ -80,7 +80,7 @@ class LfsRemote:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return self._name
 
     def sending(

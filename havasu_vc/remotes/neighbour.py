@@ -35,7 +35,7 @@ class NeighbourRemote:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return self._name
 
     @contextmanager

@@ -220,7 +220,7 @@ CLAIM_SECONDS = 7 * 24 * 3600.0
 NOTE_SECONDS = 3600.0
 SWEEP_SECONDS = NOTE_SECONDS / 2
 MOST_BYTES = 256 << 20
-"""What a claim of some million files has."""
+"""The size of a claim of some million files."""
 PATIENCE = 120.0
 PAUSE = 0.2
 _FILE = re.compile(r"[0-9a-f]{64}")
@@ -229,7 +229,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What pushes that are going on rely on."""
+    """Claims of pushes that are going on."""
 
     files: frozenset[str] = frozenset()
     """Data files, by name."""
@@ -242,7 +242,7 @@ class Sweep:
 
     def __init__(self, claims: Claims, began: float) -> None:
         self.claims = claims
-        """What pushes rely on."""
+        """The claims of pushes."""
         self.began = began
         """When it began, in seconds since 1970 by the store's clock."""
         self._clocks = _clocks()

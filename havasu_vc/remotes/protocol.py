@@ -45,7 +45,7 @@ class WantedFile:
 
 @dataclass(slots=True)
 class Claim:
-    """What keeps files of a remote from being pruned while a push relies on them."""
+    """A claim that keeps files of a remote from being pruned while a push relies on them."""
 
     outlasting: bool = False
     """Whether to leave it for days: refs may move after all, whatever becomes of the push."""
@@ -56,7 +56,7 @@ class DataRemote(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it, without any password."""
+        """Its name for people, without any password."""
 
     @property
     def knows(self) -> bool:

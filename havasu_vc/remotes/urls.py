@@ -29,7 +29,7 @@ _USER = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@\s:]*)(?P<password>:[^/@\s]*)?@", re.IGNORECASE
 )
 _TOKEN = re.compile(r"gh[opusr]_\w+|github_pat_\w+|gl[a-z]{1,4}t?-\w+|(?=\D*\d)[A-Za-z0-9_-]{36,}")
-"""What hosts give out to be used as a password, and take for the user's name, too."""
+"""Tokens that hosts give out to be used as a password, and take for the user's name, too."""
 
 
 def hidden_secrets(url: str) -> str:

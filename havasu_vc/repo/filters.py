@@ -30,7 +30,7 @@ __all__ = ["DatasetFilter", "RepoFilter", "parse_filters"]
 
 @dataclass(frozen=True, slots=True)
 class DatasetFilter:
-    """What of one dataset, or of those that a pattern matches, is wanted."""
+    """The wanted part of one dataset, or of those that a pattern matches."""
 
     pattern: str
     """The dataset's path, or a glob."""
@@ -50,7 +50,7 @@ class DatasetFilter:
 
 @dataclass(frozen=True, slots=True)
 class RepoFilter:
-    """What of a repository is wanted; without filters, everything."""
+    """The wanted part of a repository; without filters, everything."""
 
     filters: tuple[DatasetFilter, ...] = field(default=())
     """In the order given."""

@@ -1,4 +1,4 @@
-"""What git is told to run: the hook by which `git push` carries data, and the diff of rows.
+"""Programs that git is told to run: the hook by which `git push` carries data, the diff of rows.
 
 The hook is put where no hook of the user's is. It runs this program if that can be found, and
 stops the push with the command to run if it cannot: a ref never goes without its data.
@@ -45,7 +45,7 @@ HOOK_IS_ELSEWHERE = (
     '`havasu-vc data push --hook "$1"` with its input, or run `havasu-vc data push` before '
     "each `git push`"
 )
-"""What to tell a user whose hook stays."""
+"""The message to a user whose hook stays."""
 OTHER_HOOK = "havasu.otherHook"
 """The setting which says that a hook of the user's was seen."""
 _PLAIN = "LC_ALL=C tr -d '\\000-\\010\\013-\\037\\177'"

@@ -1,4 +1,4 @@
-"""What operations on a repository tell: values for commands to print and programs to use."""
+"""Results of operations on a repository: values for commands to print and programs to use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DatasetInfo:
     version: int
     """The version of its format."""
     title: str | None = None
-    """What it is called."""
+    """Its title."""
     rows: int | None = None
     """How many rows, where that is known without counting."""
     size: int | None = None
@@ -52,14 +52,14 @@ class CommitResult:
     changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
     """Rows changed, by dataset."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one line each."""
+    """Notes for a person, one line each."""
     meta: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Meta items changed, by dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import took in."""
+    """The outcome of an import."""
 
     commit: str | None
     """The commit's id; None for a dry run or when nothing changed."""
@@ -68,19 +68,19 @@ class ImportResult:
     datasets: Mapping[str, ChangeCounts] = field(default_factory=dict)
     """Rows inserted, updated and deleted, by dataset."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one line each."""
+    """Notes for a person, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote."""
+    """The outcome of an export."""
 
     path: str
     """The file."""
     rows: int
     """Rows in it."""
     notes: tuple[str, ...] = ()
-    """What the format could not hold, one line each."""
+    """Losses of the format, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class WaitingMerge:
     message: str
     """The message that its commit will have."""
     conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
-    """What is not resolved, by dataset."""
+    """Counts of conflicts that are not resolved, by dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class RepoStatus:
     state: str = "clean"
     """`clean`, or what git, Kart (`merge of Kart's`) or we are in the middle of, as `merge`."""
     problems: tuple[str, ...] = ()
-    """What stands in the way of other commands, one line each."""
+    """Obstacles to other commands, one line each."""
     waiting: WaitingMerge | None = None
     """The merge that waits, if one does and its state can be read."""
 
@@ -126,14 +126,14 @@ class Problem:
     where: str
     """A dataset, document or file."""
     message: str
-    """What is wrong with it."""
+    """The fault."""
     hint: str | None = None
-    """What to do."""
+    """The next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckoutResult:
-    """What became of the tables of a work tree."""
+    """The outcome of a checkout of a work tree's tables."""
 
     root: Path | str
     """The folder that they are in, or the URL."""
@@ -148,12 +148,12 @@ class CheckoutResult:
     kept: tuple[str, ...] = ()
     """Those that stay behind, as they have edits."""
     notes: tuple[str, ...] = ()
-    """What a person should know, one line each."""
+    """Notes for a person, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class GcResult:
-    """What `gc` removed, or would."""
+    """The things that `gc` removed, or would."""
 
     files: int
     """Data files."""

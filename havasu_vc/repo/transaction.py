@@ -435,10 +435,10 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class MergedTree:
-    """What a merge commit is made of, beside its edits."""
+    """The parts of a merge commit, beside its edits."""
 
     files: Mapping[str, Change]
-    """What becomes of the user's own files, by path."""
+    """Changes of the user's own files, by path."""
     internals: Mapping[str, str | None]
     """The internals of every dataset before the edits, by path; None where it goes."""
     parents: tuple[str, ...]

@@ -42,7 +42,7 @@ class Suspects:
 
     def __init__(self, labels: set[str], schema: Schema) -> None:
         self.labels = labels
-        """What the rows are called."""
+        """The labels of the rows."""
         self._schema = schema
 
     def see(self, seen: Seen) -> None:

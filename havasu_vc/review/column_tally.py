@@ -1,4 +1,4 @@
-"""What happens to one column over all updates: how often, from what, to what."""
+"""The changes of one column over all updates: how often, from what, to what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a branch is in conflict with its target, a few rows of each kind, for people to see."""
+"""Conflicts of a branch with its target, a few rows of each kind, for people to see."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ class ConflictedRow:
     """A row that both sides changed otherwise."""
 
     key: str
-    """What the row is called."""
+    """The key of the row."""
     kind: str
     """As `ConflictKind` names it."""
     ours: str
-    """What became of it on our side, in a word or two."""
+    """Our change of it, in a word or two."""
     theirs: str
-    """What became of it on theirs."""
+    """Their change of it."""
     cells: tuple[ConflictCell, ...]
     """Cells that are not alike in all three."""
     base_geometry: bytes | None = None
@@ -71,7 +71,7 @@ class ItemInConflict:
 
 @dataclass(frozen=True, slots=True)
 class DatasetInConflict:
-    """What is in conflict in one dataset."""
+    """The conflicts in one dataset."""
 
     path: str
     """Where it is in the repository."""
@@ -90,7 +90,7 @@ class Conflicts:
     ours: str
     """The branch under review, as people call it."""
     theirs: str
-    """What it is to be merged into."""
+    """The branch that it is to be merged into."""
     rows: int = 0
     """How many rows are in conflict, of all datasets."""
     items: int = 0

@@ -1,4 +1,4 @@
-"""What the entries of a dataset tell of it, without reading a row."""
+"""Facts of a dataset that its entries tell, without reading a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is odd about a change, in words and in numbers.
+"""Oddities of a change, in words and in numbers.
 
 Row by row: nulls where there never was one, numbers outside of what the column held,
 inserted rows that are alike but for their key. As a whole: many deletes, columns and

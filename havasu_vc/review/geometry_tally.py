@@ -38,7 +38,7 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Oddities:
-    """What is odd in one batch, by row, and how far each row moved."""
+    """Oddities of one batch, by row, and how far each row moved."""
 
     rows: Mapping[FlagKind, _Bools]
     """For each kind, which rows have it."""
@@ -62,7 +62,7 @@ class GeometryTally:
 
     @property
     def unit(self) -> str:
-        """What distances are in."""
+        """The unit of distances."""
         return self._measure.unit
 
     @property
@@ -158,7 +158,7 @@ class GeometryTally:
 
     @property
     def others(self) -> str:
-        """What coordinates of another system look like, in words."""
+        """The systems that coordinates of another system look like, in words."""
         return " or ".join(words for words, _ in self._others.most_common())
 
     def _other(self, old: _Floats, new: _Floats) -> _Bools:

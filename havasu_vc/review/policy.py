@@ -38,7 +38,7 @@ __all__ = ["POLICY_FILE", "SCHEMA_CHANGES", "Check", "Policy", "Rules", "parse_p
 POLICY_FILE = ".havasu/policy.toml"
 _MOST_BYTES = 256 * 1024
 _DEEP = re.compile(rb"(?:[\w-]{1,99}[ \t]*\.[ \t]*){30}")
-"""What no policy has, and takes the more memory the longer it is."""
+"""A depth of tables that no policy has, and that takes the more memory the longer it is."""
 SCHEMA_CHANGES = (
     "add-column",
     "remove-column",
@@ -49,7 +49,7 @@ SCHEMA_CHANGES = (
     "change-key",
     "reorder-columns",
 )
-"""What can happen to a schema."""
+"""Changes that a schema can have."""
 LEVELS = ("refuse", "warn")
 _HEADER = re.compile(r"\s*\[(\[?)\s*([\w.\" -]+?)\s*\]\]?\s*(#.*)?")
 _KEY = re.compile(r"""\s*["']?([\w-]+)["']?\s*(?:=|\.)""")
@@ -60,7 +60,7 @@ class Check:
     """An expression of SQL that must not be false for any row that comes."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     sql: str
     """The expression; null passes, as in SQL."""
     refuses: bool
@@ -69,7 +69,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one `[[dataset]]` asks for; what is None is not asked."""
+    """Rules of one `[[dataset]]`; what is None is not asked."""
 
     path: str = "*"
     """The datasets that it is for."""
@@ -84,7 +84,7 @@ class Rules:
     required_columns: tuple[str, ...] = ()
     """Columns that must be there, and not null in rows that come."""
     schema_changes: tuple[str, ...] | None = None
-    """What may happen to the schema."""
+    """The changes that the schema may have."""
     valid_geometry: bool = False
     """Whether geometries that come must be valid."""
     bounds: tuple[float, float, float, float] | None = None

@@ -53,10 +53,10 @@ class ReviewJob:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRequest:
-    """What became of a pull request."""
+    """The outcome of reviewing a pull request."""
 
     review: Review
-    """What it changes."""
+    """The review of its changes."""
     summary: str
     """It as Markdown for a step summary."""
     note: str | None = None
@@ -65,7 +65,7 @@ class ReviewedRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueuedMerge:
-    """What a merge queue has merged by itself, and asks about before it becomes the base."""
+    """A merge that a merge queue made by itself, and asks about before it becomes the base."""
 
     base_ref: str
     """The branch that it is to become."""

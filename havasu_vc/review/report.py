@@ -1,4 +1,4 @@
-"""What a review says: small values, whatever the size of the change.
+"""The parts of a review: small values, whatever the size of the change.
 
 A `Review` is made in one pass over the change streams and printed by the writers beside
 this module. Texts in it are as they are in the data; writers make them safe.
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class FlagKind(StrEnum):
-    """What is odd about a change."""
+    """The kinds of oddities of a change."""
 
     DATASET_REMOVED = "dataset-removed"
     MASS_DELETE = "mass-delete"
@@ -54,7 +54,7 @@ class FlagKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """What one version of a dataset is known to hold without reading its rows."""
+    """Facts of one version of a dataset, known without reading its rows."""
 
     rows: int
     """How many rows it has."""
@@ -71,7 +71,7 @@ class Flag:
     """Something that a person should look at."""
 
     kind: FlagKind
-    """What is odd."""
+    """The kind of oddity."""
     message: str
     """It in words, without the dataset's name."""
     count: int = 0
@@ -108,7 +108,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class ColumnReview:
-    """What happened to one column in the rows that were updated."""
+    """The changes of one column in the rows that were updated."""
 
     name: str
     """As it is called now."""
@@ -135,7 +135,7 @@ class Area:
     after: Bounds | None
     """The whole dataset after."""
     crs: str | None
-    """What the coordinates are in."""
+    """The system of the coordinates."""
     moved: int = 0
     """Geometries that changed."""
     farthest: float = 0.0
@@ -167,7 +167,7 @@ class Sample:
     kind: ChangeKind
     """Insert, update or delete."""
     key: str
-    """What the row is called."""
+    """The key of the row."""
     reason: str
     """Why it is shown."""
     cells: tuple[Cell, ...]
@@ -180,12 +180,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReview:
-    """What happened to one dataset."""
+    """The changes of one dataset."""
 
     path: str
     """Where it is in the repository."""
     title: str | None
-    """What it is called."""
+    """Its title."""
     state: str
     """`added`, `removed` or `changed`."""
     rows_before: int
@@ -201,7 +201,7 @@ class DatasetReview:
     area: Area | None = None
     """None without geometries."""
     flags: tuple[Flag, ...] = ()
-    """What is odd, the gravest first."""
+    """Oddities, the gravest first."""
     samples: tuple[Sample, ...] = ()
     """Rows worth seeing, the most telling first."""
     unread: str | None = None
@@ -228,7 +228,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What happened between two revisions."""
+    """The changes between two revisions."""
 
     base: str
     """The revision before, as people call it."""
@@ -237,13 +237,13 @@ class Review:
     datasets: tuple[DatasetReview, ...]
     """Datasets that differ, by path."""
     notes: tuple[str, ...] = ()
-    """What to know of the whole, a sentence each."""
+    """Notes on the whole, a sentence each."""
     merge_base: str | None = None
     """The commit that `head` is compared with, where that is not `base` itself."""
     three_dots: bool = False
     """Whether it was asked for as `base...head`."""
     findings: tuple[Finding, ...] = ()
-    """What is against the policy."""
+    """Breaches of the policy."""
     conflicts: Conflicts | None = None
     """Why git does not merge `head` with `base`; None where it does, or nobody asked."""
 

@@ -1,4 +1,4 @@
-"""What changed between two revisions, summed up for people who decide on it.
+"""Reviews: the changes between two revisions, summed up for people who decide on them.
 
 One pass over the changes of each dataset serves the summary, the page and the policy.
 Where a data file is not here, a dataset is reviewed by what is: its meta items, what its

@@ -24,7 +24,7 @@ class Settling:
     ours: str
     """The branch."""
     theirs: str
-    """What it is to be merged into."""
+    """The branch that it is to be merged into."""
     begin: tuple[tuple[str, ...], ...]
     """How to get onto the branch."""
     merge: tuple[str, ...]

@@ -48,7 +48,7 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found out about the rows of one batch, for those who show them all."""
+    """Findings on the rows of one batch, for those who show them all."""
 
     batch: ChangeBatch
     """The rows."""
@@ -59,7 +59,7 @@ class Seen:
     distances: _Floats | None = None
     """How far each row moved, NaN where it did not; None without geometries."""
     unit: str = ""
-    """What distances are in."""
+    """The unit of distances."""
 
 
 class Onlooker(Protocol):
@@ -71,12 +71,12 @@ class Onlooker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a review works with besides the changes."""
+    """The means of a review besides the changes."""
 
     before: DatasetFacts | None = None
-    """What the version before holds; None when it is not known."""
+    """Facts of the version before; None when it is not known."""
     after: DatasetFacts | None = None
-    """What the version after holds; None when it is not known."""
+    """Facts of the version after; None when it is not known."""
     measure: Callable[[Field, DatasetHeader], Measure] = lambda field, header: Measure()
     """How to measure in a geometry column."""
     reproject: Reproject | None = None

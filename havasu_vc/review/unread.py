@@ -1,4 +1,4 @@
-"""What a review says of rows that it could not read.
+"""Rows that a review could not read, and its words for them.
 
 A data file may not be here, be damaged, or be of a format that this version does not know,
 and a dataset that git merged as text is none that anybody could vouch for. None of these
@@ -42,7 +42,7 @@ class Unverified:
     pass_on: Callable[[str], None]
     """Hears the others."""
     notes: list[str] = field(default_factory=list)
-    """What was said of rows that are shown as a commit claims them."""
+    """Notes on rows that are shown as a commit claims them."""
 
     def __call__(self, note: str) -> None:
         """Take a note."""

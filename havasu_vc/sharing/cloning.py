@@ -57,7 +57,7 @@ ORIGIN = "origin"
 
 @dataclass(frozen=True, slots=True)
 class CloneRequest:
-    """What to clone, and how."""
+    """A clone that is asked for."""
 
     url: str
     """Whatever git takes."""
@@ -74,7 +74,7 @@ class CloneRequest:
     on_demand: bool = False
     """Whether data files come only when something reads them."""
     part: Part | None = None
-    """What comes at once then; None for nothing."""
+    """The part that comes at once then; None for nothing."""
     base: Path | None = None
     """The folder that a relative URL is relative to; None for the current one."""
     tables: bool = False
@@ -82,7 +82,7 @@ class CloneRequest:
 
 
 _TELLING = ("branch", "bare", "depth", "data_url", "on_demand", "part", "tables")
-"""What tells a clone from another of the same URL."""
+"""Options that tell a clone from another of the same URL."""
 
 
 def folder_of(url: str) -> str:

@@ -61,7 +61,7 @@ class DataStatus:
 
 @dataclass(frozen=True, slots=True)
 class DropResult:
-    """What was dropped, or would be."""
+    """The files that were dropped, or would be."""
 
     remote: str
     """Who has it."""

@@ -35,12 +35,12 @@ _FETCHED = re.compile(r"^([0-9a-f]{40})\t", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What a fetch brought."""
+    """The outcome of a fetch."""
 
     remote: str
     """From where."""
     refs: tuple[str, ...] = ()
-    """What git says of each ref that moved."""
+    """The words of git on each ref that moved."""
     files: int = 0
     """Data files that came."""
     size: int = 0

@@ -59,12 +59,12 @@ _CHOOSING = (
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What a push sent, or would."""
+    """The outcome of a push, or of one that was only tried."""
 
     remote: str
     """To where."""
     refs: tuple[str, ...] = ()
-    """What git says of each ref."""
+    """The words of git on each ref."""
     files: int = 0
     """Data files that went."""
     size: int = 0
@@ -73,7 +73,7 @@ class PushResult:
 
 @dataclass(frozen=True, slots=True)
 class PushRequest:
-    """What to push."""
+    """A push that is asked for."""
 
     remote: str | None = None
     """The remote; None for the one that the branch follows."""
@@ -89,7 +89,7 @@ class PushRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """What is to become of one ref of the remote."""
+    """The change of one ref of the remote."""
 
     flag: str
     """git's: `*` new, `+` forced, `-` deleted, `=` up to date, a space for the rest."""
@@ -98,7 +98,7 @@ class _Update:
     target: str
     """The ref there."""
     commit: str
-    """What the ref here is at."""
+    """The commit that the ref here is at."""
     line: str
     """All that git says."""
 

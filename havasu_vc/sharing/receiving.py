@@ -1,4 +1,4 @@
-"""What a server of one's own takes in: no broken dataset, and no commit without its data.
+"""Rules of a server of one's own: it takes in no broken dataset, and no commit without its data.
 
 git asks its `pre-receive` hook once for a push, when the objects have come and lie in a
 folder of their own (the quarantine) and no ref has moved. What the new tips of branches and

@@ -67,7 +67,7 @@ _OF_ANOTHER_REPOSITORY = (
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """What one run of git gave."""
+    """The output of one run of git."""
 
     code: int
     """The exit code."""

@@ -1,4 +1,4 @@
-"""What it takes for bytes to survive a power cut, and what to say when they cannot.
+"""Durability: bytes that survive a power cut, and what to say when they cannot.
 
 A file is durable when its content was synced before it got its name and its folder
 after. `replace_file` does both for small files; the stores do it in larger steps.

@@ -178,7 +178,7 @@ class Holder:
     process: int | None
     """The process; None where it cannot be told."""
     name: str
-    """What it is called."""
+    """Its name."""
 
     def __str__(self) -> str:
         return self.name if self.process is None else f"process {self.process} ({self.name})"
@@ -186,7 +186,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class LeftLock:
-    """What was found out about a lock."""
+    """Findings on a lock."""
 
     removed: bool
     """Whether nobody held it, and it is gone."""

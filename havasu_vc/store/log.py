@@ -167,7 +167,7 @@ def _parents(repository: GitRepository, commit: Commit) -> Iterator[Commit]:
 
 
 class _Ends:
-    """What stands at each path in a tree, remembered by tree."""
+    """The entry at each path in a tree, remembered by tree."""
 
     def __init__(self, repository: GitRepository, paths: tuple[str, ...]) -> None:
         self._source = repository.objects

@@ -43,7 +43,7 @@ _DEPTH = 5
 
 
 class LooseObjects:
-    """What loose files a folder of objects holds, as far as they are not whole."""
+    """The loose files of a folder of objects, as far as they are not whole."""
 
     def __init__(self, folder: Path) -> None:
         """Look at a repository's `objects`."""

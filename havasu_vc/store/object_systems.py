@@ -35,7 +35,7 @@ SILENT_SECONDS = 60
 TRIES = 3
 
 _AROUND = re.compile(r"^When .{0,2000}?: (?=AWS Error )| \(Request ID: [^)]*\)| after \d+ ms")
-"""What a library says before and after what matters."""
+"""The words of a library before and after what matters."""
 _HINT = "check the URL, the network and the credentials in the environment"
 _REFUSED = "check the credentials in the environment, and what they may do there"
 _HINTS = {

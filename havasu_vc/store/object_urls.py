@@ -34,9 +34,9 @@ __all__ = [
 
 SCHEMES = ("file", "s3", "s3a", "gs", "gcs", "abfs", "abfss")
 _TOLD = ("endpoint_override", "region", "scheme")
-"""What may stand in a URL: it is no secret."""
+"""Parameters that may stand in a URL: they are no secret."""
 Arguments = tuple[tuple[str, Any], ...]
-"""What a file system is made with, in an order of their own."""
+"""Arguments of a file system, in an order of their own."""
 
 
 def is_url(path: str) -> bool:
@@ -166,7 +166,7 @@ _PLACES = {"AWS_CONFIG_FILE": "config", "AWS_SHARED_CREDENTIALS_FILE": "credenti
 
 @dataclass(frozen=True, slots=True)
 class AwsSettings:
-    """What is said of S3; never a secret."""
+    """The settings of S3; never a secret."""
 
     region: str | None = None
     """The region; None when none is said."""

@@ -100,7 +100,7 @@ class StoredObjects:
         self._fetch = fetch
         self.folder = folder
         self.loose = LooseObjects(folder)
-        """What libgit2 must not read."""
+        """The loose objects that libgit2 must not read."""
 
     def read(self, object_id: ObjectId) -> tuple[ObjectKind, bytes]:
         """Return an object's kind and bytes; raise CorruptDatasetError if it is not there."""
@@ -282,7 +282,7 @@ class ObjectWriter:
 
 
 class _FoundObjects:
-    """What a repository held when this was made, for asking about very many objects.
+    """The objects of a repository when this was made, for asking about very many objects.
 
     Asking libgit2 for what is not there costs a look at the disk every time. What others
     add meanwhile is not seen, and is then stored twice, which git allows.

@@ -55,7 +55,7 @@ _REASONS = {
 
 
 class Operation(StrEnum):
-    """What git command stopped half-way in a repository, if any."""
+    """The git command that stopped half-way in a repository, if any."""
 
     NONE = "none"
     MERGE = "merge"
@@ -140,12 +140,12 @@ class GitRepository:
 
     @property
     def operation(self) -> Operation:
-        """What git command stopped half-way here."""
+        """The git command that stopped half-way here."""
         return _OPERATIONS.get(RepositoryState(self.handle.state()), Operation.NONE)
 
     @property
     def kart_merge(self) -> str | None:
-        """What Kart stopped in the middle of merging, if it did."""
+        """The commit that Kart was merging when it stopped, if it did."""
         return kart_merge(self.git_directory)
 
     @property

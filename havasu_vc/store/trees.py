@@ -443,17 +443,17 @@ class Existing:
     id: ObjectId
     """The object."""
     kind: Literal["blob", "tree"] = "blob"
-    """What it is."""
+    """Its kind."""
     mode: bytes = BLOB
     """A blob's mode: an ordinary file, an executable or a link."""
 
 
 Change: TypeAlias = bytes | Existing | None
-"""What a path becomes: these bytes, this object, or nothing."""
+"""The new state of a path: these bytes, this object, or nothing."""
 
 
 class _Node:
-    """What is to happen at one folder: to itself (`own`), and below it by name."""
+    """The change of one folder: of itself (`own`), and below it by name."""
 
     __slots__ = ("below", "changed", "own")
 

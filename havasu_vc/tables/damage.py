@@ -1,4 +1,4 @@
-"""What to say of a table that cannot be read: one line that names the file, and a way on.
+"""Errors of a table that cannot be read: one line that names the file, and a way on.
 
 The readers below say of their files what is true in a repository; what is true of a
 table's files is said here. Nothing of a damaged table is ever deleted.

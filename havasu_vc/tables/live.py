@@ -37,7 +37,7 @@ class LiveFile:
 
     @property
     def place(self) -> Hashable:
-        """What tells it from other files of its snapshot; vectors share a file."""
+        """A value that tells it from other files of its snapshot; vectors share a file."""
         file = self.file
         return file.content, file.path, file.content_offset
 

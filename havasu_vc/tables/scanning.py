@@ -86,7 +86,7 @@ class RowSource:
     naming: NameMapping | None = None
     """The table's name mapping, for a file without field ids."""
     values: tuple[tuple[int, Any], ...] = ()
-    """What columns hold that the file lacks, by field id."""
+    """Values of columns that the file lacks, by field id."""
     vector: DeletionVector | None = None
     """The deletion vector of the file, which stands for all position deletes."""
 

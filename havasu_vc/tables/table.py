@@ -47,7 +47,7 @@ class Table:
     version: int
     """The number in the name of its metadata file."""
     metadata: TableMetadata
-    """What that file says."""
+    """The metadata in that file."""
     metadata_file: Path
     """The file."""
     places: TableFolders = field(compare=False)

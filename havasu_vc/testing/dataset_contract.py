@@ -1,4 +1,4 @@
-"""What every kind of dataset promises, as tests: make a subclass that says how to make one.
+"""The contract of every kind of dataset, as tests: make a subclass that says how to make one.
 
     class TestHavasu(DatasetContract):
         @pytest.fixture
@@ -66,7 +66,7 @@ class TableOf:
     """How to make datasets of one kind."""
 
     schema: Schema
-    """What the datasets have as `SCHEMA`."""
+    """The columns of the datasets, in place of `SCHEMA`."""
     new: Callable[[Sequence[Row]], Dataset]
     """Makes one with some rows."""
 
@@ -80,7 +80,7 @@ class DatasetContract:
         raise NotImplementedError
 
     def test_a_scan_yields_every_row(self, table: TableOf) -> None:
-        """What came in comes out."""
+        """Rows come out as they came in."""
         assert read(table.new(FIRST)) == known(FIRST, table.schema)
         assert read(table.new(())) == []
 
@@ -196,7 +196,7 @@ class DatasetContract:
             assert keys == {4, 5}
 
     def test_chosen_rows_are_read_where_they_may_differ(self, table: TableOf) -> None:
-        """What needs no reading did not change, whatever else did."""
+        """Where nothing is to be read nothing changed, whatever else did."""
         first, second = table.new(FIRST), table.new(SECOND)
         for number in (*range(20), -3, 1 << 40, 100):
             keys = pa.record_batch({"fid": pa.array([number], pa.int64())})
@@ -235,7 +235,7 @@ class DatasetContract:
         assert titled.header.meta["title"] == "A title"
 
     def test_its_schema_item_means_its_schema(self, table: TableOf) -> None:
-        """What it shows as its columns can be set again, and changes nothing."""
+        """The item that it shows can be set again, and changes nothing."""
         view = table.new(FIRST)
         assert view.schema_of_items(view.header.meta["schema.json"]) == view.schema
 

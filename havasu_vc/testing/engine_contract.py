@@ -1,4 +1,4 @@
-"""What every engine must do, as tests: subclass `EngineContract`, give it an `engine`.
+"""The contract of every engine, as tests: subclass `EngineContract`, give it an `engine`.
 
     class TestLocalEngine(EngineContract):
         @pytest.fixture

@@ -117,7 +117,7 @@ def _named(repo: OpenRepo, kind: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What became of a commit."""
+    """The outcome for a commit."""
 
     commit: str
     """The commit that stands for it."""
@@ -139,9 +139,9 @@ class _Replay:
     identity: str = ""
     """The identity of a Havasu dataset that is made."""
     states: dict[str, _State] = field(default_factory=dict)
-    """What became of each commit that changed the dataset."""
+    """The outcome for each commit that changed the dataset."""
     trees: dict[str, str] = field(default_factory=dict)
-    """What became of each tree of internals."""
+    """The outcome for each tree of internals."""
 
     @property
     def marker(self) -> str:

@@ -39,7 +39,7 @@ class _Version:
 
     @property
     def key(self) -> tuple[int, bool]:
-        """What tells it from others."""
+        """A value that tells it from others."""
         return self.number, self.columns_of_now
 
 

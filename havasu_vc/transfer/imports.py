@@ -64,7 +64,7 @@ SIMILARITY_DETECTION_LIMIT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import, and how."""
+    """An import that is asked for."""
 
     location: str | Path
     """A file, folder or pattern, or a table as `iceberg:FOLDER` or `delta:FOLDER`."""

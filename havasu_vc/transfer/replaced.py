@@ -1,4 +1,4 @@
-"""What a source replaces: the dataset of that path, or its last sound version where it is broken.
+"""The dataset that a source replaces: the one of that path, or its last sound version.
 
 So it stays the same dataset, with its columns' ids, and what breaks it leaves with the commit.
 """
@@ -40,7 +40,7 @@ class Replaced:
 
     @property
     def merge(self) -> MergedTree | None:
-        """What edits are made upon, where anything is mended."""
+        """The merge that edits are made upon, where anything is mended."""
         if not self._mended:
             return None
         trees = {path: None if f is None else f.internals for path, f in self._mended.items()}

@@ -28,7 +28,7 @@ GRACE_SECONDS = 14 * 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What was removed, or would be."""
+    """The files that were removed, or would be."""
 
     files: int
     """Data files."""

@@ -45,7 +45,7 @@ _PLACE = "refs/havasu/prune"
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What was removed of a remote, or would be."""
+    """The files of a remote that were removed, or would be."""
 
     remote: str
     """Where."""

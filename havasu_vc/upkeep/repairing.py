@@ -50,7 +50,7 @@ __all__ = ["LastSound", "RepairRequest", "last_sound", "last_version", "repair"]
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """What to mend, and how."""
+    """A repair that is asked for."""
 
     datasets: Sequence[str] = ()
     """Datasets by path; none for all that are broken."""
@@ -74,12 +74,12 @@ class LastSound:
 
 @dataclass(frozen=True, slots=True)
 class _Mended:
-    """What becomes of one dataset."""
+    """The outcome for one dataset."""
 
     datasets: Mapping[str, MergedDataset]
     """By path: it may have stood elsewhere."""
     notes: tuple[str, ...]
-    """What was taken, and what could not be kept."""
+    """Notes on the version that was taken, and on what could not be kept."""
 
 
 def repair(repo: OpenRepo, request: RepairRequest) -> CommitResult:

@@ -1,4 +1,4 @@
-"""What git still reaches: every tree from which a data file may be wanted.
+"""The trees that git still reaches, from which a data file may be wanted.
 
 Asked of git itself, in one walk: all refs (tags, remote branches, the stash), every
 work tree's HEAD, all reflogs, and what operations that stopped half-way have noted in

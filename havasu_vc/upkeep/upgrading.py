@@ -87,7 +87,7 @@ def upgrade(repo: OpenRepo, destination: Path) -> GitRepository:
 
 @dataclass(slots=True)
 class _Upgrade:
-    """What was written again so far."""
+    """The commits and datasets that were written again so far."""
 
     repo: OpenRepo
     writer: ObjectWriter

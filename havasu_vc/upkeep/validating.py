@@ -53,7 +53,7 @@ class Issue:
     rule: str
     """The rule that is broken."""
     cause: str
-    """What is wrong."""
+    """The fault."""
     column: str | None = None
     """The column; None for the row or the dataset as a whole."""
     key: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""What rows must be like whatever file they are in: each rule finds the rows that break it.
+"""Rules for rows, whatever file they are in: each finds the rows that break it.
 
     error      null          a required column, or one of the key, has no value
                encoding      bytes or text that are no geometry of the declared encoding
@@ -67,7 +67,7 @@ class Broken:
     column: str
     """The column of the value."""
     cause: str
-    """What is wrong with the value."""
+    """The fault of the value."""
     row: int
     """Where in the batch it is."""
 

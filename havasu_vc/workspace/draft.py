@@ -55,9 +55,9 @@ class TableDraft:
         self.place = place
         """Where the table is."""
         self.metadata = metadata
-        """What the metadata is to say; None before the first snapshot of a new table."""
+        """The metadata to come; None before the first snapshot of a new table."""
         self.flavour = flavour
-        """What it is written for."""
+        """The engine that it is written for."""
         self.batches = batches
         """The delete files that were written so far, as far as they are known."""
         self._copy = copy

@@ -91,7 +91,7 @@ _FIELDS = pa.schema([("entry", pa.binary()), ("digests", pa.string())])
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is known of a file after a look at all of its rows."""
+    """Measures of a file after a look at all of its rows."""
 
     entry: Entry
     """Its entry."""

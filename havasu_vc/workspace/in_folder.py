@@ -28,7 +28,7 @@ from havasu_vc.workspace.state import FileIdentity, TableState, identify
 __all__ = ["FolderPlace"]
 
 UNFINISHED_SECONDS = 3600.0
-"""What nothing names and is older was left by a checkout that died."""
+"""The age from which a file that nothing names was left by a checkout that died."""
 
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 _OURS = re.compile(

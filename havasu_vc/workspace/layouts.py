@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """What a table's metadata lists, and which of it is the dataset's."""
+    """The specs and orders of a table's metadata, and which of them are the dataset's."""
 
     schemas: Mapping[int, Schema]
     """All schemas of the table, by id."""
@@ -35,11 +35,11 @@ class Numbered:
     specs: Mapping[int, PartitionSpec]
     """All partition specs of the table, by id."""
     spec_id: int
-    """What writers are to use."""
+    """The spec for writers."""
     orders: Mapping[int, SortOrder]
     """All sort orders of the table, by id."""
     order_id: int
-    """What writers are to use."""
+    """The sort order for writers."""
     spec_ids: Mapping[str, int]
     """Ids of the specs that files were written with, by the name that entries give them."""
     order_ids: Mapping[str, int]

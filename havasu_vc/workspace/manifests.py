@@ -44,12 +44,12 @@ Group: TypeAlias = tuple[ManifestContent, int]
 
 @dataclass
 class ManifestPlan:
-    """What a snapshot is made of."""
+    """The manifests of a snapshot."""
 
     kept: list[ManifestFile] = field(default_factory=list)
     """Manifests that are named again."""
     entries: dict[Group, list[ManifestEntry]] = field(default_factory=dict)
-    """What new manifests hold."""
+    """The entries of new manifests."""
     wanting: list[str] = field(default_factory=list)
     """Paths of wanted files that no manifest of ours describes yet."""
     known: dict[str, ManifestEntry] = field(default_factory=dict)

@@ -54,14 +54,14 @@ class OtherRef:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What is checked out, and how."""
+    """A table that is to be checked out, and how."""
 
     commit: str
     """The git commit that the dataset is of."""
     tree: str
     """The tree of its internals there."""
     flavour: Flavour | None = None
-    """What the table is written for; None is `spark` for rasters, else `havasu`."""
+    """The engine that it is written for; None is `spark` for rasters, else `havasu`."""
     copy: bool = False
     """Whether files are copied rather than linked."""
     keep: int = 10

@@ -26,7 +26,7 @@ __all__ = ["Holds", "TablePlace", "in_the_way", "is_newest"]
 
 
 class Holds(StrEnum):
-    """What is found at a place."""
+    """The finds at a place."""
 
     NOTHING = "nothing"
     """Nothing, or folders alone: tables of other datasets may lie below."""

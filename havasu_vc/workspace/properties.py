@@ -1,4 +1,4 @@
-"""What a checked-out table says of itself in its properties and snapshots.
+"""The properties of a checked-out table and of its snapshots.
 
 Table properties survive every write of Spark, so they tell whose table this is and
 which metadata file is ours, also where the workspace's own state is lost. How Spark is
@@ -34,7 +34,7 @@ VERSION = "havasu-vc.metadata-version"
 DATASET = "havasu-vc.dataset"
 """The path of the dataset."""
 FLAVOUR = "havasu-vc.flavour"
-"""What the table, or a snapshot, was written for."""
+"""The engine that the table, or a snapshot, was written for."""
 COMMIT = "havasu-vc.commit"
 """Of a snapshot: the git commit it was made of."""
 TREE = "havasu-vc.tree"

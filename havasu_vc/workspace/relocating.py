@@ -43,7 +43,7 @@ class Relocated:
     """A table that is at home again."""
 
     table: Table
-    """What is there now."""
+    """The table that is there now."""
     paths: Mapping[str, str]
     """The new path of each delete file that was written anew, by its old one."""
 

@@ -51,14 +51,14 @@ def data_path(location: Path, file: str) -> Path:
 
 @dataclass
 class SnapshotParts:
-    """What a new snapshot is made with."""
+    """The parts of a new snapshot."""
 
     table: Table
     """The table that gets it, with the dataset's layouts as the current ones."""
     numbered: Numbered
     """The dataset's layouts in it."""
     flavour: Flavour
-    """What it is written for."""
+    """The engine that it is written for."""
     timestamp_ms: int
     """When it is made."""
     complete: bool = True

@@ -51,7 +51,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """What changes when someone writes into a linked file."""
+    """Facts of a linked file that change when someone writes into it."""
 
     inode: int
     """Its number in the file system."""
@@ -108,7 +108,7 @@ class TableState:
     version: int
     """The metadata file that we wrote: `v<version>.metadata.json`."""
     flavour: Flavour
-    """What it was written for."""
+    """The engine that it was written for."""
     files: Mapping[str, FileIdentity] = field(default_factory=dict)
     """The data files that are linked, by sha256."""
     deletes: tuple[DeleteBatch, ...] = ()
@@ -123,12 +123,12 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceState:
-    """What is checked out in a work tree."""
+    """The tables that are checked out in a work tree."""
 
     root: Path | str
     """The folder of all tables, absolute, or the URL below which they are."""
     flavour: Flavour | None = None
-    """What was asked for; None chooses for each table."""
+    """The engine that was asked for; None chooses for each table."""
     copy: bool = False
     """Whether files are copied rather than linked."""
     refs: bool = False
@@ -136,7 +136,7 @@ class WorkspaceState:
     tables: Mapping[str, TableState] = field(default_factory=dict)
     """By the dataset's path."""
     layouts: Mapping[str, TableLayout] = field(default_factory=dict)
-    """What was asked for, by the dataset's path; by an empty one for all others."""
+    """The layouts that were asked for, by the dataset's path; by an empty one for all others."""
 
     def layout_of(self, path: str) -> TableLayout:
         """Return how rows of a dataset's table are to lie."""

@@ -1,4 +1,4 @@
-"""What an engine changed in a checked-out table, in terms of the dataset it was made from.
+"""The changes that an engine made in a checked-out table, in terms of the dataset it was made from.
 
 A table is compared with the snapshot that was checked out: data files that left, data
 files that came, rows that are deleted now and were not, rows that live again. It does
@@ -97,7 +97,7 @@ class AddedFile:
     schema: FileSchema
     """The columns that it has."""
     measured: Measured
-    """What is in it."""
+    """Its measures."""
     deleted: Positions
     """Which of its rows are deleted again."""
     own: bool = True
@@ -120,7 +120,7 @@ class TableEdits:
     schema: Schema
     """The columns now."""
     layout: FileLayout
-    """What an edit of the dataset would write new files with."""
+    """The form of new files in an edit of the dataset."""
     documents: Mapping[str, bytes] = field(default_factory=dict)
     """Documents of the dataset that change, by path."""
     removed: tuple[Entry, ...] = ()
@@ -286,7 +286,7 @@ class ComingFile:
     """A data file that came and is to be looked at."""
 
     live: LiveFile
-    """What the table says of it."""
+    """The file as the table lists it."""
     source: RowSource
     """How the table reads it, deletes apart."""
     path: Path

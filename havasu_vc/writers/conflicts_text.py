@@ -40,7 +40,7 @@ _WHAT = {
     "add": "added on both sides",
     "key": "the key needs a column that one side changed",
 }
-"""What is in conflict in a column; anything else is a property of the column."""
+"""The conflicts in a column; anything else is a property of the column."""
 
 
 def write_conflicts_text(

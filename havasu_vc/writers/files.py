@@ -17,7 +17,7 @@ from havasu_vc.writers.terminal import printable, styled
 __all__ = ["FILES_KEY", "file_object", "is_binary", "write_file_changes"]
 
 FILES_KEY = "<files>"
-"""What stands in place of a dataset's path."""
+"""The key that stands in place of a dataset's path."""
 _DIGITS = 7
 
 

@@ -40,7 +40,7 @@ DATASET_KINDS = {
     "kart": {"type": "table", "version": 3},
     "havasu": {"type": "table", "version": 1, "format": "havasu"},
 }
-"""What the kinds of dataset are to a reader; all hold rows."""
+"""The kinds of dataset for a reader; all hold rows."""
 
 
 def write_json_lines(

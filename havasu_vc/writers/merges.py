@@ -1,4 +1,4 @@
-"""What a merge did or would do, in Kart's words and JSON (`kart.merge/v1`)."""
+"""The outcome of a merge, made or tried, in Kart's words and JSON (`kart.merge/v1`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEXT_STEPS = (
     "Once no conflicts remain, complete this merge with `havasu-vc merge --continue`.",
     "Or use `havasu-vc merge --abort` to return to the previous state.",
 )
-"""What to do about conflicts."""
+"""The next steps with conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MergeReport:
     message: str | None = None
     """The message of the commit."""
     conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
-    """What has to be resolved, by dataset."""
+    """Counts of conflicts that have to be resolved, by dataset."""
     dry_run: bool = False
     """Whether nothing was done."""
     waits: bool = True

@@ -1,4 +1,4 @@
-"""What a diff writer is given, promises and reports.
+"""The protocol of diff writers: their input, their promises and their report.
 
 A writer takes the datasets that differ, in order of their paths, and prints them to
 a text stream as they come. It holds one change batch at a time, never a whole diff,
@@ -66,9 +66,9 @@ class WriterOptions:
     reproject: Reproject | None = None
     """Brings geometries into the CRS that was asked for."""
     crs_name: str | None = None
-    """What that CRS is called; a patch names it."""
+    """The name of that CRS; a patch names it."""
     labels: Labels | None = None
-    """What rows are called; by default their key values joined by commas."""
+    """Labels of the rows; by default their key values joined by commas."""
     files: Sequence[FileChange] = ()
     """Files beside datasets that differ; printed after all datasets."""
     directory: Path | None = None

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 UNREADABLE: Final = "RASTER(...)"
-"""What stands for a raster that cannot be read."""
+"""The text for a raster that cannot be read."""
 _LINES: Final = 8
 _CODE: Final = re.compile(r'(?:ID|AUTHORITY)\["([A-Za-z]\w*)",\s*"?(\w+)"?(?:,[^][]*)?\]\s*\]\s*$')
 _NAME: Final = re.compile(r'^\s*\w+\["([^"]+)"')

@@ -29,7 +29,7 @@ __all__ = ["ChangeForm", "change_objects", "joined", "nonempty", "side_of"]
 
 
 RasterChanges: TypeAlias = "Mapping[int, Sequence[RasterDifference | None]]"
-"""What changed in the rasters of each column, by its id."""
+"""The changes in the rasters of each column, by its id."""
 _NONE: RasterChanges = MappingProxyType({})
 
 

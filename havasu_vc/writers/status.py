@@ -46,7 +46,7 @@ class RepositoryStatus:
     upstream: Upstream | None = None
     """The branch that it follows."""
     changes: ChangeSummary | None = None
-    """What is not committed; None where there is no working copy."""
+    """Changes that are not committed; None where there is no working copy."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """Working copies as JSON values, by name."""
     unread: bool = False
@@ -54,7 +54,7 @@ class RepositoryStatus:
     merging: MergeContext | None = None
     """The commits of the merge that waits for its conflicts; None when none does."""
     conflicts: Mapping[str, ConflictCounts] = field(default_factory=dict)
-    """What of that merge is not resolved, by dataset."""
+    """Counts of that merge's conflicts that are not resolved, by dataset."""
 
 
 def status_object(status: RepositoryStatus) -> dict[str, Any]:

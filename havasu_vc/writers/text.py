@@ -50,7 +50,7 @@ from havasu_vc.writers.values import (
 __all__ = ["NULL", "printable_column", "shown_text", "write_text"]
 
 NULL = "\N{SYMBOL FOR NULL}"
-"""What stands for no value."""
+"""The text for no value."""
 _PERHAPS_UNSAFE = np.array(PERHAPS_UNSAFE)
 
 

@@ -46,9 +46,9 @@ class Alignment:
     matches: Matches
     """Pieces of the old side, each with those of the new side that hold mostly their rows."""
     old: tuple[Piece, ...]
-    """What else there is of the old side."""
+    """The rest of the old side."""
     new: tuple[Piece, ...]
-    """What else there is of the new side."""
+    """The rest of the new side."""
 
 
 @dataclass(frozen=True, slots=True)

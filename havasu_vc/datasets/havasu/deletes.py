@@ -70,7 +70,7 @@ class Deletion:
     positions: Positions
     """Which rows, ascending."""
     rows: pa.RecordBatch
-    """What they say, in the same order."""
+    """Their rows, in the same order."""
     large: pa.ListArray | None = None
     """Digests of the large values that `rows` leaves null; None where none was set aside."""
 

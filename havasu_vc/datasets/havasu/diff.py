@@ -44,7 +44,7 @@ SMALL_BYTES = 24 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DiffPlan:
-    """What to read and how to pair it."""
+    """The pieces to read of two versions, and how to pair their rows."""
 
     old: tuple[Piece, ...]
     """Rows of the old side that may differ."""

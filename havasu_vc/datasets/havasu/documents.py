@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 SCHEMA = "meta/schema.json"
-"""What stands for the columns as a whole, in documents that are not written yet."""
+"""A name for the columns as a whole, in documents that are not written yet."""
 _UNPARTITIONED = format_partition(PartitionSpec())
 _UNORDERED = format_sort_order(SortOrder())
 _LAYOUT = ("schema", "partition", "sort-order")

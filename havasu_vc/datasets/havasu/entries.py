@@ -1,4 +1,4 @@
-"""What entries alone tell: in which order files hold keys, and which ones a box can pass by."""
+"""Questions that entries answer alone: the order of files, and which of them a box can pass by."""
 
 from __future__ import annotations
 

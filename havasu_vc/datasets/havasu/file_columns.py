@@ -1,4 +1,4 @@
-"""What a table of many files is remembered by: its files as columns.
+"""The files of a large table, remembered as columns.
 
 A table of many files has as many deltas, and parsing them all costs more than whatever is
 asked of a few. So where they are many, what was found in a tree is kept as columns, one row for
@@ -90,7 +90,7 @@ class Spans:
 
 
 class FileColumns:
-    """What is known of the files of live deltas, a row for each; deltas without files have one."""
+    """Facts of the files of live deltas, a row for each; deltas without files have one."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
@@ -208,7 +208,7 @@ class FileColumns:
 
 @dataclass(frozen=True)
 class Record:
-    """What was found in a sound tree."""
+    """Findings in a sound tree."""
 
     table: str
     """The table-uuid."""

@@ -1,4 +1,4 @@
-"""What a change of a dataset writes: one delta with its markers, or the end of an epoch.
+"""The documents of a change: one delta with its markers, or the end of an epoch.
 
 Files that leave take their delta with them: the new one replaces it, has its other files and
 its share of every sum. So an edit that only adds files adds one document, and a fold or a
@@ -95,7 +95,7 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What changes in the rows of a dataset."""
+    """A change in the rows of a dataset."""
 
     leaving: frozenset[str] = frozenset()
     """Files that are no more part of it."""

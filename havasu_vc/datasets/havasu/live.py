@@ -71,7 +71,7 @@ class SpatialTest:
     column: int
     """The field id of the column."""
     predicate: SpatialPredicate
-    """What a row must do with the window."""
+    """How a row must relate to the window."""
     window: Window
     """In the coordinates of a geometry column; anywhere on the globe for rasters."""
 
@@ -81,7 +81,7 @@ class LiveFile:
     """A data file and what deletes from it."""
 
     entry: Entry
-    """What is known of it."""
+    """Its entry."""
     path: str
     """Where it is on this machine."""
     deletes: tuple[str, ...]

@@ -56,7 +56,7 @@ class RowPartitions:
     geometry: str | None = None
     """The geometry column whose curve rows lie along."""
     extent: Bounds | None = None
-    """What that curve goes through."""
+    """The extent that the curve goes through."""
 
     def entry_values(self, number: int) -> dict[str, Any]:
         """Return the values of a partition as an entry keeps them."""

@@ -1,4 +1,4 @@
-"""What new data files are written with: a value that costs nothing to import."""
+"""The plan of new data files: a value that costs nothing to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGET_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What the files of one commit are written with; all plain values."""
+    """The form of one commit's files; all plain values."""
 
     schema: Schema
     """The columns."""

@@ -32,13 +32,13 @@ class Projection:
     """How batches of one file become batches of a schema."""
 
     target: pa.Schema
-    """What comes out."""
+    """The columns that come out."""
     names: tuple[str, ...]
     """The columns to read from the file."""
     steps: tuple[tuple[str, Convert | None] | None, ...]
     """For each column that comes out: the file's column and what to do to it; None for none."""
     values: Mapping[int, Any]
-    """What columns that the file lacks hold, by field id; null when not named."""
+    """Values of columns that the file lacks, by field id; null when not named."""
     schema: Schema
     """The columns of `target`."""
 

@@ -72,7 +72,7 @@ class WrittenFile:
     """One file that is in the store now."""
 
     entry: Entry
-    """What is known of it."""
+    """Its entry."""
     digests: dict[int, Digest] = field(default_factory=dict)
     """Sums over its rows; empty for a delete file."""
 
@@ -266,7 +266,7 @@ class _FileWriter:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What is found out about some rows of a file."""
+    """Measures of some rows of a file."""
 
     hashed: HashedRows
     """Their hashes."""
@@ -498,7 +498,7 @@ GEO = "geo"
 
 _WKB = (Encoding.EWKB, Encoding.WKB)
 _MARKS = 0xE0
-"""What EWKB puts into the highest byte of a type: Z, M, SRID."""
+"""Flags of EWKB in the highest byte of a type: Z, M, SRID."""
 
 
 def plain_columns(group: pa.RecordBatch, schema: Schema) -> frozenset[int]:

@@ -32,7 +32,7 @@ TASK_ROWS = 1 << 13
 
 @dataclass(frozen=True, slots=True)
 class KartPlan:
-    """What to read of two versions whose features pair up by path."""
+    """Two versions whose features pair up by path."""
 
     old: KartDataset
     """The old side."""

@@ -68,7 +68,7 @@ class KartEdit(AbstractContextManager["KartEdit"]):
         self.schema = dataset.schema if schema is None else kart_schema(schema)
         """The columns after the edit."""
         self.documents: dict[str, bytes | None] = {}
-        """What becomes of the dataset's documents."""
+        """Its documents after the edit."""
         if self.schema != dataset.schema:
             self.documents |= layout_documents(self.schema, dataset.structure)
         data = format_legend(legend_of(self.schema))

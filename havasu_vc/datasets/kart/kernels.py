@@ -24,10 +24,10 @@ BATCH_ROWS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What it takes to read the features of one version of a dataset."""
+    """The documents by which the features of one version of a dataset are read."""
 
     where: tuple[str, str]
-    """What errors say before the path of a feature and after it."""
+    """The text of errors before the path of a feature and after it."""
     schema: Schema
     """Its columns, or those that are wanted."""
     legends: tuple[tuple[str, Legend], ...]

@@ -54,7 +54,7 @@ class KeyGiver:
     ) -> None:
         """Give keys to rows of a Kart dataset's schema."""
         self.keys = keys
-        """What is remembered."""
+        """The keys that are remembered."""
         self._schema = schema
         self._earlier = earlier if earlier is not None and earlier.limit > 0 else None
         legend = legend_of(schema)

@@ -79,7 +79,7 @@ __all__ = ["KartDataset", "open_view"]
 TASKS = 64
 """How many folders a scan is cut into at least, if it has so many."""
 ROW_BYTES = 160
-"""What a row is taken to have before any is read."""
+"""The size of a row, as long as none was read."""
 HIDDEN = ("schema.json", "path-structure.json", GENERATED_KEYS)
 """Meta items that are Kart's own business, or shown in another form."""
 HIDDEN_FOLDERS = ("legend/", "metadata/")
@@ -97,7 +97,7 @@ class KartDataset(StoredDataset):
     storage: Storage
     """Where an edit writes features, and row counts are kept."""
     revision: str = "HEAD"
-    """What the tree is called in errors."""
+    """The name of the tree in errors."""
     marker: str = TABLE_MARKER
     """The name of its folder: another one in V2."""
     kind: str = field(default="kart", init=False)
@@ -220,7 +220,7 @@ class KartDataset(StoredDataset):
 
     @cached_property
     def header(self) -> DatasetHeader:
-        """What it says of itself."""
+        """Its description of itself."""
         meta: dict[str, Any] = {}
         for name, data in self.items.items():
             meta[name] = _json(data) if name.endswith(".json") else data.decode(errors="replace")

@@ -48,7 +48,7 @@ _LANES = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one change adds to a table."""
+    """One change of a table: files and sums that it adds."""
 
     id: str
     """Its name: a hash of what it says and of the markers before it."""
@@ -61,7 +61,7 @@ class Delta:
     digests: Mapping[int, Digest] = field(default_factory=dict)
     """By field id: the sum of the hashes of cells that come, less those that go."""
     marks: int = 0
-    """What it adds to the sum of the markers, modulo 2^128."""
+    """Its share of the sum of the markers, modulo 2^128."""
     replaces: tuple[str, ...] = ()
     """The deltas that it takes the place of."""
     past: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What is known of one data or delete file without opening it: a part of a delta document.
+"""Facts of one data or delete file, known without opening it: a part of a delta document.
 
 Values are typed JSON: numbers, text, dates and
 times in ISO 8601, decimals as text, bytes as hex. Bounds of long text and bytes are cut
@@ -54,14 +54,14 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Content(StrEnum):
-    """What a file holds."""
+    """The content of a file."""
 
     DATA = "data"
     DELETES = "deletes"
 
 
 class Origin(StrEnum):
-    """What wrote a file: decides what folding may take up."""
+    """The writer of a file: decides what folding may take up."""
 
     IMPORT = "import"
     EDIT = "edit"
@@ -71,7 +71,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of one column of one file."""
+    """Statistics of one column of one file."""
 
     values: int
     """How many values, nulls included."""
@@ -89,7 +89,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one file."""
+    """Facts of one file."""
 
     file: str
     """Its sha256, which is its name."""
@@ -106,7 +106,7 @@ class Entry:
     sort_order: str
     """Names its sort order there."""
     origin: Origin
-    """What wrote it."""
+    """The writer of it."""
     partition: Mapping[str, Scalar | None] = field(default_factory=dict)
     """Partition values by partition field id."""
     statistics: Mapping[int, ColumnStatistics] = field(default_factory=dict)

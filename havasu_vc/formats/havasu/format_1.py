@@ -24,7 +24,7 @@ _LANES = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """What a snapshot of format 1 says."""
+    """The sums of a snapshot of format 1."""
 
     files: str
     """The tree of entries that it is of; empty for none."""

@@ -83,7 +83,7 @@ class SortOrder:
 
 _PARTITION = {"name": str, "transform": str, "source-id": int, "field-id": int}
 _SORT = {"transform": str, "source-id": int, "direction": str, "null-order": str}
-"""What a field of each document says, in order, and of which type that is."""
+"""The parts of a field in each document, in order, and their types."""
 
 
 def format_partition(spec: PartitionSpec) -> bytes:

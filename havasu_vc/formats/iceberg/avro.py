@@ -404,7 +404,7 @@ class Container:
     schema: Any
     """Avro's schema, as JSON values."""
     metadata: Mapping[str, str]
-    """What the header says beside."""
+    """The rest of the header."""
     blocks: tuple[tuple[int, bytes], ...]
     """How many records, and their bytes unpacked."""
 

@@ -79,7 +79,7 @@ class Manifest:
     spec: PartitionSpec
     """How its files share values."""
     content: ManifestContent = ManifestContent.DATA
-    """What its files hold."""
+    """The content of its files."""
     format_version: int = 2
     """1, 2 or 3."""
     schema_id: int | None = None

@@ -51,7 +51,7 @@ EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 NativeTypes = Mapping[int, str]
 """The native types of columns that our schema calls something else, as text by field id."""
 CRS_WKT = "havasu-vc.crs-wkt."
-"""What stands before the name of a system in the table property that defines it, as WKT."""
+"""The prefix of the table property that defines a system by its name, as WKT."""
 DEFAULT_CRS = "OGC:CRS84"
 """Longitudes and latitudes in WGS 84."""
 _NANOSECONDS = {

@@ -327,14 +327,14 @@ NAME_MAPPING = "schema.name-mapping.default"
 
 @dataclass(frozen=True, slots=True)
 class MappedField:
-    """What a column may be called in files."""
+    """The names that a column may have in files."""
 
     names: tuple[str, ...] = ()
     """Any of them; none for a column that such files do not have."""
     field_id: int | None = None
     """The column; None for one of files alone, which is passed over."""
     fields: NameMapping = field(default_factory=lambda: NameMapping())
-    """What is inside it."""
+    """The names of its fields."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 OPERATIONS = ("append", "replace", "overwrite", "delete")
-"""What a snapshot's summary may say that it did."""
+"""Operations that a snapshot's summary may name."""
 
 _LARGEST = (1 << 63) - 1
 _SNAPSHOT = frozenset(

@@ -1,4 +1,4 @@
-"""What table metadata is made of: values that cost nothing to import.
+"""The parts of table metadata: values that cost nothing to import.
 
 Versions 1 and 2 are read and written, version 3 is read where it maps to them. Whatever
 a document holds that is not named here is kept in `others` and written back.
@@ -48,7 +48,7 @@ class Flavour(StrEnum):
 
 
 class Status(IntEnum):
-    """What a manifest entry says of its file."""
+    """The status of a file in a manifest."""
 
     EXISTING = 0
     ADDED = 1
@@ -56,14 +56,14 @@ class Status(IntEnum):
 
 
 class ManifestContent(IntEnum):
-    """What the files of a manifest hold."""
+    """The content of the files of a manifest."""
 
     DATA = 0
     DELETES = 1
 
 
 class DataFileContent(IntEnum):
-    """What a file holds."""
+    """The content of a file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -99,7 +99,7 @@ class Reference:
     """A branch or a tag of a table."""
 
     snapshot_id: int
-    """What it points to."""
+    """The snapshot that it points to."""
     kind: str = "branch"
     """`branch` or `tag`."""
     min_snapshots_to_keep: int | None = None
@@ -149,11 +149,11 @@ class TableMetadata:
     partition_specs: Mapping[int, PartitionSpec]
     """By spec id."""
     default_spec_id: int
-    """What writers use."""
+    """The spec that writers use."""
     sort_orders: Mapping[int, SortOrder]
     """By order id."""
     default_sort_order_id: int
-    """What writers use."""
+    """The sort order that writers use."""
     last_partition_id: int = 999
     """The highest id of a partition field."""
     format_version: int = 2
@@ -197,7 +197,7 @@ class TableMetadata:
 
 @dataclass(frozen=True, slots=True)
 class FieldSummary:
-    """What a manifest list knows of one partition field of a manifest."""
+    """The summary of one partition field of a manifest, in the manifest list."""
 
     contains_null: bool
     """Whether some partition is null."""
@@ -220,7 +220,7 @@ class ManifestFile:
     spec_id: int = 0
     """The partition spec of its files."""
     content: ManifestContent = ManifestContent.DATA
-    """What its files hold."""
+    """The content of its files."""
     sequence_number: int = 0
     """When it was added."""
     min_sequence_number: int = 0
@@ -258,7 +258,7 @@ class DataFile:
     file_size: int
     """Its bytes."""
     content: DataFileContent = DataFileContent.DATA
-    """What it holds."""
+    """Its content."""
     file_format: str = "PARQUET"
     """`PARQUET`; `PUFFIN` of deletion vectors; `AVRO` and `ORC` are refused by readers."""
     partition: Mapping[int, Any] = field(default_factory=dict)

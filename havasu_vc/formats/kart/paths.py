@@ -130,7 +130,7 @@ INT = PathStructure("int", 64, 4, "base64")
 GENERAL = PathStructure("msgpack/hash", 64, 4, "base64")
 """For any other key."""
 LEGACY = PathStructure("msgpack/hash", 256, 2, "hex")
-"""What V2 has, and what a dataset without `path-structure.json` has."""
+"""The structure of V2, and of a dataset without `path-structure.json`."""
 
 
 def path_structure_of(schema: Schema) -> PathStructure:

@@ -1,4 +1,4 @@
-"""What a SQL function is: a name, parameters, what it gives, and a kernel over arrays.
+"""SQL functions: each has a name, parameters, a result, and a kernel over arrays.
 
 A function is pure: Arrow arrays of one length in, one array of that length out, and
 null where any argument is null. Errors come out as one line that names the function.
@@ -312,7 +312,7 @@ _ROW: Final = re.compile(r"^the (geometry|raster) in row \d+ ")
 
 
 class Result(Enum):
-    """What a function gives, by the Arrow type of its arrays."""
+    """The result of a function, by the Arrow type of its arrays."""
 
     GEOMETRY = ("geometry", pa.binary())
     BYTES = ("binary", pa.binary())
@@ -356,11 +356,11 @@ class SqlFunction:
     signature: str
     """Its parameters by name; those in brackets may be left out."""
     result: Result
-    """What it gives."""
+    """The type of its result."""
     summary: str
-    """What it does, in a sentence."""
+    """Its description, in a sentence."""
     kernel: Kernel = field(repr=False)
-    """What computes it."""
+    """The kernel that computes it."""
     aggregate: bool = False
     """Whether it makes one value of all rows of a group."""
 

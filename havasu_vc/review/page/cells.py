@@ -29,7 +29,7 @@ LONGEST = 4000
 BEFORE = 200
 """So much of what is alike is kept before the place where two long texts differ."""
 WHOLE, NULL, CUT = 0, 1, 2
-"""What a value on the page is."""
+"""The length of a value on the page."""
 
 _Bools = npt.NDArray[np.bool_]
 

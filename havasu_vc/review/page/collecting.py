@@ -1,4 +1,4 @@
-"""What a page keeps of each changed row, taken from the batches as they go by.
+"""The changed rows of a page, taken from the batches as they go by.
 
 A page holds the first rows of a change, in the order of their keys, up to a number of
 rows and of bytes; beyond that a few thousand odd ones more, because these are what a
@@ -57,7 +57,7 @@ class PageLimits:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What a raster looks like, small."""
+    """A small picture of a raster."""
 
     row: int
     """Which of the rows that were given."""
@@ -66,7 +66,7 @@ class Picture:
     png: bytes
     """The picture."""
     words: str = ""
-    """What it shows, for those who do not see it."""
+    """A description, for those who do not see it."""
 
 
 Pictures: TypeAlias = Callable[[Field, pa.Array | None, pa.Array | None], Iterable[Picture]]

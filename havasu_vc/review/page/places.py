@@ -51,14 +51,14 @@ class RowShapes:
 
     @property
     def kind(self) -> str:
-        """What the coordinates are: `globe` for degrees, `own`, or `none`."""
+        """The kind of coordinates: `globe` for degrees, `own`, or `none`."""
         if self.fields == (None, None):
             return "none"
         return "own" if self._reproject is None else "globe"
 
     @property
     def crs(self) -> str | None:
-        """What the dataset's own coordinates are in."""
+        """The system of the dataset's own coordinates."""
         field = self.fields[1] or self.fields[0]
         return None if field is None or field.geometry is None else field.geometry.crs
 
