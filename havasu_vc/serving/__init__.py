@@ -11,6 +11,10 @@ from havasu_vc.public import loads
 if TYPE_CHECKING:
     from havasu_vc.serving.application import app as app
     from havasu_vc.serving.catalog import ServeSettings as ServeSettings
+    from havasu_vc.serving.client_config import CatalogAddress as CatalogAddress
+    from havasu_vc.serving.client_config import settings_for as settings_for
+    from havasu_vc.serving.client_config import spark_settings as spark_settings
+    from havasu_vc.serving.server import Address as Address
     from havasu_vc.serving.server import serve as serve
 
 __getattr__ = loads(
@@ -18,6 +22,7 @@ __getattr__ = loads(
     {
         "application": ["app"],
         "catalog": ["ServeSettings"],
-        "server": ["serve"],
+        "client_config": ["CatalogAddress", "settings_for", "spark_settings"],
+        "server": ["Address", "serve"],
     },
 )

@@ -40,6 +40,14 @@ __all__ = ["command"]
 @click.option(
     "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="The certificate's key."
 )
+@click.option(
+    "--client-config",
+    type=click.Choice(["pyiceberg", "duckdb", "spark", "trino", "flink"]),
+    help="Serve nothing; print what to tell a client so that it finds the catalog.",
+)
+@click.option(
+    "--warehouse", metavar="REF", default="", help="With --client-config: what the client reads."
+)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -49,6 +57,8 @@ def command(
     token_file: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
+    client_config: str | None,
+    warehouse: str,
 ) -> None:
     """Serve the repository as an Iceberg REST catalog, which Spark, DuckDB and others read.
 
@@ -57,6 +67,14 @@ def command(
     """
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key goes with --tls-cert")
+    if client_config is not None:
+        from havasu_vc.serving import CatalogAddress, settings_for
+
+        scheme = "http" if tls_cert is None else "https"
+        url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        address = CatalogAddress(url, warehouse, token_file is not None)
+        click.echo(settings_for(client_config, address))
+        return
     repo = invocation.open_repo()
     try:
         from havasu_vc.serving.server import Address, serve

@@ -12,6 +12,8 @@ from havasu_vc.cli.options import Command
 
 __all__ = ["command"]
 
+_CATALOG = "spark.sql.catalog.havasu"
+
 
 @click.command("spark-conf", cls=Command)
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
@@ -22,9 +24,29 @@ __all__ = ["command"]
     metavar="URL",
     help="Have the catalog over the tables below URL, which `checkout --to` made.",
 )
+@click.option(
+    "--catalog",
+    type=click.Choice(["checkout", "rest"]),
+    default="checkout",
+    help="Have the catalog over the checkout, or over what `havasu-vc serve` serves.",
+)
+@click.option(
+    "--uri",
+    default="http://127.0.0.1:8181",
+    show_default=True,
+    help="With --catalog rest: where it is served.",
+)
+@click.option("--ref", metavar="REV", default="", help="With --catalog rest: what to read.")
 @click.pass_obj
 def command(
-    invocation: Invocation, as_json: bool, arguments: bool, no_jar: bool, tables: str | None
+    invocation: Invocation,
+    as_json: bool,
+    arguments: bool,
+    no_jar: bool,
+    tables: str | None,
+    catalog: str,
+    uri: str,
+    ref: str,
 ) -> None:
     """Print the settings with which Spark sees the checkout as catalog `havasu`.
 
@@ -32,6 +54,8 @@ def command(
     """
     if no_jar and tables is not None:
         raise click.UsageError("--tables needs the jar, which --no-jar leaves out")
+    if catalog == "rest" and (no_jar or tables is not None):
+        raise click.UsageError("--catalog rest needs the jar, and reads no --tables")
     if as_json and arguments:
         raise click.UsageError("--json and --arguments exclude each other")
     repo = invocation.open_repo(rows=False)
@@ -41,6 +65,12 @@ def command(
     from havasu_vc.spark.session import session_settings
 
     found = session_settings(repo, jar=not no_jar, tables=tables)
+    if catalog == "rest":
+        from havasu_vc.serving import CatalogAddress, spark_settings
+
+        rest = spark_settings(CatalogAddress(uri, ref))
+        found = {name: value for name, value in found.items() if not name.startswith(_CATALOG)}
+        found |= rest
     settings = dict(sorted(found.items()))
     if as_json:
         click.echo(json.dumps(settings, indent=2))
