@@ -36,6 +36,8 @@ class ServeSettings:
     """Patterns of the branches that clients may commit to, as `main` or `feature/*`; none: none."""
     tokens: Path | None = None
     """A file of the tokens that clients must show; None lets everybody in."""
+    author_header: str | None = None
+    """The header in which a proxy that is trusted says who asks; None where none does."""
     loopback: bool = False
     """Whether the server listens to this machine alone, so no other name may be asked for."""
 

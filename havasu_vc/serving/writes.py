@@ -32,6 +32,7 @@ __all__ = ["WRITING"]
 MESSAGE = "x-havasu-message"
 """The header with the message that a commit is to have."""
 _NAME = re.compile(r"(?P<name>[^<>\n\0]*?)\s*<(?P<email>[^<>\s\0]*)>")
+_BREAKING = re.compile(r"[\0\n<>]")
 _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TABLES = "/v1/{prefix}/namespaces/{namespace}/tables"
 
@@ -54,7 +55,7 @@ def _writer(catalog: Catalog, call: Call, ref: ServedRef) -> Writer:
     agent = call.headers.get("x-client-version") or call.headers.get("user-agent", "")
     writing = Writing(
         branch,
-        _author(call.caller),
+        _author(catalog, call),
         call.headers.get(MESSAGE),
         agent.partition("(")[0].strip(),
         request,
@@ -66,12 +67,20 @@ def _forbidden(message: str) -> Refused:
     return Refused(403, "ForbiddenException", message)
 
 
-def _author(caller: str | None) -> Signature | None:
-    """Return who a commit is by: who the caller is, if it says a name and an address."""
-    match = _NAME.fullmatch(caller or "")
-    if match is None:
+def _author(catalog: Catalog, call: Call) -> Signature | None:
+    """Return who a commit is by: whom a trusted proxy or the token names; None for neither."""
+    header = catalog.settings.author_header
+    named = call.headers.get(header.lower()) if header is not None else None
+    who = (named or call.caller or "").strip()
+    if not who:
         return None
-    return Signature(match["name"] or match["email"], match["email"], int(time.time()))
+    match = _NAME.fullmatch(who)
+    name, email = (match["name"], match["email"]) if match is not None else (who, "")
+    if not match and "@" in who:
+        email = who
+    if _BREAKING.search(name + email):
+        raise InvalidArgumentError("who asks has no name that a commit can have")
+    return Signature(name or email, email, int(time.time()))
 
 
 def _require_written(catalog: Catalog, call: Call, target: Target) -> None:

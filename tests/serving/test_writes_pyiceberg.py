@@ -104,6 +104,28 @@ def test_a_commit_says_what_the_client_does(repo: Repo, url: str) -> None:
     ]
 
 
+def test_a_commit_is_by_whom_a_token_or_a_trusted_proxy_names(repo: Repo, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("0123456789abcdef Ann Miller <ann@example.org>\n")
+
+    def append(url: str, key: int, **settings: str) -> tuple[str, str]:
+        catalog(url, "main", **settings).load_table("tables.points").append(rows({key: "a"}))
+        commit = next(iter(repo.log("main")))
+        return commit.author_name, commit.author_email
+
+    with serving(repo.path, "--write", "main", "--token-file", str(tokens)) as url:
+        assert append(url, 900, token="0123456789abcdef") == ("Ann Miller", "ann@example.org")
+    said = {"header.X-User": "Bob <bob@example.org>"}
+    with serving(repo.path, "--write", "main", "--author-header", "X-User") as url:
+        assert append(url, 901, **said) == ("Bob", "bob@example.org")
+        assert append(url, 902, **{"header.X-User": "eve@example.org"})[1] == "eve@example.org"
+        assert append(url, 903) == ("Test User", "test@example.com")
+        with pytest.raises(BadRequestError, match="no name that a commit can have"):
+            append(url, 904, **{"header.X-User": "<<>>"})
+    with serving(repo.path, "--write", "main") as url:
+        assert append(url, 905, **said) == ("Test User", "test@example.com")
+
+
 def test_what_changes_nothing_makes_no_commit(repo: Repo, url: str) -> None:
     table = catalog(url).load_table("tables.points")
     table.overwrite(rows({5: "row 5"}), "id = 5")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,6 +27,7 @@ from tests.support.templates import empty_repo
 
 LOCAL = Settings(engine="local")
 ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+COLUMN: dict[str, Any] = {"id": 1, "name": "id", "type": "long", "required": False}
 COLUMNS = Schema(
     NestedField(1, "id", LongType(), required=True),
     NestedField(2, "name", StringType()),
@@ -174,6 +176,70 @@ def test_a_policy_holds_for_what_clients_drop(repo: Repo, url: str) -> None:
     catalog(url).drop_table("a.others")
     assert repo.datasets() == ("points",)
     assert len(held(repo, "points")) == 20
+
+
+def test_rows_of_a_kart_dataset_are_written_as_kart_has_them(
+    repo: Repo, url: str, tmp_path: Path
+) -> None:
+    options = SourceOptions(primary_key=("id",))
+    repo.import_(tmp_path / "in.parquet", "kart", kind="kart", options=options)
+    table, stale = (catalog(url).load_table("tables.kart") for _ in range(2))
+    table.upsert(rows(3, 100).set_column(1, "name", [["three", "new"]]))
+    stale.delete("id = 4")
+    found = {row["id"]: row["name"] for row in held(repo, "kart")}
+    assert (found[3], found[100], 4 in found, len(found)) == ("three", "new", False, 20)
+    assert [info.kind for info in repo.list_datasets() if info.path == "kart"] == ["kart"]
+    assert subjects(repo)[:2] == [
+        "overwrite kart (PyIceberg 0.12.0)",
+        "overwrite kart (PyIceberg 0.12.0)",
+    ]
+    assert_sound(repo)
+
+
+def test_a_table_that_is_replaced_keeps_its_key(repo: Repo, url: str) -> None:
+    added = _changes(catalog(url), "tables.points", 7)
+    schema = {"type": "struct", "fields": [COLUMN, {**COLUMN, "id": 9000, "name": "size"}]}
+    begun = [
+        {"action": "remove-snapshot-ref", "ref-name": "main"},
+        {"action": "add-schema", "schema": schema},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-properties", "updates": {"owner": "somebody"}},
+    ]
+    requirements = [each for each in added["requirements"] if each["type"] == "assert-table-uuid"]
+    body = {"requirements": requirements, "updates": [*begun, *_alone(added["updates"])]}
+    status, told = ask(url, "main", "POST", "namespaces/tables/tables/points", body)
+    assert status == 200, told
+    assert held(repo, "points") == [{"id": 7, "size": None}]
+    assert repo.dataset("points").schema.key.names == ("id",)
+    assert [line.partition(" (")[0] for line in subjects(repo)] == ["replace points"]
+    without = {"type": "struct", "fields": [{**COLUMN, "id": 9001, "name": "other"}]}
+    body["updates"][1] = {"action": "add-schema", "schema": without}
+    body["updates"][-2]["snapshot"]["snapshot-id"] = body["updates"][-1]["snapshot-id"] = 5
+    status, told = ask(url, "main", "POST", "namespaces/tables/tables/points", body)
+    assert status == 400 and "the key column 'id' is not among" in told["error"]["message"]
+    assert_sound(repo)
+
+
+def _alone(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return updates whose snapshot has what it added and nothing that was there before."""
+    path = Path(updates[0]["snapshot"]["manifest-list"])
+    with open(path, "rb") as file:
+        reader: Any = fastavro.reader(file)
+        manifests = [each for each in reader if each["existing_files_count"] == 0]
+        schema, metadata = reader.writer_schema, dict(reader.metadata)
+    kept = {name: text for name, text in metadata.items() if not name.startswith("avro.")}
+    new = [each for each in manifests if each["added_snapshot_id"] == _id(updates)]
+    with open(path, "wb") as file:
+        fastavro.writer(file, schema, new, metadata=kept)
+    return updates
+
+
+def _id(updates: list[dict[str, Any]]) -> int:
+    return int(updates[0]["snapshot"]["snapshot-id"])
 
 
 def test_a_namespace_lasts_until_it_has_a_table(repo: Repo, url: str) -> None:

@@ -35,6 +35,11 @@ __all__ = ["command"]
     help="Ask for a token of FILE, whose lines are a token and who it belongs to.",
 )
 @click.option(
+    "--author-header",
+    metavar="NAME",
+    help="Commit as whom this header names, which a proxy that is trusted sets (`Ann <a@b.org>`).",
+)
+@click.option(
     "--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="The certificate, for TLS."
 )
 @click.option(
@@ -55,6 +60,7 @@ def command(
     port: int,
     write: tuple[str, ...],
     token_file: Path | None,
+    author_header: str | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     client_config: str | None,
@@ -90,5 +96,5 @@ def command(
 
     if token_file is None and host not in ("127.0.0.1", "localhost", "::1"):
         invocation.note("everybody who reaches this machine may ask; --token-file asks for tokens")
-    settings = ServeSettings(write, token_file)
+    settings = ServeSettings(write, token_file, author_header)
     serve(repo.path, Address(host, port, tls_cert, tls_key), settings, started=started)
