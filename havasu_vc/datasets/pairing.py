@@ -24,6 +24,7 @@ from havasu_vc.model.schema import Schema
 __all__ = [
     "nth_equal",
     "pair_rows",
+    "partners",
     "row_hashes",
     "same_key",
     "sort_by_key",
@@ -66,12 +67,7 @@ def _pair_by_key(
     old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
 ) -> tuple[Indices, Indices]:
     """Return, for each change, the row on either side; equal pairs are left out."""
-    before, after = key_codes(old, new, old_schema, new_schema)
-    if len(before) == len(after) and before.equals(after):
-        partner = np.arange(len(after), dtype=np.int64)
-    else:
-        found = pc.index_in(after, value_set=before)
-        partner = pc.fill_null(found, _ABSENT).to_numpy().astype(np.int64)
+    partner = partners(old, new, old_schema, new_schema)
     paired = np.flatnonzero(partner >= 0)
     left, right = partner[paired], paired
     aligned = len(left) == old.num_rows and bool((left == np.arange(len(left))).all())
@@ -89,6 +85,18 @@ def _pair_by_key(
     first = np.concatenate([left[~same], none(len(inserted), _ABSENT), deleted])
     second = np.concatenate([right[~same], inserted, none(len(deleted), _ABSENT)])
     return first.astype(np.int64), second.astype(np.int64)
+
+
+def partners(
+    old: pa.RecordBatch, new: pa.RecordBatch, old_schema: Schema, new_schema: Schema
+) -> Indices:
+    """Return, for each new row, which old row has its key; -1 where none has."""
+    before, after = key_codes(old, new, old_schema, new_schema)
+    if len(before) == len(after) and before.equals(after):
+        return np.arange(len(after), dtype=np.int64)
+    found = pc.index_in(after, value_set=before)
+    partner: Indices = pc.fill_null(found, _ABSENT).to_numpy().astype(np.int64)
+    return partner
 
 
 def key_codes(

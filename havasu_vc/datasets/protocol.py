@@ -76,6 +76,8 @@ class TreeEdit:
     """How many rows it changes."""
     marker: str = HAVASU_MARKER
     """The name of the dataset's own folder."""
+    elsewhere: frozenset[str] = frozenset()
+    """Data files that are where the repository's data is, and not here."""
 
     @property
     def meta(self) -> tuple[str, ...]:

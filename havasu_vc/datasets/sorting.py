@@ -25,11 +25,21 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 
-__all__ = ["OrderCheck", "OutOfOrder", "RunReader", "SortRange", "cut_ranges", "sort_run"]
+__all__ = [
+    "OrderCheck",
+    "OutOfOrder",
+    "RunReader",
+    "SortRange",
+    "cut_ranges",
+    "first_from",
+    "order_of",
+    "sort_run",
+]
 
 RUN_BYTES = 32 * 1024 * 1024
 RANGE_BYTES = 24 * 1024 * 1024
 _SAMPLE = 1 << 12
+_HINT = "choose other columns with --primary-key, or import without a key"
 _BATCH = 1 << 16
 
 
@@ -68,8 +78,8 @@ class OrderCheck:
         self.last = keys.slice(keys.num_rows - 1, 1)
 
 
-def check_increasing(keys: pa.RecordBatch) -> None:
-    """Raise unless each key is greater than the one before."""
+def check_increasing(keys: pa.RecordBatch, *, hint: str = _HINT) -> None:
+    """Raise unless each key is greater than the one before; `hint` says what to do of a twin."""
     count = keys.num_rows - 1
     if count < 1:
         return
@@ -85,7 +95,7 @@ def check_increasing(keys: pa.RecordBatch) -> None:
     key = ",".join(str(column[where].as_py()) for column in keys.columns)
     raise KeyViolationError(
         f"the key {key} is there twice",
-        hints=("choose other columns with --primary-key, or import without a key",),
+        hints=(hint,),
     )
 
 
@@ -126,7 +136,7 @@ def _write_run(
 ) -> pa.RecordBatch:
     table = pa.Table.from_batches(waiting)
     waiting.clear()
-    table = pc.take(table, _order(table, names))
+    table = pc.take(table, order_of(table, names))
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"run-{uuid.uuid4().hex}.arrows"
     temporary = final.with_suffix(".tmp")
@@ -200,7 +210,7 @@ class RunReader:
         if not pieces:
             return None
         table = pa.Table.from_batches(pieces)
-        ordered = pc.take(table, _order(table, self._names)).combine_chunks()
+        ordered = pc.take(table, order_of(table, self._names)).combine_chunks()
         return ordered.to_batches()[0]
 
     def _pieces(
@@ -220,18 +230,18 @@ class RunReader:
             for index in wanted:
                 batch = reader.get_batch(index)
                 column = batch.column(self._names[0])
-                start = 0 if low is None else _first_from(column, low)
-                end = len(column) if high is None else _first_from(column, high)
+                start = 0 if low is None else first_from(column, low)
+                end = len(column) if high is None else first_from(column, high)
                 if end > start:
                     yield batch.slice(start, end - start)
 
 
-def _first_from(column: pa.Array, value: Any) -> int:
+def first_from(column: pa.Array, value: Any) -> int:
     """Return where values that are not below `value` begin, in a column in order."""
     return bisect_left(range(len(column)), value, key=lambda index: column[index].as_py())
 
 
-def _order(table: pa.Table, names: tuple[str, ...]) -> Any:
+def order_of(table: pa.Table, names: tuple[str, ...]) -> Any:
     """Return the places of rows in order of some columns."""
     keys = [(name, "ascending") for name in names]
     first = table.column(names[0])

@@ -95,6 +95,15 @@ class LocalEngine:
         folder = self._scratch.new_folder("parts")
         return partition_tasks(self, tasks, key, parts, folder=folder)
 
+    def run_dealt(
+        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+    ) -> Batches:
+        """Run tasks that deal rows out, then their owners, and yield what these yield."""
+        from havasu_vc.engine.dealing import run_dealt_in
+
+        folder = self._scratch.new_folder("dealt")
+        yield from run_dealt_in(self, folder, dealing, owners)
+
     def close(self) -> None:
         """End processes and remove what was spilled."""
         if self._workers is not None:

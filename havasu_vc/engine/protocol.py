@@ -67,6 +67,17 @@ class Engine(Protocol):
         (`engine.partition`). The parts live until the engine is closed.
         """
 
+    def run_dealt(
+        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+    ) -> Batches:
+        """Run tasks that deal rows out, then their owners, and yield what these yield.
+
+        The first tasks yield `part`, the index of an owner, `num_rows` and `piece`: rows as an
+        Arrow stream. The first argument of an owner is replaced by what was dealt to it, as
+        pairs of a count of rows and a task that yields them. Batches of owners come in any
+        order.
+        """
+
     def close(self) -> None:
         """Stop what runs and remove what was spilled; may be called again."""
 

@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OLDEST_JAVA",
+    "cause_of",
     "ensure_package",
     "is_local_master",
     "require_java",
     "require_spark",
+    "setting",
     "ship_package",
     "start_session",
     "zipped_package",
@@ -173,6 +175,34 @@ def ensure_package(session: SparkSession) -> None:
 def _worker_path(context: SparkContext) -> list[str]:
     """Return where workers are told to look, as sessions that are started here tell them."""
     return (context.getConf().get(_WORKER_PATH) or "").split(os.pathsep)
+
+
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Have a session work with a setting for a while."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
+
+
+def cause_of(error: Exception) -> str:
+    """Return the line of Spark's many that says what happened."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.toString()) if java is not None else str(error)
+    _, traceback, python = text.partition("Traceback (most recent call last):")
+    if traceback:
+        for line in python.splitlines():
+            if line and not line[0].isspace():
+                return line
+    _, failure, last = text.partition("most recent failure: ")
+    lines = (last if failure else text).strip().splitlines()
+    return lines[0] if lines else one_line(error)
 
 
 _shipped: dict[str, Path] = {}

@@ -23,8 +23,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from havasu_vc.engine.partition import partition_tasks
-from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress, one_line
-from havasu_vc.engine.session import ensure_package, is_local_master, require_spark, start_session
+from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
+from havasu_vc.engine.session import (
+    cause_of,
+    ensure_package,
+    is_local_master,
+    require_spark,
+    start_session,
+)
+from havasu_vc.engine.spark_dealing import dealing_frame, outcomes_of
 from havasu_vc.engine.spill import Scratch, read_segment
 from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunks
 from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError
@@ -32,7 +39,7 @@ from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "SparkEngine",
@@ -106,6 +113,24 @@ class SparkEngine:
             ensure_package(self._session)
             self._prepared = True
         return self._session
+
+    def run_dealt(
+        self, dealing: Sequence[Task], owners: Sequence[Task], *, description: str = ""
+    ) -> Batches:
+        """Run tasks that deal rows out, then their owners, and yield what these yield."""
+        pieces = dealing_frame(self.session(), dealing, len(owners))
+        yield from self.run_owners(pieces, owners, description=description)
+
+    def run_owners(
+        self, pieces: DataFrame, owners: Sequence[Task], *, description: str = ""
+    ) -> Batches:
+        """Run owners of what a frame deals out (`engine.spark_dealing`), and yield what they do."""
+        self.progress.start(len(owners), description)
+        try:
+            yield from outcomes_of(pieces, owners)
+            self.progress.advance(len(owners))
+        finally:
+            self.progress.finish()
 
     def close(self) -> None:
         """Stop what runs, the session too if the engine started it, and remove what was spilled."""
@@ -338,8 +363,9 @@ class WindowedRun:
         if self._stopping.is_set():
             return EngineError("the run was stopped")
         last = min(first + self._size, len(self._tasks))
+        tasks = f"tasks {first + 1} to {last} of {len(self._tasks)}"
         translated = EngineError(
-            f"Spark gave up on tasks {first + 1} to {last} of {len(self._tasks)}: {_cause(error)}",
+            f"Spark gave up on {tasks}: {cause_of(error)}",
             hints=("run again with `--engine local`, or with more memory for the executors",),
         )
         translated.__cause__ = error
@@ -364,17 +390,3 @@ def _finished_chunks(tracker: Any, group: str) -> int:
             stage_info = tracker.getStageInfo(stage)
             done = max(done, stage_info.numCompletedTasks if stage_info is not None else 0)
     return done
-
-
-def _cause(error: Exception) -> str:
-    """Return the line of Spark's many that says what happened."""
-    java = getattr(error, "java_exception", None)
-    text = str(java.toString()) if java is not None else str(error)
-    _, traceback, python = text.partition("Traceback (most recent call last):")
-    if traceback:
-        for line in python.splitlines():
-            if line and not line[0].isspace():
-                return line
-    _, failure, last = text.partition("most recent failure: ")
-    lines = (last if failure else text).strip().splitlines()
-    return lines[0] if lines else one_line(error)

@@ -28,6 +28,7 @@ __all__ = [
     "ChunkOutcome",
     "TaskOutcome",
     "forget_archives",
+    "pickled_error",
     "run_chunk",
     "run_chunks",
 ]
@@ -87,7 +88,7 @@ def run_chunk(chunk: Chunk) -> ChunkOutcome:
             return ChunkOutcome(spill.finish(), spill.size, outcomes)
     except StorageError as error:
         # The file is lost, and with it the batches of the tasks before the one that failed.
-        return ChunkOutcome(None, 0, (TaskOutcome(chunk.first, (), _pickled(error)),))
+        return ChunkOutcome(None, 0, (TaskOutcome(chunk.first, (), pickled_error(error)),))
 
 
 def _outcomes(chunk: Chunk, folder: Path, spill: SpillFile) -> Iterator[TaskOutcome]:
@@ -100,12 +101,13 @@ def _outcomes(chunk: Chunk, folder: Path, spill: SpillFile) -> Iterator[TaskOutc
                     spill.write(batch)
         except HavasuError as error:
             _say_failed(folder, index)
-            yield TaskOutcome(index, spill.cut(), _pickled(error))
+            yield TaskOutcome(index, spill.cut(), pickled_error(error))
             return
         yield TaskOutcome(index, spill.cut())
 
 
-def _pickled(error: HavasuError) -> bytes:
+def pickled_error(error: HavasuError) -> bytes:
+    """Return an error as bytes, to go back to the driver."""
     if isinstance(error, EngineError):
         # Its cause stays behind; whoever debugs the kernel needs to see it.
         error.add_note("".join(traceback.format_exception(error)))

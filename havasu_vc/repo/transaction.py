@@ -291,10 +291,11 @@ class Transaction:
             for path, data in edit.blobs.items()
             if isinstance(data, bytes) and path.startswith("data/")
         }
+        elsewhere = {file for edit in edits for file in edit.elsewhere}
         for file in sorted(wanted):
             if staging.has(file):
                 files.put(staging.path(file), sha256=file)
-            else:
+            elif file not in elsewhere or files.has(file):
                 # Already stored; taking note of it keeps gc away until the ref moves.
                 files.path(file).touch(exist_ok=True)
         files.commit_all()

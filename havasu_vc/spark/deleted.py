@@ -24,10 +24,11 @@ from pyspark.sql import types as T
 
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.live import LiveFile
+from havasu_vc.engine.session import setting
 from havasu_vc.records import dataclass
 from havasu_vc.spark.java_methods import LABEL, POSITION, is_among, is_set, labelled_scan
 
-__all__ = ["apart", "live_rows", "parquet", "setting"]
+__all__ = ["apart", "live_rows", "parquet"]
 
 _POSITION_BITS = 33
 """Rows of a file number less than 2^33, so a file's size fits beside a position."""
@@ -258,17 +259,3 @@ def _looked_at_here(spark: SparkSession, count: int) -> Iterator[None]:
     # The driver looks at the files: a Spark job to do so takes ten times as long.
     with setting(spark, _DISCOVERY, str(max(count, 32))):
         yield
-
-
-@contextmanager
-def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Have a session work with a setting for a while."""
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, before)

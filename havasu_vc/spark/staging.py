@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.session import ensure_package, setting
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import EngineError
 from havasu_vc.records import dataclass
-from havasu_vc.spark.deleted import setting
 
 __all__ = ["StagedFile", "stage"]
 

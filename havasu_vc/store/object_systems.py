@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -18,13 +18,16 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from havasu_vc.errors import HavasuError, StorageError
+from havasu_vc.errors import HavasuError, MissingProgramError, StorageError
 from havasu_vc.store.object_urls import Arguments, shown_url, system_arguments
 
 __all__ = [
     "create_object",
     "file_system_at",
+    "object_size",
     "object_system",
+    "put_object",
+    "remove_object",
     "reporting_store_errors",
 ]
 
@@ -131,6 +134,42 @@ def create_object(url: str, data: bytes) -> bool | None:
     except (BaseError, OSError, ValueError):
         return None  # whoever writes by other means is told what is wrong
     return True
+
+
+def object_size(url: str) -> int | None:
+    """Return how many bytes an object has; None where there is none."""
+    system, path = object_system(url)
+    with reporting_store_errors(shown_url(url), "looked for"):
+        found = system.get_file_info(path)
+    return int(found.size) if found.type is fs.FileType.File else None
+
+
+def remove_object(url: str) -> None:
+    """Remove an object."""
+    system, path = object_system(url)
+    with reporting_store_errors(shown_url(url), "removed"):
+        system.delete_file(path)
+
+
+def put_object(url: str, content: Path | bytes) -> None:
+    """Make an object, of a file or of bytes, unless there is one of its name."""
+    try:
+        from obstore import put
+        from obstore.exceptions import AlreadyExistsError, BaseError
+    except ImportError as error:
+        raise MissingProgramError(
+            "tasks write to a bucket by obstore, which is not installed where they run",
+            hints=("`pip install 'havasu-vc[bucket]'`",),
+        ) from error
+    with reporting_store_errors(shown_url(url), "written", kinds=(BaseError, OSError, ValueError)):
+        store, key = _store(url, os.environ)
+        if store is None:
+            raise StorageError(
+                f"{shown_url(url)} cannot be written: obstore does not know these credentials",
+                hints=("give them as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",),
+            )
+        with suppress(AlreadyExistsError):
+            put(store, key, content, mode="create")
 
 
 def _store(url: str, environment: Mapping[str, str]) -> tuple[Any, str]:

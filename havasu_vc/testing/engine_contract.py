@@ -14,12 +14,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from havasu_vc import errors
+from havasu_vc.datasets.dealing import Cuts, deal
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.model.task import Task, run_task, task_of
@@ -298,6 +300,35 @@ class EngineContract:
             parts = engine.partition(tasks, ["number"], 3)
             assert len(parts) == 3
             assert list(engine.run(parts)) == []
+
+    def test_rows_that_are_dealt_out_reach_their_owners(self, engine: Engine) -> None:
+        """All of them, each once, and no owner is left out that gets none."""
+        tasks = [task_of(kernels.numbers, start, 70, 2) for start in (0, 300, 100)]
+        cuts = Cuts(("number",), (100, 150, 1000, 2000))
+        dealing = [task_of(deal, task, cuts) for task in tasks]
+        owners = [task_of(kernels.taken, (), number) for number in range(5)]
+        every = sorted([*range(140), *range(300, 440), *range(100, 240)])
+        edges = [-1, 100, 150, 1000, 2000, 3000]
+        found = {}
+        for batch in engine.run_dealt(dealing, owners):
+            for row in batch.to_pylist():
+                assert row["owner"] not in found
+                found[row["owner"]] = row["numbers"]
+                assert row["told"] == len(row["numbers"])
+        assert found == {
+            number: [each for each in every if low <= each < high]
+            for number, (low, high) in enumerate(pairwise(edges))
+        }
+
+    def test_what_goes_wrong_while_rows_are_dealt_out_is_raised(self, engine: Engine) -> None:
+        """As itself, whether a task that deals fails or an owner."""
+        cuts = Cuts(("number",), ())
+        fine = [task_of(deal, task_of(kernels.numbers, 0, 10), cuts)]
+        failing = task_of(kernels.fail, "NotFoundError", ("this row is gone",), (), 1)
+        broken = [*fine, task_of(deal, failing, cuts)]
+        for dealing, owner in ((broken, 0), (fine, -1)):
+            with pytest.raises(errors.NotFoundError, match="is gone"):
+                list(engine.run_dealt(dealing, [task_of(kernels.taken, (), owner)]))
 
     def test_parts_can_be_arguments_of_other_tasks(self, engine: Engine) -> None:
         """As when a kernel compares two of them."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc import errors
-from havasu_vc.model.task import kernel
+from havasu_vc.model.task import Task, kernel, run_task
 
 __all__ = [
     "crash_once",
@@ -24,6 +24,7 @@ __all__ = [
     "nothing",
     "numbers",
     "rows",
+    "taken",
     "tick",
     "volume",
 ]
@@ -115,3 +116,21 @@ def crash_once(marker: str, count: int) -> Batches:
         Path(marker).touch()
         os._exit(1)
     yield from numbers(count, count)
+
+
+@kernel
+def taken(pieces: tuple[tuple[int, Task], ...], number: int) -> Batches:
+    """Yield what an owner was given: how many rows it was told of, and all of them, sorted.
+
+    A negative one fails.
+    """
+    if number < 0:
+        raise errors.NotFoundError("this owner is gone")
+    found = sorted(
+        value
+        for _, piece in pieces
+        for batch in run_task(piece)
+        for value in batch.column("number").to_pylist()
+    )
+    told = sum(count for count, _ in pieces)
+    yield pa.record_batch({"owner": [number], "told": [told], "numbers": [found]})

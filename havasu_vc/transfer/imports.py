@@ -10,7 +10,7 @@ and so do those that differ in one column from a row of the last import that is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -36,6 +36,7 @@ from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.geo.crs import same_crs
 from havasu_vc.history.diff import row_changes
+from havasu_vc.history.owned_edits import can_be_owned, owned_edit
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.evolution import (
@@ -304,8 +305,15 @@ def _written(
 ) -> TreeEdit:
     if new.files is None:
         return write_new(new, tasks, storage, engine, input_bytes=size)
-    try:
+    with _naming(path):
         return write_new(new, tasks, storage, engine, input_bytes=size, curve=curve)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Have an error about keys name the dataset."""
+    try:
+        yield
     except KeyViolationError as error:
         raise KeyViolationError(f"{path}: {error.message}", hints=error.hints) from error
 
@@ -413,26 +421,36 @@ def replacement(
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold the rows of some tasks, and no others.
 
-    The rows are staged as a dataset of their own first, and compared with the old one.
+    Tasks that own intervals of keys compare rows and write what differs. Where there are none,
+    rows are staged as a dataset of their own first, and compared with the old one.
     """
+    documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
+    if (held := old.in_files) is not None and can_be_owned(held, schema):
+        more, edit = held.evolved(schema)
+        with edit:
+            edit.add_documents(documents)
+            with _naming(old.path):
+                owned_edit(edit, tasks, "overwrite", engine)
+            if not (edit.counts.total or documents or (more and schema != old.schema)):
+                return TreeEdit(old.path, {})
+            return edit.finish()
     new = old.remade(schema, has_key=bool(schema.key), earlier=earlier)
     files = new.files
     curve = None if files is None or files.hilbert is None else Curve(files.hilbert)
     fresh = _written(old.path, new, tasks, old.storage, engine, size, curve)
-    documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
     if not schema.key and old.keys_item is not None:
         remembered = fresh.blobs[old.keys_item]
         assert isinstance(remembered, bytes)
         if old.folder.read(old.keys_item) != remembered:
             documents[old.keys_item] = remembered
     after = new.schema if old.key and not schema.key else schema
-    more, edit = old.evolved(after)
-    with edit:
-        edit.add_documents(documents)
-        edit.collect(row_changes(old, _staged(old, fresh), engine))
-        if not (edit.counts.total or documents or (more and after != old.schema)):
+    more, other = old.evolved(after)
+    with other:
+        other.add_documents(documents)
+        other.collect(row_changes(old, _staged(old, fresh), engine))
+        if not (other.counts.total or documents or (more and after != old.schema)):
             return TreeEdit(old.path, {})
-        return edit.finish()
+        return other.finish()
 
 
 def _staged(old: Dataset, fresh: TreeEdit) -> Dataset:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from havasu_vc.datasets.havasu import edit
 from havasu_vc.datasets.havasu.live import LiveFile, live_files
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.engine.session import setting
 from havasu_vc.spark import deleted
 from havasu_vc.spark.reading import read_view
 from havasu_vc.testing.changes import changes_between, stream_of
@@ -128,7 +129,7 @@ def way_of(spark: "SparkSession", way: str) -> Iterator[None]:
         patch.setattr(deleted, "_MOST_BITS", bits)
         patch.setattr(deleted, "_MOST_TABLE", table)
         for name, value in zip(names, values, strict=True):
-            stack.enter_context(deleted.setting(spark, name, value))
+            stack.enter_context(setting(spark, name, value))
         yield
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from havasu_vc.datasets.havasu.live import leading_bytes
+from havasu_vc.engine.session import setting
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Encoding, Field, Geometry, Primitive
-from havasu_vc.spark.deleted import setting
 from havasu_vc.spark.reading import read_view
 from havasu_vc.spark.spatial import spatial_tests
 from havasu_vc.testing.changes import changes_between, stream_of

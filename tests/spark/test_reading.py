@@ -16,6 +16,7 @@ from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.parquet import splits_streams
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.engine.local import LocalEngine
+from havasu_vc.engine.session import setting
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
@@ -196,7 +197,7 @@ def test_one_scan_reads_files_with_deletes_and_those_without(
     view = repo.dataset("points")
     assert isinstance(view, HavasuDataset)
     assert len(view.data_entries) == 2
-    with deleted.setting(spark, "spark.sql.parquet.enableVectorizedReader", vectorised):
+    with setting(spark, "spark.sql.parquet.enableVectorizedReader", vectorised):
         frame = read_view(spark, view)
 
         assert rows_of_frame(frame) == rows_of_scan(view)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.aligning import Alignment, Matches
     from havasu_vc.datasets.havasu.view import HavasuDataset
 
-__all__ = ["DiffPlan", "differing_entries", "plan_diff"]
+__all__ = ["DiffPlan", "differing_entries", "lies_in_key_order", "plan_diff"]
 
 PAIR = "havasu_vc.datasets.havasu.pieces:pair"
 PAIR_PARTS = "havasu_vc.datasets.havasu.pieces:pair_parts"
@@ -115,7 +115,7 @@ def plan_diff(old: HavasuDataset, new: HavasuDataset) -> DiffPlan:
     rows, size = sum(piece.count for piece in pieces), sum(piece.size for piece in pieces)
     if rows <= SMALL_ROWS and size <= SMALL_BYTES:
         return plan
-    ordered = all(_in_key_order(view, entries) for view, entries in ((old, gone), (new, come)))
+    ordered = all(lies_in_key_order(view, entries) for view, entries in ((old, gone), (new, come)))
     if not ordered or not same_key(old.schema, new.schema):
         from havasu_vc.datasets.havasu.aligning import align
 
@@ -237,7 +237,7 @@ def _bring_originals(view: HavasuDataset, entry: Entry, files: Iterable[str]) ->
         view.bring([view.entries[file] for file in files], deletes=False)
 
 
-def _in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
+def lies_in_key_order(view: HavasuDataset, entries: list[Entry]) -> bool:
     """Whether all large data files of one side are sorted by key."""
     key = tuple(field.id for field in view.key.fields)
     for entry in entries:

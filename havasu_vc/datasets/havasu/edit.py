@@ -22,14 +22,13 @@ import pyarrow as pa
 from havasu_vc.datasets.digest import Digests, HashedRows, hash_rows
 from havasu_vc.datasets.folder import edited
 from havasu_vc.datasets.havasu.apply import collect_changes
-from havasu_vc.datasets.havasu.delete_writing import set_large_aside, write_delete_file
-from havasu_vc.datasets.havasu.deletes import Deletion, read_deleted_rows, read_positions
+from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.documents import past_documents
+from havasu_vc.datasets.havasu.going import GoingRows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS, Change, Touched, change_blobs
 from havasu_vc.datasets.havasu.parquet import Positions, read_row_groups
-from havasu_vc.datasets.havasu.plan import FileLayout
-from havasu_vc.datasets.havasu.projection import plan_projection
+from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED, FileLayout
 from havasu_vc.datasets.havasu.verify import mark_verified
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
 from havasu_vc.datasets.kinds import require_files
@@ -39,7 +38,6 @@ from havasu_vc.datasets.spool import Spool
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.formats.havasu.properties import Digest
-from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import distinct
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
@@ -48,6 +46,7 @@ from havasu_vc.model.task import run_task
 from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.havasu.owning import OwnerReport
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.model.changes import ChangeBatch
@@ -58,11 +57,6 @@ __all__ = [
     "is_small",
     "meets_all",
 ]
-
-
-_LARGE = "_large"
-MOSTLY_DELETED = 0.3
-"""A file is rewritten rather than left with this share of deleted rows."""
 
 
 class Edit:
@@ -84,12 +78,12 @@ class Edit:
         self._touched = Touched()
         self._superseded: frozenset[str] = frozenset()
         self._beyond: HavasuDataset | None = None
-        self._positions: dict[str, list[Positions]] = {}
         self._removed: set[str] = set()
         self._adopted: dict[str, Entry] = {}
-        self._gone: dict[str, Spool] = {}
+        self._elsewhere: set[str] = set()
         self._stack = ExitStack()
         self._come = self._spool()
+        self._going = GoingRows(self.layout.schema, dataset.path, self._spool)
 
     @property
     def schema(self) -> Schema:
@@ -119,16 +113,11 @@ class Edit:
 
     def taken(self, entry: Entry) -> Positions:
         """Return the positions of a file that are deleted by this edit so far."""
-        pieces = self._positions.get(entry.file)
-        return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+        return self._going.positions(entry.file)
 
     def delete(self, entry: Entry, positions: Positions, rows: pa.RecordBatch) -> None:
         """Take rows away."""
-        self._positions.setdefault(entry.file, []).append(positions)
-        if entry.file not in self._gone:
-            self._gone[entry.file] = self._spool()
-        kept, large = set_large_aside(self._in_schema(rows), self.schema)
-        self._gone[entry.file].add(kept.append_column(_LARGE, large))
+        self._going.add(entry.file, positions, rows)
 
     def add_documents(self, documents: Mapping[str, bytes | None]) -> None:
         """Write or remove documents of the dataset itself, by path."""
@@ -150,6 +139,20 @@ class Edit:
         """Bring a staged data file as it is; the caller counts its rows."""
         self._adopted[entry.file] = entry
 
+    def take_report(self, report: OwnerReport, *, elsewhere: bool = False) -> None:
+        """Take in what the owner of an interval of keys did; its files may be elsewhere."""
+        for written in report.files:
+            self._adopted[written.entry.file] = written.entry
+            if elsewhere:
+                self._elsewhere.add(written.entry.file)
+        self._removed |= set(report.removed)
+        for rows in report.come:
+            self._come.add(rows)
+        for gone in report.gone:
+            self._going.add(gone.file, gone.positions, gone.rows, gone.large)
+        self._touched.take(report.keys)
+        self.count_digests(report.counts, report.old, report.new)
+
     def join(self, theirs: Dataset) -> bool:
         """Take the place of what another side has alone, whose content this edit has too.
 
@@ -168,10 +171,7 @@ class Edit:
 
     def touch(self, keys: Hashes | None) -> None:
         """Note that the rows of some keys change; None for too many to name."""
-        if keys is None:
-            self._touched.many = True
-        else:
-            self._touched.add(keys)
+        self._touched.take(keys)
 
     def count(self, counts: ChangeCounts, old: HashedRows, new: HashedRows) -> None:
         """Count changes into the sums."""
@@ -200,17 +200,22 @@ class Edit:
             or meets_all(self.dataset, self.schema, self._documents)
         )
         data = ChainMap(self._adopted, cast("dict[str, Entry]", self.dataset.stored_entries))
+        adopted = self._adopted.values()
         merged, rewritten = set[str](), set[str]()
         fold = fold and (closes or self.dataset.storage.folds)
-        if closes:
+        if any(entry.content is Content.DELETES for entry in adopted):
+            # Owners of intervals have written again what is mostly deleted.
+            fold = False
+        elif closes:
             merged, rewritten = self._files_that_leave(data, fold=fold)
         elif fold and self._counts.total:
             merged = files_to_fold(self._foldable(), coming=int(self._come.rows > 0))
         leaving = merged | rewritten | self._removed
         deletes = self._deletes_that_leave(leaving, folding=bool(merged), fold=fold)
         files = self._distinct(self._write_rows(data, merged, rewritten), leaving)
+        self._carry(leaving, deletes)
         deleted = write_delete_file(
-            self._deletions(leaving, deletes),
+            self._going.deletions(leaving),
             self.layout,
             self.dataset.storage.staging,
             origin=Origin.EDIT,
@@ -218,6 +223,9 @@ class Edit:
         if deleted is not None:
             mark_verified(self.dataset.storage.keys, deleted.entry.file)
             files.append(deleted)
+        for entry in adopted:
+            if entry.content is Content.DELETES:
+                mark_verified(self.dataset.storage.keys, entry.file)
         files += [WrittenFile(e) for file, e in self._adopted.items() if file not in leaving]
         gone = leaving - (self._adopted.keys() - self.dataset.entries.keys())
         return self._tree_edit(
@@ -237,14 +245,14 @@ class Edit:
         """Return all positions of a file that are deleted after this edit."""
         paths = tuple(self.dataset.file_path(d) for d in self.dataset.deletes.get(file, ()))
         before = deleted_positions(file, paths)
-        pieces = [*self._positions.get(file, []), *([before] if before is not None else [])]
-        return distinct(np.concatenate(pieces)) if pieces else np.empty(0, np.int64)
+        taken = self._going.positions(file)
+        return distinct(taken if before is None else np.concatenate([taken, before]))
 
     def _files_that_leave(
         self, data: Mapping[str, Entry], *, fold: bool
     ) -> tuple[set[str], set[str]]:
         """Return the files to merge with the new rows, and those to rewrite on their own."""
-        touched = {file: len(self._deleted(file)) for file in self._positions}
+        touched = {file: len(self._deleted(file)) for file in self._going.files}
         emptied = {file for file, count in touched.items() if count == data[file].rows}
         if self._come.spilled:
             # So many new rows make files of their own, and merging would take them into memory.
@@ -278,7 +286,7 @@ class Edit:
         Edits that only delete are folded like others once they are many.
         """
         deletes = {entry.file: entry for found in self.dataset.deletes.values() for entry in found}
-        coming = int(bool(self._gone.keys() - leaving))
+        coming = int(bool(self._going.files - leaving))
         many = files_to_fold(deletes.values(), coming=coming) if fold else set()
         if fold and self._counts.total:
             many |= self.dataset.derived_files
@@ -286,6 +294,7 @@ class Edit:
             file: entry
             for file, entry in deletes.items()
             if file in many
+            or file in self._removed
             or (folding and is_small(entry))
             or not leaving.isdisjoint(entry.targets)
         }
@@ -318,43 +327,14 @@ class Edit:
         deleted = self._deleted(entry.file)
         return read_row_groups(self.dataset.file_path(entry), self.schema, deleted=deleted)
 
-    def _deletions(self, leaving: set[str], replaced: list[Entry]) -> Iterator[Deletion]:
-        """Yield all deletions that a new delete file holds, in order of data file."""
-        carried = self._carried(leaving, replaced)
-        for file in sorted(set(carried) | (self._gone.keys() - leaving)):
-            parts = list(carried.get(file, ()))
-            if file in self._gone:
-                rows = pa.concat_batches(list(self._gone[file].batches()))
-                large = rows.column(rows.num_columns - 1)
-                rows = rows.select(list(range(rows.num_columns - 1)))
-                parts.append(Deletion(file, np.concatenate(self._positions[file]), rows, large))
-            positions = np.concatenate([part.positions for part in parts])
-            rows = pa.concat_batches([self._in_schema(part.rows) for part in parts])
-            large = pa.concat_arrays([part.large for part in parts if part.large is not None])
-            order = pa.array(np.argsort(positions, kind="stable"))
-            yield Deletion(
-                file, positions[order.to_numpy()], pc.take(rows, order), pc.take(large, order)
-            )
-
-    def _in_schema(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return plan_projection(rows.schema, self.schema, self.dataset.path).apply(rows)
-
-    def _carried(self, leaving: set[str], replaced: list[Entry]) -> dict[str, list[Deletion]]:
-        """Return what delete files that are replaced say of data files that stay."""
-        carried: dict[str, list[Deletion]] = {}
+    def _carry(self, leaving: set[str], replaced: list[Entry]) -> None:
+        """Take over what delete files that are replaced say of data files that stay."""
         for entry in replaced:
-            path = self.dataset.file_path(entry)
-            kept = {
-                file: positions
-                for file, positions in read_positions(path).items()
-                if file not in leaving
-            }
+            if entry.file in self._removed:
+                continue  # its owner has taken over what stays
+            kept = sorted(entry.targets.keys() - leaving)
             data = {file: str(self.dataset.storage.location(file)) for file in kept}
-            for deletion in read_deleted_rows(path, self.schema, kept, data) if kept else ():
-                rows, large = set_large_aside(deletion.rows, self.schema)
-                aside = Deletion(deletion.file, deletion.positions, rows, large)
-                carried.setdefault(deletion.file, []).append(aside)
-        return carried
+            self._going.carry(self.dataset.file_path(entry), kept, data)
 
     def _tree_edit(self, change: Change) -> TreeEdit:
         documents = past_documents(self.dataset.folder, self.layout, self._documents)
@@ -362,7 +342,8 @@ class Edit:
         if _changes_hashes(self.dataset.schema, self.schema):
             change = replace(change, digests=self._digests_after(documents, change))
         blobs = change_blobs(self.dataset, change, documents)
-        return TreeEdit(self.dataset.path, blobs, counts=self._counts)
+        away = frozenset(self._elsewhere)
+        return TreeEdit(self.dataset.path, blobs, counts=self._counts, elsewhere=away)
 
     def _check_rows(self, change: Change) -> None:
         """Raise unless the files hold as many rows as were counted."""

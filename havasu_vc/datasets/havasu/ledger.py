@@ -85,6 +85,13 @@ class Touched:
         if self.many:
             self.pieces = []
 
+    def take(self, keys: Hashes | None) -> None:
+        """Take keys in; None for too many to name."""
+        if keys is None:
+            self.many, self.pieces = True, []
+        else:
+            self.add(keys)
+
     @property
     def keys(self) -> Hashes:
         """The keys, each once, in order."""

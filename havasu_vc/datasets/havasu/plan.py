@@ -6,11 +6,13 @@ from havasu_vc.formats.havasu.layout import SortOrder
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["PAST", "TARGET_BYTES", "FileLayout", "clustered_column", "past_path"]
+__all__ = ["MOSTLY_DELETED", "PAST", "TARGET_BYTES", "FileLayout", "clustered_column", "past_path"]
 
 PAST = "meta/past/"
 """Where documents that files were written with stand until a delta takes them up."""
 TARGET_BYTES = 128 * 1024 * 1024
+MOSTLY_DELETED = 0.3
+"""A file is rewritten rather than left with this share of deleted rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,180 @@
+"""Rows dealt out to who owns their keys, and what an owner takes in again in key order.
+
+Keys are cut into intervals by the first key column, so that rows which agree in it stay
+together. Whoever reads rows deals them out: some are collected, sorted by key, and each
+interval's share is a *piece*, an Arrow stream in a few bytes that any engine can move. An
+owner has a number of pieces, each in key order, and walks through them side by side.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from havasu_vc.datasets.sorting import first_from, order_of
+from havasu_vc.errors import KeyViolationError
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.task import Task, kernel, run_task
+from havasu_vc.records import dataclass
+
+__all__ = ["DEALT", "Cuts", "SortedPieces", "deal", "dealt"]
+
+DEALT = pa.schema([("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary())])
+"""What dealing yields: for which interval, how many rows, and the rows."""
+FLUSH_BYTES = 32 << 20
+"""Rows that are collected before they are dealt out, so that pieces do not get tiny."""
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where keys are cut into intervals."""
+
+    names: tuple[str, ...]
+    """The key columns."""
+    values: tuple[Any, ...]
+    """Where each interval but the first begins, ascending, by the first key column."""
+
+
+@kernel
+def deal(task: Task, cuts: Cuts) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task as pieces, one a batch."""
+    yield from dealt(run_task(task), cuts)
+
+
+def dealt(batches: Iterable[pa.RecordBatch], cuts: Cuts) -> Iterator[pa.RecordBatch]:
+    """Yield rows as pieces, one a batch; raises if one has a null in its key."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        _check_keys(batch, cuts.names)
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= FLUSH_BYTES:
+            yield from _pieces(waiting, cuts)
+            waiting, size = [], 0
+    if waiting:
+        yield from _pieces(waiting, cuts)
+
+
+def _check_keys(batch: pa.RecordBatch, names: Sequence[str]) -> None:
+    for name in names:
+        if batch.column(name).null_count:
+            raise KeyViolationError(
+                f"a row has no value in its key column {name!r}",
+                hints=("choose other columns with --primary-key",),
+            )
+
+
+def _pieces(waiting: list[pa.RecordBatch], cuts: Cuts) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_batches(waiting)
+    table = _in_order(table, cuts.names)
+    column = table.column(cuts.names[0]).combine_chunks()
+    edges = [0, *(first_from(column, value) for value in cuts.values), table.num_rows]
+    for part, (start, end) in enumerate(pairwise(edges)):
+        if end > start:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table.slice(start, end - start), max_chunksize=BATCH_ROWS)
+            piece = sink.getvalue().to_pybytes()
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([part], pa.int32()),
+                    pa.array([end - start], pa.int64()),
+                    pa.array([piece], pa.binary()),
+                ],
+                schema=DEALT,
+            )
+
+
+def _in_order(table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+    """Return rows in order of some columns, not copied where they are."""
+    order = order_of(table, names).to_numpy()
+    return table if bool((order[1:] > order[:-1]).all()) else pc.take(table, pa.array(order))
+
+
+class SortedPieces:
+    """Streams of rows, each in key order, walked through side by side.
+
+    Of each stream a share is in memory at a time.
+    """
+
+    def __init__(self, streams: Iterable[Iterator[pa.RecordBatch]], names: Sequence[str]) -> None:
+        self._heads = [_Head(stream, names[0]) for stream in streams]
+        self._names = tuple(names)
+        self._share = max((1 << 19) // max(len(self._heads), 1), 1)
+        self.num_rows = 0
+        """Rows that were taken so far."""
+
+    def below(self, limit: Any | None) -> Iterator[tuple[Any | None, pa.RecordBatch | None]]:
+        """Yield the rows below a limit, sorted, in steps: each with where it ends.
+
+        The last step ends at the limit, and may have no rows. None is no limit.
+        """
+        while True:
+            bound, last = limit, True
+            for head in self._heads:
+                greatest = head.fill(self._share)
+                if greatest is not None and (bound is None or greatest < bound):
+                    bound, last = greatest, False
+            pieces = [piece for head in self._heads for piece in head.take(bound)]
+            rows = self._sorted(pieces)
+            if rows is None and not last:
+                # All that is in memory of a stream is one value, and there is more of it.
+                self._share *= 2
+                continue
+            yield bound, rows
+            if last:
+                return
+
+    def _sorted(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+        if not pieces:
+            return None
+        table = pa.Table.from_batches(pieces)
+        if len(pieces) > 1:
+            table = _in_order(table, self._names)
+        self.num_rows += table.num_rows
+        (batch,) = table.combine_chunks().to_batches()
+        return batch
+
+
+class _Head:
+    """What is in memory of one stream."""
+
+    def __init__(self, stream: Iterator[pa.RecordBatch], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._done = False
+
+    def fill(self, wanted: int) -> Any | None:
+        """Have so many rows in memory; return the key of the last, None if no others follow."""
+        while self._rows < wanted and not self._done:
+            batch = next(self._stream, None)
+            if batch is None:
+                self._done = True
+            elif batch.num_rows:
+                self._batches.append(batch)
+                self._rows += batch.num_rows
+        return None if self._done else self._batches[-1].column(self._name)[-1].as_py()
+
+    def take(self, bound: Any | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in memory that are below a bound, and let go of them."""
+        firsts = [batch.column(self._name)[0].as_py() for batch in self._batches]
+        whole = len(firsts) if bound is None else bisect_right(firsts, bound)
+        rest: list[pa.RecordBatch] = []
+        for batch in self._batches[:whole]:
+            end = len(batch) if bound is None else first_from(batch.column(self._name), bound)
+            if end:
+                self._rows -= end
+                yield batch.slice(0, end)
+            if end < len(batch):
+                rest.append(batch.slice(end))
+        self._batches = rest + self._batches[whole:]

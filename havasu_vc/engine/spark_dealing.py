@@ -1,0 +1,224 @@
+"""Dealing on Spark: pieces of rows go to their owners through Spark's own shuffle.
+
+    pieces           tasks, or a user's data frame, yield few large rows (part, piece)
+    repartitionById  partition i is owner i
+    outcomes         each owner takes its pieces and yields what its report is
+
+No folder that machines share is needed, no RDD, no broadcast and no accumulator. The task of
+an owner travels as one of its rows. Errors that are expected travel as rows as well, since
+Spark would try again what would be no better. What was dealt is counted by whoever deals, and
+the counts go through the same shuffle, so that a retry counts once: rows that do not arrive
+are found out.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from havasu_vc.engine.dealing import OwnedPiece, given_to
+from havasu_vc.engine.protocol import Batches, checked_batches
+from havasu_vc.engine.session import cause_of, setting
+from havasu_vc.engine.spill import read
+from havasu_vc.engine.worker import forget_archives, pickled_error
+from havasu_vc.errors import EngineError, HavasuError
+from havasu_vc.model.task import Task, task_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["PIECES", "Deal", "dealing_frame", "outcomes_of", "pieces_frame"]
+
+PIECES = "part int, num_rows bigint, piece binary, kind int"
+"""Rows that go to owners, as Spark calls their types."""
+_SCHEMA = pa.schema(
+    [("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary()), ("kind", pa.int32())]
+)
+_PIECE, _OWNER, _COUNT, _ERROR, _OUTCOME = range(5)
+"""Rows that were dealt, the task of an owner, how many were dealt, what went wrong, a report."""
+_TASKS_A_CORE = 4
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_GROUP_BYTES = 32 << 20
+_POLL_SECONDS = 0.1
+
+Deal: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Turns rows into batches of `part`, `num_rows` and `piece`; must pickle."""
+
+
+def dealing_frame(session: SparkSession, tasks: Sequence[Task], owners: int) -> DataFrame:
+    """Return a frame of the pieces that tasks deal, for so many owners."""
+    cores = max(session.sparkContext.defaultParallelism, 1)
+    parts = max(min(len(tasks), _TASKS_A_CORE * cores), 1)
+    given = pa.table(
+        {
+            "part": pa.array([n * parts // len(tasks) for n in range(len(tasks))], pa.int32()),
+            "task": pa.array([pickle.dumps(task) for task in tasks], pa.binary()),
+        }
+    )
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tasks = (pickle.loads(t.as_py()) for batch in batches for t in batch.column("task"))
+        yield from _counted((b for task in tasks for b in checked_batches(task)), owners)
+
+    return session.createDataFrame(given).repartitionById(parts, "part").mapInArrow(run, PIECES)
+
+
+def pieces_frame(frame: DataFrame, deal: Deal, owners: int) -> DataFrame:
+    """Return a frame of the pieces that the rows of another are dealt out in."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _counted(deal(iter(batches)), owners)
+
+    return frame.mapInArrow(run, PIECES)
+
+
+def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
+    """Give owners their pieces, run them as one Spark job, and yield what they yield."""
+    session = pieces.sparkSession
+    plan = pa.table(
+        [
+            pa.array(range(len(owners)), pa.int32()),
+            pa.array([0] * len(owners), pa.int64()),
+            pa.array([pickle.dumps(owner) for owner in owners], pa.binary()),
+            pa.array([_OWNER] * len(owners), pa.int32()),
+        ],
+        schema=_SCHEMA,
+    )
+    every = pieces.union(session.createDataFrame(plan))
+    # One partition more takes the counts, and errors of those who deal.
+    work = every.repartitionById(len(owners) + 1, "part").mapInArrow(_own_parts, PIECES)
+    with setting(session, _BATCH_ROWS, "4096"), setting(session, _BATCH_BYTES, str(_GROUP_BYTES)):
+        rows = _collected(work)
+    errors = sorted((row.part, row.piece) for row in rows if row.kind == _ERROR)
+    if errors:
+        # What went wrong while rows were dealt comes before what its lack made go wrong.
+        dealing = [error for part, error in errors if part == len(owners)]
+        error: HavasuError = pickle.loads(bytes((dealing or [errors[0][1]])[0]))
+        raise error
+    dealt = sum(row.num_rows for row in rows if row.kind == _COUNT and row.part == len(owners))
+    taken = sum(row.num_rows for row in rows if row.kind == _COUNT and row.part < len(owners))
+    done = {row.part for row in rows if row.kind == _COUNT and row.part < len(owners)}
+    if dealt != taken or len(done) != len(owners):
+        raise EngineError(
+            f"{taken:,} of {dealt:,} rows came through Spark's shuffle",
+            hints=("nothing was committed; run again",),
+        )
+    for row in sorted((row for row in rows if row.kind == _OUTCOME), key=lambda row: row.part):
+        with pa.ipc.open_stream(bytes(row.piece)) as stream:
+            yield from stream
+
+
+def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.RecordBatch]:
+    """Yield pieces, then how many rows were in them, or what went wrong."""
+    forget_archives()
+    count = 0
+    try:
+        for batch in batches:
+            count += sum(batch.column("num_rows").to_pylist())
+            yield batch.append_column("kind", pa.array([_PIECE] * len(batch), pa.int32()))
+    except HavasuError as error:
+        yield _row(owners, 0, pickled_error(error), _ERROR)
+        return
+    yield _row(owners, count, b"", _COUNT)
+
+
+def _row(part: int, num_rows: int, piece: bytes, kind: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([value], field.type)
+            for value, field in zip((part, num_rows, piece, kind), _SCHEMA, strict=True)
+        ],
+        schema=_SCHEMA,
+    )
+
+
+def _own_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the owners of a Spark partition, which waits for all of its rows on the local disk."""
+    forget_archives()
+    folder = Path(tempfile.mkdtemp(prefix="havasu-vc-"))
+    try:
+        owners: dict[int, Task] = {}
+        pieces: dict[int, list[OwnedPiece]] = {}
+        with (folder / "pieces").open("xb") as sink:
+            for batch in batches:
+                for part, count, piece, kind in zip(*batch.columns, strict=True):
+                    number, data = part.as_py(), piece.as_buffer()
+                    if kind.as_py() == _PIECE:
+                        sink.write(b"\0" * (-sink.tell() % 64))
+                        segment = (sink.name, sink.tell(), data.size)
+                        sink.write(data)
+                        found = (count.as_py(), task_of(read, (segment,)))
+                        pieces.setdefault(number, []).append(found)
+                    elif kind.as_py() == _OWNER:
+                        owners[number] = pickle.loads(data)
+                    else:
+                        yield _row(number, count.as_py(), data.to_pybytes(), kind.as_py())
+        for number, owner in sorted(owners.items()):
+            yield from _outcome(number, owner, pieces.get(number, []))
+    except OSError as error:
+        if isinstance(error, HavasuError):
+            raise
+        full = EngineError(f"a worker cannot keep rows on its disk: {error.strerror or error}")
+        yield _row(0, 0, pickled_error(full), _ERROR)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _outcome(number: int, owner: Task, pieces: list[OwnedPiece]) -> Iterator[pa.RecordBatch]:
+    try:
+        with closing(checked_batches(given_to(owner, pieces))) as batches:
+            for batch in batches:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
+                    writer.write_batch(batch)
+                yield _row(number, 0, sink.getvalue().to_pybytes(), _OUTCOME)
+    except HavasuError as error:
+        yield _row(number, 0, pickled_error(error), _ERROR)
+    yield _row(number, sum(count for count, _ in pieces), b"", _COUNT)
+
+
+def _collected(frame: DataFrame) -> list[Any]:
+    """Run a job in a thread of its own, so that Ctrl-C stops it, and return its rows."""
+    from pyspark import inheritable_thread_target
+
+    session = frame.sparkSession
+    tag = f"havasu-vc-{uuid.uuid4().hex}"
+    found: list[Any] = []
+    failed: list[Exception] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            session.addTag(tag)
+            found.extend(frame.collect())
+        except Exception as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    target = inheritable_thread_target(session)(run)
+    threading.Thread(target=target, name="havasu-vc-spark", daemon=True).start()
+    try:
+        while not done.wait(_POLL_SECONDS):
+            pass
+    except BaseException:
+        with suppress(Exception):
+            session.interruptTag(tag)
+        done.wait(10)
+        raise
+    if failed:
+        raise EngineError(
+            f"Spark gave up on the edit: {cause_of(failed[0])}",
+            hints=("nothing was committed", "run again, with more memory for the executors"),
+        ) from failed[0]
+    return found

@@ -1,0 +1,185 @@
+"""A large edit made by tasks that each own an interval of keys, on any engine.
+
+The driver cuts the keys at the edges of data files, as entries tell them, and adds up what
+owners report: it holds entries, never rows, but for the few of a small change. A dataset
+without a key, or whose rows are in no key order, is not edited so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+from havasu_vc.datasets.dealing import Cuts, deal
+from havasu_vc.datasets.havasu.diff import lies_in_key_order
+from havasu_vc.datasets.havasu.edit import Edit, is_small
+from havasu_vc.datasets.havasu.owning import UNSEEN, OldDeletes, OldFile, Owner, own, parse_report
+from havasu_vc.datasets.havasu.pieces import Interval
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.pairing import same_key
+from havasu_vc.engine.protocol import Batches, Engine
+from havasu_vc.errors import EngineError
+from havasu_vc.formats.havasu.entry import Content, Entry
+from havasu_vc.formats.havasu.scalars import from_scalar
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, task_of
+from havasu_vc.store.durability import reporting_storage_errors
+
+__all__ = ["can_be_owned", "collect_owned", "cuts_of", "owned_edit", "owners_of"]
+
+FEW_ROWS = 10_000
+"""Rows that come back to the driver, from all owners together."""
+OWNER_BYTES = 64 << 20
+"""About how many bytes of a table one task edits; a file is never cut."""
+
+
+def can_be_owned(dataset: HavasuDataset, schema: Schema) -> bool:
+    """Whether intervals of keys of a dataset can be edited apart, to have some columns then."""
+    if not same_key(dataset.schema, schema) or dataset.order.is_hilbert:
+        return False
+    return lies_in_key_order(dataset, list(dataset.data_entries))
+
+
+def owned_edit(edit: Edit, tasks: Sequence[Task], mode: str, engine: Engine) -> None:
+    """Take what the rows of some tasks change into an edit; `mode` says what rows mean."""
+    edit.dataset.bring(edit.dataset.data_entries)
+    cuts = cuts_of(edit)
+    dealing = [task_of(deal, task, cuts) for task in tasks]
+    owners = owners_of(edit, cuts, mode)
+    collect_owned(edit, lambda: engine.run_dealt(dealing, owners, description="Editing"))
+
+
+def collect_owned(edit: Edit, run: Callable[[], Batches], *, url: str | None = None) -> None:
+    """Take what owners report into an edit, if the files that they wrote are here.
+
+    Those that they put at a URL are not.
+    """
+    for batch in run():
+        report = parse_report(batch)
+        for file in report.files:
+            if url is None and not edit.dataset.storage.has(file.entry.file):
+                raise EngineError(
+                    f"what the worker on {report.host} wrote is not here: {file.entry.file}",
+                    hints=("nothing was committed", UNSEEN),
+                )
+        edit.take_report(report, elsewhere=url is not None)
+
+
+def cuts_of(edit: Edit) -> Cuts:
+    """Return where keys are cut, at edges of files with about as much to read between them."""
+    dataset, names = edit.dataset, edit.schema.key.names
+    edges = sorted(
+        (low, entry.size)
+        for entry in dataset.data_entries
+        if (low := _edges(dataset, entry)[0]) is not None
+    )
+    values: list[Any] = []
+    waiting = 0
+    for low, size in edges:
+        if waiting >= OWNER_BYTES and (not values or low > values[-1]):
+            values.append(low)
+            waiting = 0
+        waiting += size
+    return Cuts(names, tuple(values))
+
+
+def owners_of(edit: Edit, cuts: Cuts, mode: str, *, url: str | None = None) -> list[Task]:
+    """Return the owner of each interval, which writes to this commit's staging, or to a URL.
+
+    What is written to a URL needs no key caches: they are for who has the files.
+    """
+    dataset = edit.dataset
+    field = dataset.key.fields[0]
+    storage = dataset.storage
+    held = [
+        _Held(Interval(field.id, low, high), dataset)
+        for low, high in pairwise((None, *cuts.values, None))
+    ]
+    deletes = {e.file: e for e in dataset.entries.values() if e.content is Content.DELETES}
+    with reporting_storage_errors(storage.staging.root):
+        storage.staging.root.mkdir(parents=True, exist_ok=True)
+    spanning = _spanning(held, list(deletes.values()))
+    return [
+        task_of(
+            own,
+            (),
+            Owner(
+                dataset.path,
+                mode,
+                each.interval,
+                tuple(
+                    OldFile(
+                        dataset.file_path(entry),
+                        entry.file,
+                        entry.rows,
+                        entry.origin,
+                        dataset.delete_paths(entry),
+                        entry.file in each.whole
+                        and entry.file not in spanning
+                        and entry.location is None,
+                    )
+                    for entry in each.entries
+                ),
+                tuple(
+                    OldDeletes(dataset.file_path(entry), name, tuple(entry.targets))
+                    for name, entry in deletes.items()
+                    if entry.targets.keys() <= each.whole and not is_small(entry)
+                ),
+                dataset.schema,
+                edit.layout,
+                url or str(storage.staging.root),
+                None if url else str(storage.keys),
+                FEW_ROWS // len(held),
+            ),
+        )
+        for each in held
+    ]
+
+
+class _Held:
+    """What there is in an interval."""
+
+    def __init__(self, interval: Interval, dataset: HavasuDataset) -> None:
+        self.interval = interval
+        self.entries: list[Entry] = []
+        self.whole: set[str] = set()
+        low, high = interval.low, interval.high
+        for entry in dataset.data_entries:
+            least, greatest = _edges(dataset, entry)
+            above = low is None or (least is not None and least >= low)
+            below = high is None or (greatest is not None and greatest < high)
+            if above and below:
+                self.whole.add(entry.file)
+            apart = (high is not None and least is not None and least >= high) or (
+                low is not None and greatest is not None and greatest < low
+            )
+            if not apart:
+                self.entries.append(entry)
+
+
+def _spanning(held: Sequence[_Held], deletes: Sequence[Entry]) -> set[str]:
+    """Return data files with rows in delete files that no single interval can take over.
+
+    Such a data file stays, as what deletes from others would have to be written again with
+    it; what is small, the driver writes again.
+    """
+    found: set[str] = set()
+    for entry in deletes:
+        if not is_small(entry) and not any(entry.targets.keys() <= h.whole for h in held):
+            found |= entry.targets.keys()
+    return found
+
+
+def _edges(dataset: HavasuDataset, entry: Entry) -> tuple[Any | None, Any | None]:
+    """Return what no first key of a file is below, and what none is above, where known."""
+    field = dataset.key.fields[0]
+    statistics = entry.statistics.get(field.id)
+    if statistics is None or statistics.lower is None or statistics.upper is None:
+        return None, None
+    # A document of others may say anything.
+    with suppress(ValueError, TypeError, ArithmeticError):
+        lower, upper = (from_scalar(v, field.type) for v in (statistics.lower, statistics.upper))
+        return lower, upper
+    return None, None
