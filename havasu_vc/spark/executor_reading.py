@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from havasu_vc.model.task import Task, run_task, task_of
 from havasu_vc.records import dataclass
 from havasu_vc.spark.physical import spark_schema
 from havasu_vc.spark.rows import frame_of, shown_rows
+from havasu_vc.store.far_files import url_below
 from havasu_vc.store.object_urls import with_endpoint
 
 __all__ = ["FarDataset", "far_frame", "far_url", "in_place"]
@@ -47,11 +48,11 @@ class FarDataset(HavasuDataset):
         """Return the path of a file, or the URL of one that is not here."""
         if entry.location is not None or self.storage.has(entry.file):
             return super().file_path(entry)
-        return _below(self.url, entry.file)
+        return url_below(self.url, entry.file)
 
     def place(self, file: str) -> str:
         """Return the path of a file, or the URL of one that is not here."""
-        return super().place(file) if self.storage.has(file) else _below(self.url, file)
+        return super().place(file) if self.storage.has(file) else url_below(self.url, file)
 
     def bring(
         self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
@@ -86,14 +87,6 @@ def far_url(repo: Repo) -> str | None:
         else:
             _found[repo] = None
     return _found[repo]
-
-
-def _below(url: str, file: str) -> str:
-    parts = urlsplit(url)
-    path = f"{parts.path.rstrip('/')}/objects/{file[:2]}/{file[2:4]}/{file}"
-    return urlunsplit((parts.scheme, parts.netloc, path, "", "")) + (
-        f"?{parts.query}" if parts.query else ""
-    )
 
 
 def far_frame(

@@ -1,10 +1,11 @@
 """Data frames as commits: upsert, append, delete, or overwrite, by key.
 
-Executors write the frame, sorted by key, to files in the repository's staging folder, and
-say what they wrote: unless all of it is there, nothing is committed. What the files hold is
-then compared with the dataset in batches: an edit streams through the driver, which holds a
-batch; an overwrite is written and compared by tasks on Spark. Nothing is part of the
-repository before the commit, and the staged files go in any case.
+Executors deal the rows out by key, and tasks that each own an interval of keys look up what
+is there and write what changes (`datasets.havasu.owning`); the driver adds up their reports.
+Where a dataset has no key, or rows lie in no order of it, executors write the frame to files
+in the repository's staging folder, and what these hold is compared with the dataset in
+batches. Unless all that tasks say they wrote is there, nothing is committed; nothing is part
+of the repository before the commit, and staged files go in any case.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from havasu_vc.datasets.conforming import conform
+from havasu_vc.datasets.dealing import dealt
 from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.datasets.havasu.parquet import BATCH_ROWS, open_parquet
@@ -27,13 +30,18 @@ from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing import MODES, changes_of, whole_rows
 from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.engine.protocol import Engine
+from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.spark import SparkEngine
+from havasu_vc.engine.spark_dealing import pieces_frame
 from havasu_vc.errors import InvalidArgumentError, KeyViolationError, SchemaViolationError
+from havasu_vc.history.owned_edits import can_be_owned, collect_owned, cuts_of, owners_of
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.spark.executor_reading import far_url, in_place
 from havasu_vc.spark.history_tasks import havasu_view
 from havasu_vc.spark.reading import opened, quoted
 from havasu_vc.spark.staging import StagedFile, stage
@@ -69,15 +77,74 @@ def write(
     prepared = _prepared(frame, schema, mode)
     _ = source.git.committer  # that nobody is configured must not come out after hours
     folder = source.git.data_folder / "staging" / f"frame-{secrets.token_hex(8)}"
+    work = EngineSettings(session=frame.sparkSession, scratch=folder)
+    settings = replace(source.settings, engine="spark", engine_settings=work)
+
+    def make(found: Dataset, engine: Engine) -> TreeEdit:
+        view = havasu_view(found)
+        if can_be_owned(view, view.schema) and isinstance(engine, SparkEngine):
+            return _owned(source, view, prepared, mode, engine)
+        return _staged(view, prepared, mode, engine, folder)
+
+    writer = source.with_settings(settings)
     try:
-        files = stage(prepared, folder)
-        return _commit(source, frame, dataset, files, folder, mode, message)
+        return writer.commit_edits([(dataset, make)], message or f"Write to {dataset}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _owned(
+    repo: Repo, view: HavasuDataset, frame: DataFrame, mode: str, engine: SparkEngine
+) -> TreeEdit:
+    """Return the edit that a frame means, made by owners of intervals of keys.
+
+    Where the data is in a bucket and not here, executors read and write it there.
+    """
+    url = None if all(map(view.storage.has, view.stored_entries)) else far_url(repo)
+    with Edit(havasu_view(in_place(repo, view, url))) as edit:
+        cuts = cuts_of(edit)
+        owners = owners_of(edit, cuts, mode, url=url)
+        session = engine.session()
+        schema = view.schema
+
+        def deal(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return dealt((_stored_rows(batch, schema, mode) for batch in batches), cuts)
+
+        ensure_package(session)
+        pieces = pieces_frame(frame, deal, len(owners))
+        collect_owned(
+            edit, lambda: engine.run_owners(pieces, owners, description="Writing"), url=url
+        )
+        return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
+
+
+def _stored_rows(batch: pa.RecordBatch, schema: Schema, mode: str) -> pa.RecordBatch:
+    """Return rows in the types of a dataset, with the columns that they have."""
+    if mode == "upsert":
+        return conform(batch, schema.select(tuple(batch.schema.names)))
+    if mode == "delete":
+        return conform(batch, schema.select(schema.key.names))
+    (whole,) = whole_rows(pa.Table.from_batches([batch]), schema).to_batches() or (None,)
+    return batch.slice(0, 0) if whole is None else whole
+
+
+def _staged(
+    view: HavasuDataset, frame: DataFrame, mode: str, engine: Engine, folder: Path
+) -> TreeEdit:
+    """Return the edit that a frame means, written to files first."""
+    if view.key and mode != "overwrite":
+        frame = frame.orderBy(*(quoted(name) for name in view.key.names))
+    files = stage(frame, folder)
+    if mode == "overwrite":
+        size = sum(file.size for file in files)
+        return replacement(view, _tasks(files, view.schema), view.schema, {}, engine, size)
+    with Edit(view) as edit:
+        collect_changes(edit, _changes(view, files, mode))
+        return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
+
+
 def _prepared(frame: DataFrame, schema: Schema, mode: str) -> DataFrame:
-    """Return a frame with our types, in key order unless rows are to be placed anew."""
+    """Return a frame with our types, of the columns that count."""
     names = schema.key.names if mode == "delete" else tuple(frame.columns)
     unknown = [name for name in names if name not in schema.by_name]
     if unknown:
@@ -88,10 +155,7 @@ def _prepared(frame: DataFrame, schema: Schema, mode: str) -> DataFrame:
     if missing:
         raise KeyViolationError(f"the rows have no key column {missing[0]!r}")
     columns = [_stored(frame[quoted(n)], schema.by_name[n]).alias(n) for n in names]
-    prepared = frame.select(*columns)
-    if schema.key and mode != "overwrite":
-        prepared = prepared.orderBy(*(quoted(name) for name in schema.key.names))
-    return prepared
+    return frame.select(*columns)
 
 
 def _stored(column: Column, field: Field) -> Column:
@@ -114,31 +178,6 @@ def _has_uuid(type_: Type) -> bool:
             return _has_uuid(key.type) or _has_uuid(value.type)
         case _:
             return type_ is Primitive.UUID
-
-
-def _commit(
-    repo: Repo,
-    frame: DataFrame,
-    dataset: str,
-    files: Sequence[StagedFile],
-    folder: Path,
-    mode: str,
-    message: str | None,
-) -> CommitResult:
-    work = EngineSettings(session=frame.sparkSession, scratch=folder)
-    settings = replace(repo.settings, engine="spark", engine_settings=work)
-    writer = repo.with_settings(settings) if mode == "overwrite" else repo
-
-    def make(found: Dataset, engine: Engine) -> TreeEdit:
-        view = havasu_view(found)
-        if mode == "overwrite":
-            size = sum(file.size for file in files)
-            return replacement(view, _tasks(files, view.schema), view.schema, {}, engine, size)
-        with Edit(view) as edit:
-            collect_changes(edit, _changes(view, files, mode))
-            return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
-
-    return writer.commit_edits([(dataset, make)], message or f"Write to {dataset}")
 
 
 def _tasks(files: Sequence[StagedFile], schema: Schema) -> list[Task]:

@@ -1,7 +1,6 @@
 """Repositories in Spark: views, changelogs, histories, and commits of frames."""
 
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo
+from havasu_vc.datasets.havasu.owning import OwnerReport, parse_report
 from havasu_vc.errors import (
     DatasetNotFoundError,
     EngineError,
@@ -17,6 +17,7 @@ from havasu_vc.errors import (
     KeyViolationError,
     SchemaViolationError,
 )
+from havasu_vc.history import owned_edits
 from havasu_vc.spark import changes, history, read, register, write
 from tests.repo import points
 
@@ -163,7 +164,7 @@ def test_a_file_that_an_attempt_left_behind_counts_for_nothing(
     folder = str(repo.git.data_folder / "staging")
 
     def left_behind(batches: Any) -> Any:
-        (place,) = Path(folder).glob("frame-*")
+        (place,) = Path(folder).iterdir()
         for batch in batches:
             pq.write_table(pa.Table.from_batches([batch]), place / "part-00099-left.parquet")
             more = pa.table({"id": [77], "name": ["left"], "height": pa.array([7], pa.int32())})
@@ -182,12 +183,12 @@ def test_a_folder_that_a_worker_does_not_see(spark: "SparkSession", repo: Repo, 
     folder, head = str(repo.git.data_folder / "staging"), repo.head().commit
 
     def hidden(batches: Any) -> Any:
-        for place in Path(folder).glob("frame-*"):
+        for place in Path(folder).iterdir():
             shutil.rmtree(place)
         yield from batches
 
     rows = frame(spark, dict.fromkeys(range(9, 20), ("n", 9)))
-    with pytest.raises(EngineError, match=r"does not see the folder .*staging/frame-") as raised:
+    with pytest.raises(EngineError, match=r"does not see the folder .*staging/") as raised:
         write(rows.mapInArrow(hidden, rows.schema), repo, "points", mode=mode)
 
     assert raised.value.hints[0] == "nothing was committed"
@@ -195,23 +196,22 @@ def test_a_folder_that_a_worker_does_not_see(spark: "SparkSession", repo: Repo, 
     points.assert_clean(repo)
 
 
-def test_a_file_that_is_not_here_as_a_worker_wrote_it(spark: "SparkSession", repo: Repo) -> None:
-    folder, head = str(repo.git.data_folder / "staging"), repo.head().commit
+def test_a_file_that_is_not_here_as_a_worker_wrote_it(
+    spark: "SparkSession", repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, head = repo.git.data_folder / "staging", repo.head().commit
 
-    def lost(batches: Any) -> Any:
-        """Take away, in the second partition, what the first one wrote."""
-        rows = pa.Table.from_batches(list(batches))
-        if rows.num_rows and min(rows["id"].to_pylist()) > 1:
-            (place,) = Path(folder).glob("frame-*")
-            for _ in range(600):
-                found = list(place.iterdir())
-                time.sleep(0.5)
-                if found:
-                    found[0].unlink()
-                    break
-        yield from rows.to_batches()
+    def lost(batch: pa.RecordBatch) -> OwnerReport:
+        """Take away what the worker wrote, as where it has another folder under that path."""
+        report = parse_report(batch)
+        for written in report.files:
+            (found,) = folder.rglob(written.entry.file)
+            found.unlink()
+        return report
 
-    given = spark.range(1, 3, 1, 2).selectExpr("id", "'n' AS name", "CAST(9 AS INT) AS height")
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    monkeypatch.setattr(owned_edits, "parse_report", lost)
+    given = frame(spark, {1: ("n", 9), 9: ("n", 9)})
     with pytest.raises(EngineError, match="is not here"):
-        write(given.mapInArrow(lost, given.schema), repo, "points", mode="overwrite")
+        write(given, repo, "points", mode="overwrite")
     assert repo.head().commit == head

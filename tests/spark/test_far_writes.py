@@ -1,0 +1,132 @@
+"""Spark writes where the data lies: in a bucket, from a clone that has none of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import S3FileSystem
+
+from havasu_vc import Repo
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.errors import StorageError
+from havasu_vc.history import owned_edits
+from havasu_vc.spark import read, write
+from tests.conftest import lacking
+from tests.datasets.thresholds import tiny_thresholds
+from tests.remotes.sharing import bare, clone, files, reopened, share
+from tests.repo.points import make
+from tests.repo.tables import BY_ID, points
+from tests.repo.tables import write as write_file
+from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = "s3://writes/data"
+
+
+@pytest.fixture(scope="module")
+def server(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, S3FileSystem]]:
+    """A git server, and the bucket with the data of its repository."""
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    folder = tmp_path_factory.mktemp("far-writes")
+    with moto() as endpoint, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}.items():
+            patch.setenv(name, value)
+        patch.setattr(spark.sparkContext, "environment", dict(S3_ENVIRONMENT))
+        system = S3FileSystem(
+            endpoint_override=endpoint.removeprefix("http://"),
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        system.create_dir("writes")
+        ours = make(folder / "ours", {1: ("one", 1), 2: ("two", 2)})
+        with tiny_thresholds(most_deltas=9, group_rows=1024):
+            ours.import_(write_file(folder / "big.parquet", points(9000)), "big", options=BY_ID)
+            ours.write("big", points(500, start=20_000), mode="append")
+            ours.write("big", points(3, start=500, name="new"))
+        share(ours, bare(folder / "server.git"), data=DATA)
+        yield folder / "server.git", system
+
+
+@pytest.fixture
+def far(server: tuple[Path, S3FileSystem], tmp_path: Path) -> Repo:
+    return clone(server[0], tmp_path / "theirs", data_url=DATA, on_demand=True)
+
+
+@pytest.fixture(autouse=True)
+def each_file_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 1)
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+
+
+def names(spark: "SparkSession", repo: Repo) -> dict[int, str]:
+    rows = read(spark, repo, "big").select("id", "name").collect()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["name"] for row in rows}
+
+
+def test_every_mode_writes_to_the_bucket_and_brings_no_file(
+    far: Repo, spark: "SparkSession", tmp_path: Path
+) -> None:
+    model = names(spark, far)
+    rows = spark.range(4000, 9500, 1, 4)
+    write(rows.selectExpr("id", "concat('far ', id) AS name"), far, "big")
+    model |= {number: f"far {number}" for number in range(4000, 9500)}
+    assert names(spark, far) == model
+    write(spark.range(20_100, 20_300, 1, 2), far, "big", mode="delete")
+    for number in range(20_100, 20_300):
+        del model[number]
+    assert names(spark, far) == model
+    write(spark.range(-50, 0, 1, 3).selectExpr("id", "'low' AS name"), far, "big", mode="append")
+    model |= dict.fromkeys(range(-50, 0), "low")
+    assert names(spark, far) == model
+    whole = read(spark, far, "big").where("id < 8000 OR id > 20400")
+    write(whole.replace({"low": "lower"}), far, "big", mode="overwrite")
+    model = {
+        number: "lower" if name == "low" else name
+        for number, name in model.items()
+        if number < 8000 or number > 20400
+    }
+    assert names(spark, far) == model
+    assert files(far) == []
+
+    far.push()
+    here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
+    assert list(here.fsck(full=True)) == []
+    assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
+
+
+def test_a_second_attempt_leaves_nothing(
+    far: Repo, server: tuple[Path, S3FileSystem], spark: "SparkSession"
+) -> None:
+    """The same rows on the same version are the same files, which are there."""
+    rows = spark.range(100, 900, 1, 3).selectExpr("id", "'again' AS name")
+    head = far.head().commit
+    write(rows, far, "big")
+    first = set(require_files(far.dataset("big")).entries)
+    far.git.git("reset", "-q", "--hard", head or "")
+    again = reopened(far)
+    count = len(server[1].get_file_info(_selector()))
+    write(rows, again, "big")
+    assert set(require_files(again.dataset("big")).entries) == first
+    assert len(server[1].get_file_info(_selector())) == count
+
+
+def test_a_bucket_that_cannot_be_written_commits_nothing(far: Repo, spark: "SparkSession") -> None:
+    far.config.set("havasu.data.url", "s3://no-such-bucket/data")
+    head = far.head().commit
+    rows = spark.range(100, 900, 1, 3).selectExpr("id", "'again' AS name")
+    with pytest.raises(StorageError, match="no-such-bucket"):
+        write(rows, reopened(far), "big")
+    assert far.head().commit == head
+
+
+def _selector() -> pa.fs.FileSelector:
+    return pa.fs.FileSelector("writes/data", recursive=True)
