@@ -41,7 +41,7 @@ __all__ = [
     "CsvSource",
     "Judgement",
     "convert",
-    "open_csv",
+    "open_one",
 ]
 
 
@@ -102,8 +102,11 @@ class CsvSource:
         return [task_of(read_csv, reading)]
 
 
-def open_csv(path: Path, options: SourceOptions) -> CsvSource:
-    """Open a CSV or TSV file, reading it once."""
+def open_one(
+    paths: Sequence[Path], name: str, options: SourceOptions, *, root: Path | None = None
+) -> CsvSource:
+    """Open the only file there is, reading it once."""
+    (path,) = paths
     form = _form_of(path, options)
     form, judged, rows = _judge(form)
     types = {name: judgement.type for name, judgement in judged.items()}

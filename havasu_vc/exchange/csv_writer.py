@@ -10,16 +10,31 @@ import pyarrow.csv as pacsv
 
 from havasu_vc.errors import StorageError
 from havasu_vc.exchange.export_columns import (
-    ExportFormat,
     Notes,
     Outgoing,
     OutgoingGeometry,
     outgoing,
 )
+from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 
-__all__ = ["write_csv"]
+__all__ = ["write_csv", "write_rows"]
+
+
+def write_rows(
+    path: Path,
+    header: DatasetHeader,
+    geometries: Mapping[str, OutgoingGeometry],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    format: ExportFormat,
+    notes: Notes,
+    form: object,
+) -> int:
+    """Write the rows of a dataset, as the registry of formats calls it."""
+    return write_csv(path, header.schema, geometries, batches, notes=notes)
 
 
 def write_csv(

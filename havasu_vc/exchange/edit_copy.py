@@ -35,10 +35,10 @@ from havasu_vc.exchange.edit_state import (
     write_exact,
     write_state,
 )
-from havasu_vc.exchange.export import Written, layer_metadata, replacing
+from havasu_vc.exchange.export import Written, replacing
 from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
 from havasu_vc.exchange.gdal import write_stream
-from havasu_vc.exchange.gdal_writer import geometry_options
+from havasu_vc.exchange.gdal_writer import geometry_options, layer_metadata
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.diffs import DatasetHeader

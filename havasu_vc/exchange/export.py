@@ -19,15 +19,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, LockedError, StorageError
-from havasu_vc.exchange.csv_writer import write_csv
 from havasu_vc.exchange.export_columns import (
-    ExportFormat,
     Notes,
     OutgoingGeometry,
     outgoing_geometry,
 )
-from havasu_vc.exchange.gdal_writer import GdalLayer, write_gdal
-from havasu_vc.exchange.parquet_writer import ParquetForm, write_parquet
+from havasu_vc.exchange.formats import EXPORT_EXTENSIONS, ExportFormat, format_written, load
+from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.geo.crs import parse_crs, projection
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.records import dataclass
@@ -42,21 +40,6 @@ __all__ = [
 ]
 
 
-EXPORT_EXTENSIONS: dict[str, ExportFormat] = {
-    ".parquet": ExportFormat.GEOPARQUET,
-    ".geoparquet": ExportFormat.GEOPARQUET,
-    ".gpkg": ExportFormat.GPKG,
-    ".shp": ExportFormat.SHAPEFILE,
-    ".geojson": ExportFormat.GEOJSON,
-    ".json": ExportFormat.GEOJSON,
-    ".geojsonl": ExportFormat.GEOJSONSEQ,
-    ".geojsons": ExportFormat.GEOJSONSEQ,
-    ".ndjson": ExportFormat.GEOJSONSEQ,
-    ".fgb": ExportFormat.FLATGEOBUF,
-    ".csv": ExportFormat.CSV,
-    ".tsv": ExportFormat.CSV,
-}
-"""The format that an extension stands for."""
 _SHAPEFILE_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".qix", ".sbn", ".sbx", ".qpj")
 _JSON = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
 
@@ -117,16 +100,12 @@ def _write(
     notes: Notes,
     form: ParquetForm,
 ) -> int:
-    match format:
-        case ExportFormat.GEOPARQUET | ExportFormat.PARQUET:
-            return write_parquet(path, header.schema, geometries, batches, notes=notes, form=form)
-        case ExportFormat.CSV:
-            return write_csv(path, header.schema, geometries, batches, notes=notes)
-        case _:
-            layer = GdalLayer(
-                path.stem, header.schema, geometries, layer_metadata(header, path.stem)
-            )
-            return write_gdal(path, layer, batches, format=format, notes=notes)
+    writer = format_written(format).writer
+    assert writer is not None
+    rows: int = load(writer)(
+        path, header, geometries, batches, format=format, notes=notes, form=form
+    )
+    return rows
 
 
 def _parquet_form(wanted: ParquetForm | None, format: ExportFormat) -> ParquetForm:
@@ -138,15 +117,6 @@ def _parquet_form(wanted: ParquetForm | None, format: ExportFormat) -> ParquetFo
     form = wanted or ParquetForm(with_geo=format is ExportFormat.GEOPARQUET)
     form.check()
     return form
-
-
-def layer_metadata(header: DatasetHeader, name: str) -> dict[str, str]:
-    """Return title and description as a GeoPackage has them."""
-    title, description = header.meta.get("title"), header.meta.get("description")
-    return {
-        "IDENTIFIER": str(title).strip() if title else name,
-        "DESCRIPTION": str(description).strip() if description else "",
-    }
 
 
 def _geometries(

@@ -13,7 +13,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, UnsupportedTypeError
+from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.layout import JSON
 from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.geo import wkb as geometry_bytes
@@ -31,7 +31,6 @@ from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, S
 from havasu_vc.records import dataclass
 
 __all__ = [
-    "ExportFormat",
     "Notes",
     "Outgoing",
     "OutgoingGeometry",
@@ -48,34 +47,6 @@ __all__ = [
 Convert = Callable[[pa.Array], pa.Array]
 
 
-class ExportFormat(StrEnum):
-    """A format to export to."""
-
-    GEOPARQUET = "geoparquet"
-    PARQUET = "parquet"
-    GPKG = "gpkg"
-    SHAPEFILE = "shapefile"
-    GEOJSON = "geojson"
-    GEOJSONSEQ = "geojsonseq"
-    FLATGEOBUF = "flatgeobuf"
-    CSV = "csv"
-
-    @property
-    def label(self) -> str:
-        """Its name for people."""
-        return _TITLES[self]
-
-
-_TITLES = {
-    ExportFormat.GEOPARQUET: "GeoParquet",
-    ExportFormat.PARQUET: "Parquet",
-    ExportFormat.GPKG: "GeoPackage",
-    ExportFormat.SHAPEFILE: "a shapefile",
-    ExportFormat.GEOJSON: "GeoJSON",
-    ExportFormat.GEOJSONSEQ: "GeoJSON",
-    ExportFormat.FLATGEOBUF: "FlatGeobuf",
-    ExportFormat.CSV: "CSV",
-}
 _JSON_FORMATS = (ExportFormat.GEOJSON, ExportFormat.GEOJSONSEQ)
 _LONGEST_SHAPEFILE_TEXT = 254
 _FIRST_LONG_SHAPEFILE_INTEGER = 10**18

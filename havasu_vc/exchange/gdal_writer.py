@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export_columns import (
-    ExportFormat,
     Notes,
     Outgoing,
     OutgoingGeometry,
     outgoing,
     type_name,
 )
+from havasu_vc.exchange.formats import ExportFormat, format_written
 from havasu_vc.exchange.gdal import write_stream
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
@@ -29,26 +29,15 @@ from havasu_vc.geo.crs import common_code, nameless_definition
 from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.geo.wkb import layout_column
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
-__all__ = [
-    "GdalLayer",
-    "LayerShape",
-    "layer_shape",
-    "write_gdal",
-]
+__all__ = ["GdalLayer", "LayerShape", "layer_shape", "write_gdal", "write_rows"]
 
 
-_DRIVERS = {
-    ExportFormat.GPKG: "GPKG",
-    ExportFormat.SHAPEFILE: "ESRI Shapefile",
-    ExportFormat.GEOJSON: "GeoJSON",
-    ExportFormat.GEOJSONSEQ: "GeoJSONSeq",
-    ExportFormat.FLATGEOBUF: "FlatGeobuf",
-}
 _LONGEST_SHAPEFILE_NAME = 10
 _KINDS = (
     "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon",
@@ -68,6 +57,30 @@ class GdalLayer:
     """Its geometry columns."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Title and description, under the names GDAL has for them."""
+
+
+def write_rows(
+    path: Path,
+    header: DatasetHeader,
+    geometries: Mapping[str, OutgoingGeometry],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    format: ExportFormat,
+    notes: Notes,
+    form: object,
+) -> int:
+    """Write the rows of a dataset, as the registry of formats calls it."""
+    layer = GdalLayer(path.stem, header.schema, geometries, layer_metadata(header, path.stem))
+    return write_gdal(path, layer, batches, format=format, notes=notes)
+
+
+def layer_metadata(header: DatasetHeader, name: str) -> dict[str, str]:
+    """Return title and description as a GeoPackage has them."""
+    title, description = header.meta.get("title"), header.meta.get("description")
+    return {
+        "IDENTIFIER": str(title).strip() if title else name,
+        "DESCRIPTION": str(description).strip() if description else "",
+    }
 
 
 def write_gdal(
@@ -209,7 +222,7 @@ def _how(
     key: str | None,
     names: Sequence[str],
 ) -> dict[str, Any]:
-    how: dict[str, Any] = {"layer": layer.name, "driver": _DRIVERS[format]}
+    how: dict[str, Any] = {"layer": layer.name, "driver": format_written(format).driver}
     options: dict[str, str] = {}
     if shape is not None:
         how |= geometry_options(shape.geometry, shape.shape)

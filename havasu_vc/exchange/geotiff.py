@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, MissingProgramError
-from havasu_vc.exchange.ogr_formats import RASTER_DRIVERS
+from havasu_vc.exchange.formats import format_of_file
 from havasu_vc.geo.crs import parse_crs
 from havasu_vc.geo.raster_v1 import Band, GeoReference, PixelType, Raster
 from havasu_vc.geo.raster_v1_outlines import BandOutline, Outline
@@ -207,7 +207,9 @@ def use_rasterio() -> Any:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     rasterio = use_rasterio()
-    driver = RASTER_DRIVERS.get(path.suffix.lower())
+    # A file is what its name says: one of XML called .tif could have GDAL read any other file.
+    format = format_of_file(path)
+    driver = None if format is None else format.driver
     try:
         with rasterio.Env(GDAL_CACHEMAX=_CACHE_MB), _open(rasterio, path, driver) as file:
             yield file
@@ -226,7 +228,8 @@ def _invalid(path: Path, error: Exception) -> InvalidFileError:
     reason = " ".join(str(error.__cause__ or error).split())
     again = ("get the file again from where it came",)
     if "not recognized as being in a supported file format" in reason:
-        kind = {".jp2": "JPEG 2000", ".img": "Erdas Imagine"}.get(path.suffix.lower(), "TIFF")
+        format = format_of_file(path)
+        kind = "TIFF" if format is None else format.title or format.label
         return InvalidFileError(str(path), f"no {kind} image, or damaged", hints=again)
     if "TIFFReadDirectory" in reason:
         return InvalidFileError(str(path), "its header cannot be read: it is damaged", hints=again)

@@ -15,14 +15,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from havasu_vc.errors import InvalidFileError, StorageError
+from havasu_vc.exchange.formats import ARCHIVE, BY_EXTENSION, FORMATS, FileFormat
 from havasu_vc.records import dataclass
 
 __all__ = [
-    "EXTENSIONS",
-    "RASTER_DRIVERS",
     "VectorFile",
     "find_vector_files",
     "has_feature_ids",
@@ -43,27 +42,6 @@ class VectorFile:
     """Its size, with the files that belong to it."""
 
 
-EXTENSIONS = {
-    ".gpkg": "GPKG",
-    ".shp": "ESRI Shapefile",
-    ".geojson": "GeoJSON",
-    ".json": "GeoJSON",
-    ".geojsonl": "GeoJSONSeq",
-    ".geojsons": "GeoJSONSeq",
-    ".geojsonseq": "GeoJSONSeq",
-    ".ndjson": "GeoJSONSeq",
-    ".jsonl": "GeoJSONSeq",
-    ".fgb": "FlatGeobuf",
-}
-"""The format that an extension stands for."""
-_FIRST_BYTES = {
-    "GPKG": re.compile(rb"SQLite format 3\x00"),
-    "ESRI Shapefile": re.compile(rb"\x00\x00\x27\x0a"),
-    "GeoJSON": re.compile(rb"(?:\xef\xbb\xbf)?\s*\{"),
-    "GeoJSONSeq": re.compile(rb"(?:\xef\xbb\xbf)?[\s\x1e]*\{"),
-    "FlatGeobuf": re.compile(rb"fgb"),
-}
-_TITLES = {"GPKG": "GeoPackage", "ESRI Shapefile": "shapefile", "GeoJSONSeq": "sequence of GeoJSON"}
 _FIRST_LENGTH = 4096
 _VIRTUAL = re.compile(rb"\s*create(?:\s|/\*.*?\*/|--[^\n]*\n)+virtual", re.IGNORECASE | re.DOTALL)
 _INDEX = re.compile(
@@ -78,12 +56,13 @@ def find_vector_files(path: Path) -> list[VectorFile]:
     Raises `InvalidFileError` for a file that is empty or not of the format it is named for.
     """
     try:
-        if path.suffix.lower() == ".zip":
+        if path.suffix.lower() == ARCHIVE:
             return _archived(path)
-        driver = EXTENSIONS[path.suffix.lower()]
+        format = BY_EXTENSION[path.suffix.lower()]
+        driver = format.driver or ""
         with path.open("rb") as file:
             first = file.read(_FIRST_LENGTH)
-        _check_first(first, driver, str(path))
+        _check_first(first, format, str(path))
         if driver == "ESRI Shapefile":
             _check_shapes(first, path.stat().st_size, str(path))
             _check_attributes(path)
@@ -118,18 +97,23 @@ def _refuse_other_files(path: Path) -> None:
             )
 
 
-def _check_first(first: bytes, driver: str, shown: str) -> None:
-    title = _TITLES.get(driver, driver)
+def _check_first(first: bytes, format: FileFormat, shown: str) -> None:
     if not first:
         raise InvalidFileError(
             shown, "the file is empty", hints=("get the file again from where it came",)
         )
-    if not _FIRST_BYTES[driver].match(first):
-        other = next((name for name, pattern in _FIRST_BYTES.items() if pattern.match(first)), None)
-        known = f"; it looks like {_TITLES.get(other, other)}" if other else ""
+    if format.first_bytes is not None and not format.first_bytes.match(first):
+        known = next(
+            (
+                f"; it looks like {each.title or each.driver}"
+                for each in FORMATS
+                if each.first_bytes is not None and each.first_bytes.match(first)
+            ),
+            "",
+        )
         raise InvalidFileError(
             shown,
-            f"not a {title} file as its name says{known}",
+            f"not a {format.title or format.driver} file as its name says{known}",
             hints=("give the file the extension of what it is",),
         )
 
@@ -227,7 +211,7 @@ def _archived(path: Path) -> list[VectorFile]:
                 _check_sums(archive, name)
                 with archive.open(name) as member:
                     first = member.read(_FIRST_LENGTH)
-                _check_first(first, "ESRI Shapefile", f"{path}/{name}")
+                _check_first(first, BY_EXTENSION[".shp"], f"{path}/{name}")
                 _check_shapes(first, names[name], f"{path}/{name}")
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
         cause = str(error).splitlines()[0] if str(error) else "damaged"
@@ -301,17 +285,3 @@ def quoted(name: str) -> str:
 def read_only(path: str) -> str:
     """Return the address by which SQLite opens a GeoPackage without writing to it."""
     return f"{Path(path).absolute().as_uri()}?mode=ro"
-
-
-# Which files hold images that rasters are made of, by extension, and what reads them.
-
-RASTER_DRIVERS: Final = {
-    ".tif": "GTiff",
-    ".tiff": "GTiff",
-    ".jp2": "JP2OpenJPEG",
-    ".img": "HFA",
-}
-"""GDAL's driver for each extension.
-
-A file is what its name says: one of XML called .tif could have GDAL read any other file.
-"""

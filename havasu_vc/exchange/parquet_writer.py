@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.exchange.export_columns import Notes, OutgoingGeometry, type_name
+from havasu_vc.exchange.formats import ExportFormat
 from havasu_vc.exchange.geoarrow import NATIVE, NativeColumn
 from havasu_vc.exchange.geoparquet import (
     BOX,
@@ -36,13 +37,14 @@ from havasu_vc.geo.layout import scan
 from havasu_vc.geo.text import geometry_types
 from havasu_vc.model.arrow import source_type
 from havasu_vc.model.bounds import Bounds
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import to_source
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field, Primitive
 from havasu_vc.records import dataclass
 
-__all__ = ["ParquetForm", "row_groups_of", "write_parquet"]
+__all__ = ["ParquetForm", "row_groups_of", "write_parquet", "write_rows"]
 
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 32 * 1024 * 1024
@@ -135,6 +137,20 @@ class _Seen:
             said.get("orientation"),
             "WKB" if self.native is None else self.native.encoding,
         )
+
+
+def write_rows(
+    path: Path,
+    header: DatasetHeader,
+    geometries: Mapping[str, OutgoingGeometry],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    format: ExportFormat,
+    notes: Notes,
+    form: ParquetForm,
+) -> int:
+    """Write the rows of a dataset, as the registry of formats calls it."""
+    return write_parquet(path, header.schema, geometries, batches, notes=notes, form=form)
 
 
 def write_parquet(

@@ -11,14 +11,24 @@ import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
+from havasu_vc.exchange.formats import (
+    ARCHIVE,
+    BY_EXTENSION,
+    IMPORT_EXTENSIONS,
+    TABLES,
+    FileFormat,
+    format_of_file,
+    load,
+)
 from havasu_vc.exchange.layout import listed
-from havasu_vc.exchange.ogr_formats import EXTENSIONS, RASTER_DRIVERS, VectorFile, find_vector_files
+from havasu_vc.exchange.ogr_formats import VectorFile, find_vector_files
 from havasu_vc.exchange.source import Box, RasterReading, Source, SourceOptions
 from havasu_vc.geo.bounds import globe_row_bounds, meets_on_globe, row_bounds
 from havasu_vc.model.schema import Schema
@@ -27,8 +37,6 @@ from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
 
 __all__ = [
-    "IMPORT_EXTENSIONS",
-    "TABLE_FORMATS",
     "WindowedSource",
     "list_source_layers",
     "meets",
@@ -38,12 +46,8 @@ __all__ = [
 ]
 
 
-_PARQUET = (".parquet", ".geoparquet", ".pq", ".parq")
-_CSV = (".csv", ".tsv", ".tab", ".txt")
-IMPORT_EXTENSIONS: tuple[str, ...] = (*_PARQUET, *EXTENSIONS, ".zip", *_CSV, *RASTER_DRIVERS)
-"""Extensions of files that can be imported."""
-TABLE_FORMATS = ("delta", "iceberg")
-"""Formats of tables that are folders, as they stand before their place: `iceberg:FOLDER`."""
+IMAGES = "images"
+SHAPEFILES = BY_EXTENSION[".shp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,14 @@ class _Found:
     """The files that a location stands for."""
 
     name: str
-    parquet: tuple[Path, ...] = ()
+    format: FileFormat
+    paths: tuple[Path, ...]
     root: Path | None = None
-    csv: Path | None = None
-    vector: tuple[VectorFile, ...] = ()
-    images: tuple[Path, ...] = ()
+
+    @property
+    def holds_images(self) -> bool:
+        """Whether rasters are made of it."""
+        return self.format.many == IMAGES
 
 
 def open_sources(
@@ -85,14 +92,15 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
             f"{location} has no snapshots", hints=("name a table as iceberg:FOLDER",)
         )
     found = _find(location)
-    if options.raster != RasterReading() and not found.images:
+    if options.raster != RasterReading() and not found.holds_images:
         raise InvalidArgumentError(
             f"{location} holds no images, which are all that tiles and out-db rasters are made of"
         )
-    if found.parquet or found.csv or found.images:
+    if found.format.reader is not None:
         if layers and list(layers) != [found.name]:
             raise _no_layer(location, layers[0], [found.name])
-        return [_open_file(found, options)]
+        opener = load(found.format.reader)
+        return [cast(Source, opener(found.paths, found.name, options, root=found.root))]
     places = _layers_of(found)
     if not places:
         raise InvalidFileError(location, "there is no layer in it")
@@ -111,7 +119,7 @@ def list_source_layers(location: str) -> list[str]:
     if table is not None:
         return [_open_table(*table, SourceOptions()).name]
     found = _find(location)
-    return list(_layers_of(found)) if found.vector else [found.name]
+    return [found.name] if found.format.reader is not None else list(_layers_of(found))
 
 
 def parse_table_location(location: str) -> tuple[str, str] | None:
@@ -121,45 +129,28 @@ def parse_table_location(location: str) -> tuple[str, str] | None:
     (('iceberg', '/data/roads'), None)
     """
     format_, colon, place = location.partition(":")
-    if not colon or format_ not in TABLE_FORMATS:
+    if not colon or format_ not in TABLES:
         return None
     if not place:
         raise InvalidArgumentError(f"{location} names no table", hints=(f"{format_}:FOLDER",))
     return format_, place
 
 
-def _open_file(found: _Found, options: SourceOptions) -> Source:
-    if found.csv:
-        from havasu_vc.exchange.csv import open_csv
-
-        return open_csv(found.csv, options)
-    if found.images:
-        from havasu_vc.exchange.geotiff_source import open_geotiffs
-
-        return open_geotiffs(found.images, found.name, options, root=found.root)
-    from havasu_vc.exchange.parquet import open_parquet
-
-    return open_parquet(found.parquet, found.name, options, root=found.root)
-
-
 def _open_table(format_: str, place: str, options: SourceOptions) -> Source:
-    if format_ == "delta":
-        from havasu_vc.exchange.delta import open_delta
-
-        return open_delta(place, options)
-    from havasu_vc.exchange.iceberg import open_iceberg
-
-    return open_iceberg(place, options)
+    reader = TABLES[format_].reader
+    assert reader is not None
+    return cast(Source, load(reader)(place, options))
 
 
 def _layers_of(found: _Found) -> dict[str, VectorFile]:
     from havasu_vc.exchange.gdal import list_layers
     from havasu_vc.exchange.gpkg_views import refuse_endless_views
 
-    for file in found.vector:
+    files = [file for path in found.paths for file in find_vector_files(path)]
+    for file in files:
         if file.driver == "GPKG":
             refuse_endless_views(file.path, file.input_bytes)
-    return {layer: file for file in found.vector for layer in list_layers(file.path)}
+    return {layer: file for file in files for layer in list_layers(file.path)}
 
 
 def _no_layer(location: str, layer: str, layers: Sequence[str]) -> SourceNotFoundError:
@@ -195,17 +186,11 @@ def _elsewhere(location: str) -> tuple[str, ...]:
 
 def _file(path: Path, location: str) -> _Found:
     extension = path.suffix.lower()
-    if extension in _PARQUET:
-        _require_content(path)
-        return _Found(path.stem, parquet=(path,))
-    if extension in _CSV:
-        _require_content(path)
-        return _Found(path.stem, csv=path)
-    if extension in RASTER_DRIVERS:
-        _require_content(path)
-        return _Found(path.stem, images=(path,))
-    if extension == ".zip" or extension in EXTENSIONS:
-        return _Found(path.stem, vector=tuple(find_vector_files(path)))
+    format = SHAPEFILES if extension == ARCHIVE else format_of_file(path)
+    if format is not None:
+        if format.reader is not None:
+            _require_content(path)
+        return _Found(path.stem, format, (path,))
     said = f"files of type {extension} cannot be imported" if extension else "it has no extension"
     raise InvalidFileError(
         location, said, hints=(f"what can be imported: {', '.join(IMPORT_EXTENSIONS)}",)
@@ -221,30 +206,24 @@ def _require_content(path: Path) -> None:
 
 def _folder(path: Path, location: str) -> _Found:
     """Return a folder of Parquet files or images, at any depth, or of shapefiles."""
-    kinds = {"Parquet files": _PARQUET, "images": RASTER_DRIVERS, "shapefiles": (".shp",)}
     found: dict[str, list[Path]] = {}
     for folder, folders, names in os.walk(path):
         # Engines keep their own files under names with these marks.
         folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
         for name in sorted(names):
-            if not name.startswith(("_", ".")):
-                extension = Path(name).suffix.lower()
-                for kind, extensions in kinds.items():
-                    if extension in extensions:
-                        found.setdefault(kind, []).append(Path(folder, name))
+            format = None if name.startswith(("_", ".")) else format_of_file(Path(name))
+            if format is not None and format.many is not None:
+                found.setdefault(format.many, []).append(Path(folder, name))
     if len(found) > 1:
         raise InvalidArgumentError(
             f"{location} holds {' and '.join(found)}", hints=("name one of the files",)
         )
     name = path.resolve().name
-    for kind, paths in found.items():
-        if kind == "shapefiles":
-            files = tuple(file for each in paths for file in find_vector_files(each))
-            return _Found(name, vector=files)
-        stem = Path(name).stem or name
-        if kind == "images":
-            return _Found(stem, images=tuple(paths), root=path)
-        return _Found(stem, parquet=tuple(paths), root=path)
+    for paths in found.values():
+        format = BY_EXTENSION[paths[0].suffix.lower()]
+        if format.reader is None:
+            return _Found(name, format, tuple(paths))
+        return _Found(Path(name).stem or name, format, tuple(paths), root=path)
     raise SourceNotFoundError(f"there is no Parquet file, no image and no shapefile in {location}")
 
 
@@ -255,8 +234,10 @@ def _pattern(location: str) -> _Found:
         raise SourceNotFoundError(f"no file matches {location}")
     if len(paths) == 1:
         return _file(paths[0], location)
-    images = all(path.suffix.lower() in RASTER_DRIVERS for path in paths)
-    if not images and not all(path.suffix.lower() in _PARQUET for path in paths):
+    formats = [format_of_file(path) for path in paths]
+    first = formats[0]
+    kinds = {None if each is None or each.reader is None else each.many for each in formats}
+    if first is None or len(kinds) > 1 or None in kinds:
         raise InvalidArgumentError(
             f"{location} matches files that are not all Parquet, nor all images",
             hints=("import the files one by one",),
@@ -265,9 +246,7 @@ def _pattern(location: str) -> _Found:
         _require_content(path)
     root = Path(os.path.commonpath([path.parent for path in paths]))
     name = root.name or paths[0].stem
-    if images:
-        return _Found(name, images=tuple(paths), root=root)
-    return _Found(name, parquet=tuple(paths), root=root)
+    return _Found(name, first, tuple(paths), root=root)
 
 
 # A source of which only the rows in a box are taken.

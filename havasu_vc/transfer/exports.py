@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
-from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
 from havasu_vc.exchange.parquet_writer import ParquetForm
 from havasu_vc.looking import Table, diff
 from havasu_vc.model.arrow import source_type
@@ -22,10 +22,7 @@ from havasu_vc.model.types import Field
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
 
-__all__ = ["TABLE_FORMATS", "export", "export_changes"]
-
-TABLE_FORMATS = ("delta", "iceberg", "iceberg-v3", "geotiff")
-"""Formats that are folders."""
+__all__ = ["export", "export_changes"]
 
 
 def _format(name: str | None) -> ExportFormat | None:
@@ -36,7 +33,7 @@ def _format(name: str | None) -> ExportFormat | None:
     except ValueError:
         raise InvalidArgumentError(
             f"there is no format {name!r}",
-            hints=(f"formats are {', '.join((*ExportFormat, *TABLE_FORMATS))}",),
+            hints=(f"formats are {', '.join((*ExportFormat, *FOLDER_EXPORTS))}",),
         ) from None
 
 
@@ -94,9 +91,9 @@ def _check(
     format: str | None, *, crs: str | None, plain: bool, parquet: ParquetForm | None
 ) -> None:
     """Refuse what a format has no place for."""
-    if parquet is not None and format in TABLE_FORMATS:
+    if parquet is not None and format in FOLDER_EXPORTS:
         raise InvalidArgumentError("only GeoParquet has a version and columns of bounding boxes")
-    if format in TABLE_FORMATS and crs is not None:
+    if format in FOLDER_EXPORTS and crs is not None:
         raise InvalidArgumentError("tables are written in the system that a dataset has")
     if plain and format != "delta":
         raise InvalidArgumentError("only Delta tables can be plain", hints=("--to delta",))

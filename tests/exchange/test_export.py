@@ -21,7 +21,8 @@ from havasu_vc.errors import (
     StorageError,
     UnsupportedTypeError,
 )
-from havasu_vc.exchange.export import EXPORT_EXTENSIONS, ExportFormat, Written, write_file
+from havasu_vc.exchange.export import Written, write_file
+from havasu_vc.exchange.formats import EXPORT_EXTENSIONS, ExportFormat
 from havasu_vc.model.evolution import to_source
 from havasu_vc.model.types import Encoding, Geometry
 from tests.exchange.reading import open_one, read_all

@@ -11,7 +11,7 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option
-from havasu_vc.exchange.export_columns import ExportFormat
+from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
 
@@ -34,7 +34,7 @@ __all__ = ["command"]
     "--to",
     "file_format",
     type=click.Choice(
-        [*(each.value for each in ExportFormat), "delta", "iceberg", "iceberg-v3", "geotiff"],
+        [*(each.value for each in ExportFormat), *FOLDER_EXPORTS],
         case_sensitive=False,
     ),
     help="The format; by default what the file's name ends in.",
