@@ -185,6 +185,13 @@ def test_what_a_branch_of_git_cannot_take_is_refused_by_name(repo: Repo, url: st
     assert (commits(repo), held(repo)) == (2, 20)
 
 
+def test_files_that_an_engine_compacts_are_no_commit(repo: Repo, url: str) -> None:
+    body = appended(url, 100)
+    body["updates"][0]["snapshot"]["summary"]["operation"] = "replace"
+    assert send(url, body) == (200, "")
+    assert (commits(repo), held(repo)) == (2, 20)
+
+
 def test_requests_that_are_no_requests_are_refused(repo: Repo, url: str) -> None:
     body = appended(url, 100)
     wrong: list[Any] = [b"", b"[", b"[]", b"\xff", {"updates": 1}, {"updates": [1]}]
