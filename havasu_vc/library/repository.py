@@ -323,6 +323,7 @@ class Repo:
     check_received = uses(lambda: sharing.check_received)
     finish_clone = uses(lambda: sharing.finish_clone)
     data_place = uses(lambda: sharing.data_place)
+    far_place = uses(lambda: sharing.far_place)
     usable_data_place = uses(lambda: sharing.usable_data_place)
     stated_data_place = uses(lambda: sharing.stated_data_url)
     set_data_place = uses(lambda: sharing.commit_data_url)

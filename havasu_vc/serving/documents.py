@@ -39,6 +39,7 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.records import dataclass
 from havasu_vc.serving.forms import Form, native_types, plain_schema
 from havasu_vc.serving.remembering import Remembered
+from havasu_vc.store.object_urls import is_url
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.layouts import past_spec
 from havasu_vc.workspace.manifests import DATA_SEQUENCE
@@ -340,6 +341,7 @@ class _Files:
     def _data(self, entry: Entry) -> tuple[int, DataFile]:
         spec = self.layout.spec_of(entry)
         path = entry.location if entry.location is not None else self._view.place(entry.file)
+        path = path.partition("?")[0] if is_url(path) else path  # ours tell where the server is
         flavour, types = self.layout.flavour, self.layout.types
         file = data_file_of(entry, path, schema=self._view.schema, spec=spec, flavour=flavour)
         boxes = {n: box for n, box in entry.bounds.items() if n in types and box.finite}

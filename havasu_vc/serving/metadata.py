@@ -31,6 +31,7 @@ from havasu_vc.serving.forms import Form
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.told import told
+from havasu_vc.sharing import FarDataset, far_place
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
@@ -64,6 +65,8 @@ class LoadedTable:
     """Where clients write: the table's location."""
     tag: str
     """What tells it from what the table was or will be."""
+    place: str | None
+    """The bucket that data files are in which are not here."""
 
 
 def snapshot_id_of(path: str, version: Version) -> int:
@@ -81,6 +84,7 @@ class TableMaker:
         self.documents = Documents(root / "tables")
         self.root = root
         self.history = VersionHistory()
+        self._places: Remembered[str, tuple[str | None]] = Remembered(1)
         self._shown: Remembered[object, Shown] = Remembered(_MOST_SHOWN)
         self._loaded: Remembered[object, LoadedTable] = Remembered(
             _MOST_BYTES, lambda table: 4 * len(table.document)
@@ -101,7 +105,11 @@ class TableMaker:
     def view(self, repo: OpenRepo, path: str, version: Version) -> HavasuDataset:
         """Return the dataset that a version's snapshot shows."""
         folder = DatasetFolder(path, version.marker, version.tree, version.tree)
-        return table_view(repo, folder, version.commit.id[:10])
+        view = table_view(repo, folder, version.commit.id[:10])
+        place = self._places.made(str(repo.git.git_directory), lambda: (far_place(repo),))[0]
+        if place is None:
+            return view
+        return FarDataset(view.path, view.folder, view.storage, view.revision, url=place)
 
     def _made(
         self,
@@ -138,11 +146,12 @@ class TableMaker:
         staging = Path(metadata.location)
         for folder in ("data", "metadata"):  # clients write files, and some make no folders
             (staging / folder).mkdir(parents=True, exist_ok=True)
+        place = view.url if isinstance(view, FarDataset) else None
         documents = self.documents.folder(view) / "metadata"
         location = documents / f"{name}.metadata.json"
         if not location.exists():
             replace_file(location, document)  # some clients read it by its name
-        return LoadedTable(path, versions, metadata, document, str(location), staging, name)
+        return LoadedTable(path, versions, metadata, document, str(location), staging, name, place)
 
     def _show(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
+from havasu_vc.serving.data_places import ASKED, store_settings
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
 from havasu_vc.serving.names import TOP, namespaces_below, parse_namespace, tables_in
@@ -23,7 +24,7 @@ _TABLES = _NAMESPACE + "/tables"
 _TABLE = _TABLES + "/{table}"
 _VIEWS = _NAMESPACE + "/views"
 _VIEW = _VIEWS + "/{view}"
-VARY = f"authorization, user-agent, {HEADER}"
+VARY = f"authorization, user-agent, {HEADER}, {ASKED}"
 """The headers that decide what is answered for a table."""
 
 
@@ -89,9 +90,10 @@ def load_answer(catalog: Catalog, call: Call, namespace: tuple[str, ...], table:
     document = loaded.document
     if call.query.get("snapshots") == "refs":
         document = _of_refs(loaded.document)
-    content = b'{"metadata-location":%s,"metadata":%s,"config":{}}' % (
+    content = b'{"metadata-location":%s,"metadata":%s,"config":%s}' % (
         json.dumps(loaded.location).encode(),
         document,
+        json.dumps(store_settings(loaded.place, call.headers)).encode(),
     )
     return Answer(200, content, headers)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.data_remotes import remote_data as remote_data
     from havasu_vc.sharing.data_remotes import repository_at as repository_at
     from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
+    from havasu_vc.sharing.far_datasets import FarDataset as FarDataset
+    from havasu_vc.sharing.far_datasets import far_place as far_place
     from havasu_vc.sharing.fetching import FetchResult as FetchResult
     from havasu_vc.sharing.fetching import fetch as fetch
     from havasu_vc.sharing.fetching import fetch_data as fetch_data
@@ -59,6 +61,7 @@ __getattr__ = loads(
             "repository_at",
             "usable_data_place",
         ],
+        "far_datasets": ["FarDataset", "far_place"],
         "fetching": ["FetchResult", "fetch", "fetch_data", "remotes", "upstream_of"],
         "fetching_on_demand": ["RemoteFetcher"],
         "parts": ["Part", "kept_part", "parse_box"],

@@ -1,0 +1,55 @@
+"""Datasets whose data files are read where they are: in a bucket, when they are not here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.errors import HavasuError
+from havasu_vc.formats.havasu.entry import Entry
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.sharing.data_remotes import usable_data_place
+from havasu_vc.store.far_files import url_below
+from havasu_vc.store.object_urls import with_endpoint
+
+__all__ = ["FarDataset", "far_place"]
+
+_FAR = ("s3", "gs", "gcs", "abfs", "abfss")
+
+
+@dataclass(frozen=True)
+class FarDataset(HavasuDataset):
+    """A dataset whose files are read at a URL where they are not here."""
+
+    url: str = ""
+    """Where data files are kept."""
+
+    def file_path(self, entry: Entry) -> str:
+        """Return the path of a file, or the URL of one that is not here."""
+        if entry.location is not None or self.storage.has(entry.file):
+            return super().file_path(entry)
+        return url_below(self.url, entry.file)
+
+    def place(self, file: str) -> str:
+        """Return the path of a file, or the URL of one that is not here."""
+        return super().place(file) if self.storage.has(file) else url_below(self.url, file)
+
+    def bring(
+        self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
+    ) -> None:
+        """Bring nothing: what is not here is read where it is."""
+
+
+def far_place(repo: OpenRepo) -> str | None:
+    """Return the bucket that has the data; None where it is elsewhere or not told."""
+    try:
+        url = usable_data_place(repo)
+    except HavasuError:  # no remote, or a place that is not allowed
+        url = repo.git.config.get("havasu.data.url")
+    if url is None or urlsplit(url).scheme not in _FAR:
+        return None
+    # Others who read there have credentials of their own, and need not know where the server is.
+    return with_endpoint(url, os.environ)
