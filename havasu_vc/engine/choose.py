@@ -4,9 +4,10 @@ Spark costs seconds to start, so `auto` takes it only for inputs above a thresho
 only where it can start; elsewhere the local engine does all the work, with a note.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from havasu_vc.engine.local import BUDGET, LocalEngine
 from havasu_vc.engine.protocol import Engine, Progress
@@ -16,13 +17,23 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ENGINES", "THRESHOLD", "EngineSettings", "choose_engine"]
+__all__ = ["ENGINES", "THRESHOLD", "EngineSettings", "SpokenConfig", "choose_engine", "configured"]
 
 ENGINES = ("auto", "local", "spark")
 THRESHOLD = 2 << 30
 """Bytes of input above which `auto` means Spark."""
 PROCESS_THRESHOLD = 48 << 20
 """Bytes of input above which the local engine may start processes."""
+
+
+class SpokenConfig(Protocol):
+    """Settings of a repository, by name."""
+
+    def get(self, name: str) -> str | None:
+        """Return a setting; None where it is not set."""
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return all values of a setting that may stand more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,27 @@ class EngineSettings:
     """Where Spark runs if there is no session; None for `local[*]`."""
     scratch: Path | None = None
     """Where to spill; a folder that all machines share if Spark's are several."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings, for a session that is started."""
+
+
+def configured(config: SpokenConfig) -> EngineSettings:
+    """Return how a repository's git settings say that engines are set up.
+
+    Raises `InvalidArgumentError` for a setting that is no name and value.
+    """
+    conf = {}
+    for each in config.all("havasu.spark.conf"):
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise InvalidArgumentError(
+                f"havasu.spark.conf is {each!r}",
+                hints=("write it as `git config --add havasu.spark.conf NAME=VALUE`",),
+            )
+        conf[name.strip()] = value.strip()
+    scratch = config.get("havasu.spark.scratch")
+    master = config.get("havasu.spark.master")
+    return EngineSettings(master=master, scratch=Path(scratch) if scratch else None, conf=conf)
 
 
 def choose_engine(
@@ -76,4 +108,10 @@ def choose_engine(
 def _spark_engine(settings: EngineSettings, progress: Progress | None) -> Engine:
     from havasu_vc.engine.spark import SparkEngine
 
-    return SparkEngine(settings.session, settings.master, settings.scratch, progress=progress)
+    return SparkEngine(
+        settings.session,
+        settings.master,
+        settings.scratch,
+        conf=settings.conf,
+        progress=progress,
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.engine.choose import EngineSettings
+    from havasu_vc.engine.choose import EngineSettings, SpokenConfig
     from havasu_vc.engine.protocol import Engine, Progress
 
 __all__ = ["Settings"]
@@ -25,20 +25,25 @@ class Settings:
     engine: str = "auto"
     """`local`, `spark`, or `auto`: Spark when the input is large."""
     engine_settings: EngineSettings | None = None
-    """How the engine is set up; None for the defaults."""
+    """How the engine is set up; None for what the repository's settings say."""
     progress: Progress | None = None
     """Hears how far the work is."""
     note: Callable[[str], None] = _nobody
     """Hears what a person should know."""
+    config: SpokenConfig | None = None
+    """The settings of the repository."""
 
     def open_engine(self, input_bytes: int) -> Engine:
         """Return the engine for work of this size; the caller closes it."""
-        from havasu_vc.engine.choose import choose_engine
+        from havasu_vc.engine.choose import choose_engine, configured
 
+        settings = self.engine_settings
+        if settings is None and self.config is not None:
+            settings = configured(self.config)
         return choose_engine(
             self.engine,
             input_bytes=input_bytes,
-            settings=self.engine_settings,
+            settings=settings,
             progress=self.progress,
             note=self.note,
         )

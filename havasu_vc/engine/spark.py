@@ -16,7 +16,7 @@ import pickle
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +61,7 @@ class SparkEngine:
         master: str | None = None,
         scratch: Path | None = None,
         *,
+        conf: Mapping[str, str] | None = None,
         spill_budget: int = SPILL_BUDGET,
         progress: Progress | None = None,
     ) -> None:
@@ -69,11 +70,8 @@ class SparkEngine:
             require_spark()
         else:
             self._master = _master_of(session)
-        if scratch is None and not is_local_master(self._master):
-            raise InvalidArgumentError(
-                f"Spark on {self._master} needs a folder that all its machines share",
-                hints=("name one with the scratch setting", "or use a local master"),
-            )
+        self._conf = dict(conf or {})
+        self._shared = scratch is not None or is_local_master(self._master)
         self._session = session
         self._prepared = False
         self._owned = False
@@ -101,14 +99,14 @@ class SparkEngine:
 
     def partition(self, tasks: Sequence[Task], key: Sequence[str], parts: int) -> list[Task]:
         """Run the tasks, deal their rows out by a hash of `key`, return a task for each part."""
-        folder = self._scratch.new_folder("parts")
+        folder = self._new_folder("parts")
         return partition_tasks(self, tasks, key, parts, folder=folder)
 
     def session(self) -> SparkSession:
         """Return the session, started if need be, whose executors find this package."""
         if self._session is None:
             local = self._scratch.new_folder("spark")
-            self._session, self._owned = start_session(self._master, {}, local)
+            self._session, self._owned = start_session(self._master, self._conf, local)
         if not self._prepared:
             ensure_package(self._session)
             self._prepared = True
@@ -153,9 +151,21 @@ class SparkEngine:
     ) -> None:
         self.close()
 
+    def _new_folder(self, purpose: str) -> Path:
+        """Make a folder for batches of tasks, which every machine must see."""
+        if not self._shared:
+            raise InvalidArgumentError(
+                f"Spark on {self._master} needs a folder that all its machines share",
+                hints=(
+                    "name one with `git config havasu.spark.scratch`, or the scratch setting",
+                    "or use a local master",
+                ),
+            )
+        return self._scratch.new_folder(purpose)
+
     def _run_windows(self, tasks: Sequence[Task], description: str) -> NumberedBatches:
+        folder = self._new_folder("run")
         session = self.session()
-        folder = self._scratch.new_folder("run")
         run = WindowedRun(session, tasks, folder, budget=self.spill_budget, description=description)
         reported = 0
 

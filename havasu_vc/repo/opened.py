@@ -38,7 +38,7 @@ class OpenRepo:
         self.git = git
         """The git repository."""
         git.note = settings.note
-        self.settings = settings
+        self.settings = replace(settings, config=git.config)
         """How to work."""
         self.make_fetcher: Callable[[OpenRepo], Fetcher] | None = None
         """Makes what brings data files that come on demand; None where they must be here."""

@@ -1,16 +1,16 @@
 """Which engine is chosen, and what happens where Spark cannot start."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from havasu_vc.engine.choose import THRESHOLD, EngineSettings, choose_engine
+from havasu_vc.engine.choose import THRESHOLD, EngineSettings, choose_engine, configured
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.engine.session import require_java
 from havasu_vc.engine.spark import SparkEngine
-from havasu_vc.errors import InvalidArgumentError, MissingProgramError
+from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError
 
 Java = Callable[[str, int], None]
 
@@ -108,3 +108,46 @@ def test_a_java_that_cannot_run_spark_is_refused(
 def test_newer_javas_are_taken(java: Java, version: str) -> None:
     java(f'openjdk version "{version}" 2025-04-15', 0)
     assert require_java() == os.path.join(os.environ["JAVA_HOME"], "bin", "java")
+
+
+class Said(dict[str, tuple[str, ...]]):
+    """Settings of a repository."""
+
+    def get(self, name: str) -> str | None:  # type: ignore[override]
+        return self[name][-1] if name in self else None
+
+    def all(self, name: str) -> tuple[str, ...]:
+        return self[name] if name in self else ()
+
+
+def test_a_repository_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def start(master: str, settings: Mapping[str, str], scratch: Path) -> None:
+        asked.append((master, dict(settings)))
+        raise EngineError("no Spark here")
+
+    monkeypatch.setattr("havasu_vc.engine.spark.start_session", start)
+    monkeypatch.setattr("havasu_vc.engine.spark.require_spark", lambda: None)
+    said = Said(
+        {
+            "havasu.spark.master": ("spark://head:7077",),
+            "havasu.spark.conf": ("spark.executor.memory=4g", "spark.executorEnv.A = b=c"),
+            "havasu.spark.scratch": ("/shared",),
+        }
+    )
+    settings = configured(said)
+    assert settings.scratch == Path("/shared")
+    with choose_engine("spark", input_bytes=0, settings=settings) as engine:
+        assert isinstance(engine, SparkEngine)
+        with pytest.raises(EngineError):
+            engine.session()
+    conf = {"spark.executor.memory": "4g", "spark.executorEnv.A": "b=c"}
+    assert asked == [("spark://head:7077", conf)]
+    assert configured(Said()) == EngineSettings()
+
+
+@pytest.mark.parametrize("text", ["spark.executor.memory", "=4g"])
+def test_a_setting_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"havasu\.spark\.conf is"):
+        configured(Said({"havasu.spark.conf": (text,)}))

@@ -72,8 +72,13 @@ def test_results_that_are_not_here_say_so(spark: "SparkSession", tmp_path: Path)
 
 
 def test_a_cluster_needs_a_shared_folder() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"spark://host:7077 needs a folder"):
-        SparkEngine(master="spark://host:7077")
+    """For what tasks give; rows that are dealt out to owners need none."""
+    tasks = [task_of(kernels.numbers, 0, 1)]
+    with SparkEngine(master="spark://host:7077") as engine:
+        with pytest.raises(InvalidArgumentError, match=r"spark://host:7077 needs a folder"):
+            list(engine.run(tasks))
+        with pytest.raises(InvalidArgumentError, match=r"spark://host:7077 needs a folder"):
+            engine.partition(tasks, ["number"], 2)
 
 
 OWN_SESSION = """
