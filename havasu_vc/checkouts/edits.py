@@ -30,6 +30,7 @@ from havasu_vc.checkouts.glance import (
     WorkspaceChanges,
     notes_on,
     notes_on_head,
+    nothing_edited,
     remember,
 )
 from havasu_vc.checkouts.table_places import table_place
@@ -39,7 +40,6 @@ from havasu_vc.errors import (
     ConflictError,
     CorruptionError,
     HavasuError,
-    NoChangesError,
     RevisionNotFoundError,
     StateError,
 )
@@ -239,7 +239,7 @@ def commit_edits_of(
                 # HEAD has it all, as after a commit that died before the tables came along.
                 with following(repo):
                     repo.taken.update(behind)
-            raise NoChangesError("there is nothing to commit: no row and no column was edited")
+            raise nothing_edited()
         counts = {edit.path: edit.counts for edit in edits}
         commit, notes = None, branch_notes(others)
         if not dry_run and (edits or others or allow_empty):

@@ -16,13 +16,22 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
+from havasu_vc.errors import NoChangesError
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import TABLES
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.workspace.state import TableState, WorkspaceState, identify, read_state
 
-__all__ = ["TableChanges", "WorkspaceChanges", "glance", "notes_on", "notes_on_head", "remember"]
+__all__ = [
+    "TableChanges",
+    "WorkspaceChanges",
+    "glance",
+    "notes_on",
+    "notes_on_head",
+    "nothing_edited",
+    "remember",
+]
 
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
@@ -58,6 +67,11 @@ class WorkspaceChanges:
     """Tables that cannot be looked at, and why, one line each."""
     notes: tuple[str, ...] = ()
     """Notes for a person, one line each."""
+
+
+def nothing_edited() -> NoChangesError:
+    """Return the error of a commit of no edits."""
+    return NoChangesError("there is nothing to commit: no row and no column was edited")
 
 
 def glance(repo: OpenRepo) -> WorkspaceChanges | None:

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
+from havasu_vc.datasets.kinds import is_in_files
 from havasu_vc.errors import StateError, StorageError, UncommittedChangesError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
+from havasu_vc.repo.waiting import merge_waits
 from havasu_vc.store.object_urls import in_bucket
+from havasu_vc.store.repository import Operation
+from havasu_vc.workspace.state import read_state
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts.checking_out import CheckoutRequest
@@ -205,9 +209,13 @@ class Workspace:
         With `refs`, branches of tables that were written to are committed to git's. It is
         refused where HEAD has a broken dataset, unless that is allowed.
         """
+        self._require_sound(allowed=allow_broken)
+        if not (datasets or dry_run or allow_empty) and self._is_untouched():
+            from havasu_vc.checkouts.glance import nothing_edited
+
+            raise nothing_edited()
         from havasu_vc.checkouts.edits import commit_edits_of
 
-        self._require_sound(allowed=allow_broken)
         try:
             return commit_edits_of(
                 self._repo,
@@ -239,6 +247,23 @@ class Workspace:
         return commit_from_table(
             self._repo, location, message=message, dry_run=dry_run, allow_empty=allow_empty
         )
+
+    def _is_untouched(self) -> bool:
+        """Whether nobody wrote to the tables, as far as a glance tells; reads none of them."""
+        from havasu_vc.checkouts.glance import glance
+
+        git, state = self._repo.git, read_state(self._repo.git.git_directory)
+        busy = merge_waits(git) or git.kart_merge or git.operation is not Operation.NONE
+        if state is None or busy:
+            return False
+        folders = self._repo.folders(self._repo.head())
+        for path, table in state.tables.items():
+            folder = folders.get(path)
+            # Others are compared with a version of them that is kept, which may be gone.
+            if folder is None or not is_in_files(folder.marker) or table.clustered is not None:
+                return False
+        seen = glance(self._repo)
+        return seen is not None and not (seen.tables or seen.notes or seen.problems)
 
     def _require_sound(self, *, allowed: bool) -> None:
         from havasu_vc.repo.soundness import require_sound

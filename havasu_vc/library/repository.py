@@ -31,7 +31,7 @@ from havasu_vc.store.refs import Branch, Tag
 from havasu_vc.store.repository import GitRepository
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.datasets.protocol import Dataset, TreeEdit
     from havasu_vc.datasets.storage import Fetcher, Storage
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.command import GitConfig
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from havasu_vc.store.trees import DatasetFolder
 
 __all__ = ["Repo"]
+
+
+def _check_edits(
+    repo: OpenRepo, storage: Storage, edits: Sequence[TreeEdit], base: Revision
+) -> None:
+    """Hold the policy against edits; what reads it is loaded when there are some."""
+    review.check_edits(repo, storage, edits, base)
 
 
 def _fetcher(opened: OpenRepo) -> Fetcher:
@@ -111,7 +118,7 @@ class Repo:
 
     def keep_policy(self) -> None:
         """Have commits refused that are against the policy of the repository."""
-        self.opened.check_edits = review.check_edits
+        self.opened.check_edits = _check_edits
 
     @property
     def git(self) -> GitRepository:

@@ -222,6 +222,22 @@ def test_status_reads_no_table_of_karts(repo: Path, csv_file: Path) -> None:
     assert "Problems:" in status()[0] and "schema.json" in status()[0]
 
 
+def test_a_commit_of_nothing_reads_no_table(repo: Path) -> None:
+    """That nobody wrote to the tables is seen at a glance, as `status` sees it."""
+    code = (
+        "import sys; from havasu_vc.cli.main import cli, run; "
+        "code = run(cli, sys.argv[1:]); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    assert start("-C", str(repo), "checkout").returncode == 0
+    command = [sys.executable, "-c", code, "-C", str(repo), "commit", "-m", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 44
+    assert "there is nothing to commit: no row and no column was edited" in done.stderr
+    reading = {"checkouts.edits", "history.diff", "review.policy_checks", "tables.table"}
+    assert {f"havasu_vc.{each}" for each in reading} & set(done.stderr.split()) == set()
+
+
 def test_a_small_diff_loads_only_what_it_needs(repo: Path) -> None:
     """Loading is what small diffs spend their time with."""
     code = (
