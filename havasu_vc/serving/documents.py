@@ -12,6 +12,7 @@ file writes three manifests, however many files there are.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -48,7 +49,7 @@ from havasu_vc.workspace.snapshots import summary_of, totals
 
 __all__ = ["Documents", "Layout", "Shown"]
 
-GROUP = 512
+GROUP = 256
 """So many files or fewer stand in one manifest."""
 _REMEMBERED = 4096
 _MOST_KNOWN = 200_000
@@ -315,6 +316,7 @@ class _Files:
         self._entries = view.entries
         self._view, self._folder = view, folder
         self._deletes = deletes
+        self._objects = os.fspath(view.storage.files.objects)
 
     def common(self, other: _Files) -> Iterable[str]:
         """Yield the files that both versions have."""
@@ -340,7 +342,7 @@ class _Files:
 
     def _data(self, entry: Entry) -> tuple[int, DataFile]:
         spec = self.layout.spec_of(entry)
-        path = entry.location if entry.location is not None else self._view.place(entry.file)
+        path = entry.location if entry.location is not None else self._place(entry.file)
         path = path.partition("?")[0] if is_url(path) else path  # ours tell where the server is
         flavour, types = self.layout.flavour, self.layout.types
         file = data_file_of(entry, path, schema=self._view.schema, spec=spec, flavour=flavour)
@@ -354,3 +356,8 @@ class _Files:
                 upper_bounds={**(file.upper_bounds or {}), **upper},
             )
         return spec.spec_id, file
+
+    def _place(self, file: str) -> str:
+        """Return where a data file is; most are in the store, which is quickly seen."""
+        stored = f"{self._objects}/{file[:2]}/{file[2:4]}/{file}"
+        return stored if os.path.isfile(stored) else self._view.place(file)
