@@ -253,8 +253,8 @@ class Repo:
     import_ = asks(
         lambda: transfer.ImportRequest, lambda: transfer.import_source, within=committing
     )
-    convert = uses(lambda: transfer.convert, within=committing)
-    export = uses(lambda: transfer.export)
+    convert = asks(lambda: transfer.ConvertRequest, lambda: transfer.convert, within=committing)
+    export = asks(lambda: transfer.ExportRequest, lambda: transfer.export)
     export_changes = uses(lambda: transfer.export_changes)
     checkout_as = uses(lambda: transfer.checkout_as)
     commit_from = uses(lambda: transfer.commit_from, within=committing)

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.transfer.converting_history import ConvertRequest as ConvertRequest
     from havasu_vc.transfer.converting_history import convert as convert
     from havasu_vc.transfer.copies import checkout_as as checkout_as
     from havasu_vc.transfer.copies import commit_from as commit_from
+    from havasu_vc.transfer.exports import ExportRequest as ExportRequest
     from havasu_vc.transfer.exports import export as export
     from havasu_vc.transfer.exports import export_changes as export_changes
     from havasu_vc.transfer.import_histories import import_source as import_source
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
-        "converting_history": ["convert"],
+        "converting_history": ["ConvertRequest", "convert"],
         "copies": ["checkout_as", "commit_from"],
-        "exports": ["export", "export_changes"],
+        "exports": ["ExportRequest", "export", "export_changes"],
         "import_histories": ["import_source"],
         "imports": ["ImportRequest", "kind_of_new", "replacement"],
         "rasters": ["Rasters"],

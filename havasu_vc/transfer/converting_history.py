@@ -35,26 +35,31 @@ from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.trees import Change, DatasetFolder, Existing, ObjectSink, edit_tree, find_entry
 from havasu_vc.transfer.converting import convert_rows, converting, made_properties, to_kart
 
-__all__ = ["convert"]
+__all__ = ["ConvertRequest", "convert"]
 
 
-def convert(
-    repo: OpenRepo,
-    dataset: str,
-    kind: str,
-    *,
-    message: str | None = None,
-    history: bool = False,
-    refs: bool = False,
-) -> CommitResult:
-    """Commit a dataset as one of another kind (`havasu` or `kart`), with the same rows.
+@dataclass(frozen=True, slots=True)
+class ConvertRequest:
+    """A conversion that is asked for."""
 
-    With `history` every commit that changed it comes again beside those that are there;
-    with `refs` those of all branches and tags, which get namesakes `KIND/NAME`.
-    """
-    if history:
-        return _convert_history(repo, dataset.strip("/"), kind, message, refs=refs)
-    return convert_rows(repo, dataset.strip("/"), kind, message)
+    dataset: str
+    """The dataset's path."""
+    kind: str
+    """The kind that it gets, `havasu` or `kart`."""
+    message: str | None = None
+    """The message of the commit."""
+    history: bool = False
+    """Whether every commit that changed it comes again beside those that are there."""
+    refs: bool = False
+    """With `history`, whether all branches and tags do, which get namesakes `KIND/NAME`."""
+
+
+def convert(repo: OpenRepo, request: ConvertRequest) -> CommitResult:
+    """Commit a dataset as one of another kind, with the same rows."""
+    path, kind, message = request.dataset.strip("/"), request.kind, request.message
+    if request.history:
+        return _convert_history(repo, path, kind, message, refs=request.refs)
+    return convert_rows(repo, path, kind, message)
 
 
 def _convert_history(

@@ -19,10 +19,11 @@ from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.evolution import as_stored, has_source_type
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.types import Field
+from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ExportResult
 
-__all__ = ["export", "export_changes"]
+__all__ = ["ExportRequest", "export", "export_changes"]
 
 
 def _format(name: str | None) -> ExportFormat | None:
@@ -37,24 +38,35 @@ def _format(name: str | None) -> ExportFormat | None:
         ) from None
 
 
-def export(
-    repo: OpenRepo,
-    dataset: str,
-    file: str | Path,
-    *,
-    revision: str = "HEAD",
-    format: str | None = None,
-    overwrite: bool = False,
-    crs: str | None = None,
-    columns: Sequence[str] | None = None,
-    plain: bool = False,
-    parquet: ParquetForm | None = None,
-) -> ExportResult:
-    """Write the rows of a dataset to a file, or to a folder as a table.
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """An export that is asked for."""
 
-    `plain` is for a Delta table without geometries, `parquet` says how GeoParquet is written.
-    """
-    path, file = dataset, Path(file)
+    dataset: str
+    """The dataset's path."""
+    file: str | Path
+    """The file to write, or the folder of a table."""
+    revision: str = "HEAD"
+    """The revision whose rows are written."""
+    format: str | None = None
+    """The name of the format; None for the one that the file's name ends in."""
+    overwrite: bool = False
+    """Whether a file that is there is replaced."""
+    crs: str | None = None
+    """The system to write geometries in; None for that of the dataset."""
+    columns: Sequence[str] | None = None
+    """The columns to write; None for all."""
+    plain: bool = False
+    """Whether a Delta table has geometries as binary columns."""
+    parquet: ParquetForm | None = None
+    """The form of GeoParquet."""
+
+
+def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
+    """Write the rows of a dataset to a file, or to a folder as a table."""
+    path, file, revision = request.dataset, Path(request.file), request.revision
+    format, overwrite, columns = request.format, request.overwrite, request.columns
+    crs, plain, parquet = request.crs, request.plain, request.parquet
     _check(format, crs=crs, plain=plain, parquet=parquet)
     if format == "geotiff":
         return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
