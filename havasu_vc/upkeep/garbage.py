@@ -89,7 +89,8 @@ def delete_unreached(
     if not dry_run:
         _forget_links(folder, reached, oldest)
     stale = time.time() - min(grace_seconds, STALE_SECONDS)
-    for path in (*_derived(folder / "keys", reached, gone, stale), *_abandoned(folder, stale)):
+    derived, sent = _derived(folder / "keys", reached, gone, stale), _sent(folder, oldest)
+    for path in (*derived, *_abandoned(folder, stale), *sent):
         size += _size(path)
         if not dry_run:
             _remove(path)
@@ -125,6 +126,18 @@ def _abandoned(folder: Path, stale: float) -> Iterator[Path]:
     inside += (folder.parent / "objects").glob("tmp_object_git2_*")
     for path in inside:
         if _newest(path) <= stale:
+            yield path
+
+
+def _sent(folder: Path, oldest: float) -> Iterator[Path]:
+    """Yield what clients of the catalog wrote: what they committed is in the store besides.
+
+    DuckDB puts the positions of rows that it deletes beside the data file.
+    """
+    found = [*(folder / "catalog" / "staging").glob("*/*/*")]
+    found += (folder / "objects").glob("??/??/*-deletes.parquet")
+    for path in found:
+        if _newest(path) <= oldest:
             yield path
 
 

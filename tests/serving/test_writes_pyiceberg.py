@@ -1,5 +1,6 @@
 """What PyIceberg writes through the catalog is a commit on the branch, whatever it wrote upon."""
 
+import os
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -191,8 +192,29 @@ def test_a_key_that_is_there_is_refused_by_name(repo: Repo, url: str) -> None:
     assert_sound(repo)
 
 
-def test_none_of_many_writers_loses_a_commit(repo: Repo, url: str) -> None:
-    writers, appends = 8, 4
+def test_what_clients_wrote_goes_with_garbage_once_it_is_old(repo: Repo, url: str) -> None:
+    table = catalog(url).load_table("tables.points")
+    table.append(rows({900: "a"}))
+    old = list(Path(table.location()).glob("*/*"))
+    for path in old:
+        os.utime(path, (0, 0))
+    table.append(rows({901: "b"}))
+    young = set(Path(table.location()).glob("*/*")) - set(old)
+    repo.gc()
+    assert old and young
+    assert set(Path(table.location()).glob("*/*")) == young
+    assert table.scan().to_arrow().num_rows == COUNT + 2
+    table.delete("id = 900")
+    assert held(repo, "main") == first() | {901: "b"}
+    assert_sound(repo)
+
+
+@pytest.mark.parametrize(
+    ("writers", "appends"), [(8, 4), pytest.param(16, 20, marks=pytest.mark.slow)]
+)
+def test_none_of_many_writers_loses_a_commit(
+    repo: Repo, url: str, writers: int, appends: int
+) -> None:
 
     def write(number: int) -> None:
         table = catalog(url).load_table("tables.points")
