@@ -281,7 +281,7 @@ class _Following:
         before = self.state
         tidy_root(self.repo, self.state.root, {*self.state.tables, *folders})
         for path in [path for path in self.state.tables if not can_be_table(folders.get(path))]:
-            self._gone(path)
+            self._drop_table(path)
         failed: list[HavasuError] = []
         part = kept_part(self.repo)
         for path, folder in folders.items():
@@ -328,7 +328,7 @@ class _Following:
             tuple(self.notes),
         )
 
-    def _gone(self, path: str) -> None:
+    def _drop_table(self, path: str) -> None:
         """Deal with the table of a dataset that HEAD has not."""
         place = table_place(self.repo, self.state.root, path)
         known = self.state.tables[path]

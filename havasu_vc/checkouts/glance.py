@@ -96,10 +96,10 @@ def glance(repo: OpenRepo) -> WorkspaceChanges | None:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         found[path] = TableChanges(meta, rows, known.commit, branches)
-    return _told(repo, state, found)
+    return _with_notes(repo, state, found)
 
 
-def _told(
+def _with_notes(
     repo: OpenRepo, state: WorkspaceState, counted: Mapping[str, TableChanges]
 ) -> WorkspaceChanges:
     notes = tuple(

@@ -278,7 +278,7 @@ def _publish(folder: Path, old: Table | None, plan: _Plan, files: list[DataFile]
         entries = [ManifestEntry(Status.ADDED, file) for file in files]
         written = _manifest(folder, entries, metadata, bare, plan, metadata.default_spec_id)
         manifests.append(replace(written, first_row_id=first))
-    for spec_id, entries in () if old is None else _gone(old, bare):
+    for spec_id, entries in () if old is None else _deleted_entries(old, bare):
         written = _manifest(folder, entries, metadata, bare, plan, spec_id)
         is_data = written.content is ManifestContent.DATA
         manifests.append(replace(written, first_row_id=first + added if is_data else None))
@@ -328,7 +328,7 @@ def _manifest(
     )
 
 
-def _gone(old: Table, snapshot: Snapshot) -> Iterator[tuple[int, list[ManifestEntry]]]:
+def _deleted_entries(old: Table, snapshot: Snapshot) -> Iterator[tuple[int, list[ManifestEntry]]]:
     """Yield what says that the files of the snapshot before are gone."""
     for manifest in manifests_of(old, old.metadata.snapshot):
         entries = [

@@ -64,13 +64,13 @@ def rebase_edit(
     if merged.conflicts is not None:
         raise ConflictError(
             f"{edit.path}: another process changed the same cells meanwhile "
-            f"({_told(merged.conflicts)}); nothing is changed",
+            f"({_summary(merged.conflicts)}); nothing is changed",
             hints=("look at `havasu-vc show`, then make the edit again",),
         )
     return merged.edit if merged.edit is not None else TreeEdit(edit.path, {})
 
 
-def _told(conflicts: DatasetConflicts) -> str:
+def _summary(conflicts: DatasetConflicts) -> str:
     """Return how many conflicts there are, and what the first of them is about."""
     count = f"{conflicts.total:,} conflict{'' if conflicts.total == 1 else 's'}"
     if conflicts.rows is None or not conflicts.rows.num_rows:

@@ -197,7 +197,7 @@ class _Observer:
         labelled = tuple(
             replace(
                 flag,
-                message=self._told(flag),
+                message=self._worded(flag),
                 rows=tuple(maker.key(kept) for kept in self._sampler.of(flag.kind)[:5]),
             )
             for flag in flags
@@ -216,7 +216,7 @@ class _Observer:
             self._samples(changed, maker),
         )
 
-    def _told(self, flag: Flag) -> str:
+    def _worded(self, flag: Flag) -> str:
         """Return a flag in words; what coordinates are like, the tally of geometries knows."""
         field = next(iter(self._diff.header.schema.geometries), None)
         if flag.kind is not FlagKind.OTHER_COORDINATES or self._geometry is None or field is None:

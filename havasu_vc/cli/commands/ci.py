@@ -73,7 +73,7 @@ def review(
     waiting = queued() if number is None else None
     if waiting is not None:
         found = repo.review_queued(waiting, ReviewJob(remote, folder, run_address()))
-        refused = _told(invocation, found, f"Reviewed what waits in the merge queue: {folder}")
+        refused = _report(invocation, found, f"Reviewed what waits in the merge queue: {folder}")
         return 1 if refused and not no_fail else 0
     host = host_of_job(author)
     requests = list(requests_of_job(host, number))
@@ -81,7 +81,7 @@ def review(
     for request in requests:
         place = folder if len(requests) == 1 else folder / str(request.number)
         found = repo.review_request(host, request, ReviewJob(remote, place, run_address()))
-        refused += _told(invocation, found, f"Reviewed pull request {request.number}: {place}")
+        refused += _report(invocation, found, f"Reviewed pull request {request.number}: {place}")
     if not requests:
         invocation.say("There is no open pull request of this branch")
     return 1 if refused and not no_fail else 0
@@ -124,7 +124,7 @@ def update(invocation: Invocation, number: int | None, remote: str) -> int:
     return 0 if result.done else 1
 
 
-def _told(invocation: Invocation, found: ReviewedRequest, said: str) -> int:
+def _report(invocation: Invocation, found: ReviewedRequest, said: str) -> int:
     """Tell what a review found; return how much of it the policy refuses."""
     if not _append(summary_file(), found.summary):
         invocation.note("the step summary is full; summary.md has it")

@@ -122,13 +122,13 @@ def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
     `git push` does this first, by the hook that `init` and `clone` put in place.
     """
     repo = invocation.open_repo(rows=False)
-    lines = _told() if hook else None
+    lines = _hook_lines() if hook else None
     sent = repo.push_data(remote, lines)
     if sent.files:
         invocation.say(f"Sent {counted(sent.files, 'data file')}, {format_size(sent.size)}")
 
 
-def _told() -> list[str]:
+def _hook_lines() -> list[str]:
     """Return the lines that git tells its hook, in whatever bytes refs are named."""
     told = sys.stdin.buffer.read()
     return [line for line in os.fsdecode(told).split("\n") if line]
