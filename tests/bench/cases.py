@@ -22,6 +22,7 @@ MODULES = (
     "reviewing",
     "merging",
     "checkouts",
+    "serving",
     "storing",
     "ledger",
     "sharing",
