@@ -71,7 +71,12 @@ def _load(config: uvicorn.Config, address: Address) -> None:
 def _listen(address: Address) -> socket.socket:
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((address.host, address.port), family=family)
+        # asyncio sends answers at once only on sockets that say they are TCP's.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address.host, address.port))
+        listening.listen(128)
+        return listening
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(

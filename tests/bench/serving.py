@@ -17,6 +17,8 @@ def _job(scratch: Scratch, *arguments: str | Path) -> Run:
 @case("serving")
 def serving(scratch: Scratch) -> Iterator[Figure]:
     """Loads of tables of few and of many files, warm, cold and after a commit."""
+    for left in scratch.folder.glob("serving-*"):  # a run that was stopped
+        scratch.remove(left)
     many = 2_000 if scratch.sizes is QUICK else 20_000
     for files, most in ((4, 10), (400, 30)):
         folder = scratch.folder / f"serving-{files}"
