@@ -82,6 +82,7 @@ class Transaction:
         self._git = repo.git
         self._branch = branch
         self._stack = ExitStack()
+        self._elsewhere: set[str] = set()
 
     def __enter__(self) -> Self:
         folder = self._git.data_folder
@@ -157,6 +158,8 @@ class Transaction:
         nothing left to commit and no id.
         """
         _check_message(message)
+        # Also when edits are made anew upon another head, these are there.
+        self._elsewhere |= {file for edit in edits for file in edit.elsewhere}
         folders = [f"{edit.path}/{edit.marker}" for edit in edits]
         if self._branch is None:
             self._require_settled([*folders, *(self._internals(path) for path in removed)])
@@ -291,11 +294,12 @@ class Transaction:
             for path, data in edit.blobs.items()
             if isinstance(data, bytes) and path.startswith("data/")
         }
-        elsewhere = {file for edit in edits for file in edit.elsewhere}
         for file in sorted(wanted):
+            if file in self._elsewhere and not files.has(file):
+                continue
             if staging.has(file):
                 files.put(staging.path(file), sha256=file)
-            elif file not in elsewhere or files.has(file):
+            else:
                 # Already stored; taking note of it keeps gc away until the ref moves.
                 files.path(file).touch(exist_ok=True)
         files.commit_all()

@@ -45,6 +45,8 @@ from havasu_vc.spark.executor_reading import far_url, in_place
 from havasu_vc.spark.history_tasks import havasu_view
 from havasu_vc.spark.reading import opened, quoted
 from havasu_vc.spark.staging import StagedFile, stage
+from havasu_vc.store.far_files import url_below
+from havasu_vc.store.object_systems import put_object
 from havasu_vc.transfer import replacement
 
 __all__ = ["write"]
@@ -100,7 +102,9 @@ def _owned(
 
     Where the data is in a bucket and not here, executors read and write it there.
     """
-    url = None if all(map(view.storage.has, view.stored_entries)) else far_url(repo)
+    storage = view.storage
+    here = storage.fetcher is None and all(map(storage.has, view.stored_entries))
+    url = None if here else far_url(repo)
     with Edit(havasu_view(in_place(repo, view, url))) as edit:
         cuts = cuts_of(edit)
         owners = owners_of(edit, cuts, mode, url=url)
@@ -115,7 +119,20 @@ def _owned(
         collect_owned(
             edit, lambda: engine.run_owners(pieces, owners, description="Writing"), url=url
         )
-        return edit.finish() if edit.counts.total else TreeEdit(view.path, {})
+        if not edit.counts.total:
+            return TreeEdit(view.path, {})
+        made = edit.finish()
+        return made if url is None else _sent(made, view, url)
+
+
+def _sent(made: TreeEdit, view: HavasuDataset, url: str) -> TreeEdit:
+    """Return an edit whose files are all where the data is, those too that were written here."""
+    staging = view.storage.staging
+    names = (path.rpartition("/")[2] for path in made.blobs if path.startswith("data/"))
+    written = [name for name in names if staging.has(name)]
+    for name in written:
+        put_object(url_below(url, name), staging.path(name))
+    return replace(made, elsewhere=made.elsewhere.union(written))
 
 
 def _stored_rows(batch: pa.RecordBatch, schema: Schema, mode: str) -> pa.RecordBatch:

@@ -103,6 +103,26 @@ def test_every_mode_writes_to_the_bucket_and_brings_no_file(
     assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
 
 
+def test_few_rows_go_to_the_bucket_as_one_file(
+    far: Repo, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver writes them, and has no copy, as others must see them."""
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 10_000)
+    model = names(spark, far)
+    before = len(require_files(far.dataset("big")).entries)
+    rows = spark.createDataFrame(
+        [(7, "seven"), (8000, "more"), (30_000, "new")], "id long, name string"
+    )
+    write(rows, far, "big")
+    model |= {7: "seven", 8000: "more", 30_000: "new"}
+    assert names(spark, far) == model
+    assert len(require_files(far.dataset("big")).entries) == before + 2
+    assert files(far) == []
+    far.push()
+    here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
+    assert list(here.fsck(full=True)) == []
+
+
 def test_a_second_attempt_leaves_nothing(
     far: Repo, server: tuple[Path, S3FileSystem], spark: "SparkSession"
 ) -> None:
