@@ -34,8 +34,6 @@ KILLED = """
 import os, sys
 from havasu_vc import Repo, Settings
 from havasu_vc.tables.bucket import BucketTable
-
-pytestmark = pytest.mark.few(1)
 path, name, count = sys.argv[1:]
 real, done = getattr(BucketTable, name), []
 def dying(*given, **named):

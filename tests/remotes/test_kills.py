@@ -33,8 +33,6 @@ SERVE = """
 import sys
 from pathlib import Path
 from tests.support.web import serving
-
-pytestmark = pytest.mark.few(1)
 with serving(Path(sys.argv[1])) as server:
     print(server.server_address[1], flush=True)
     sys.stdin.read()
