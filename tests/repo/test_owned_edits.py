@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 from havasu_vc import Repo
+from havasu_vc.datasets.havasu import edit, ledger
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_edits
 from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.git import run_git
 from tests.support.sound import assert_sound, refuses
 from tests.support.templates import empty_repo
 
@@ -87,7 +89,11 @@ def test_releases_are_what_a_model_says(tmp_path: Path, cutting: str, seed: int)
     assert digests[0] == digests[1]
 
 
-def test_a_file_that_is_mostly_replaced_is_written_again(tmp_path: Path, cutting: str) -> None:
+def test_a_file_that_is_mostly_replaced_is_written_again(
+    tmp_path: Path, cutting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (ledger, edit):
+        monkeypatch.setattr(module, "MOST_KEYS", 1000)  # more of them close the epoch
     repo = empty_repo(tmp_path / "repo")
     repo.import_(write(tmp_path / "points.parquet", points(3000)), options=BY_ID)
     half = pa.concat_tables([points(1500, name="new"), points(1500, start=1500)])
@@ -96,6 +102,27 @@ def test_a_file_that_is_mostly_replaced_is_written_again(tmp_path: Path, cutting
     assert not view.deletes, "nothing is left of the old file that would be deleted"
     assert sum(entry.rows for entry in view.data_entries) == 3000
     assert held(repo) == model(half)
+
+
+def test_git_merges_small_releases_of_two_branches(tmp_path: Path, cutting: str) -> None:
+    repo = empty_repo(tmp_path / "repo")
+    first = points(4)
+    repo.import_(write(tmp_path / "points.parquet", first), options=BY_ID)
+    repo.create_branch("side")
+    for branch, number in (("main", 0), ("side", 3)):
+        repo.switch(branch)
+        table = first.to_pylist()
+        table[number]["name"] = branch
+        table[(number + 1) % 4 if number == 0 else 2]["number"] = 99
+        released = pa.Table.from_pylist(table, schema=first.schema)
+        write(tmp_path / "points.parquet", released)
+        repo.import_(tmp_path / "points.parquet", options=BY_ID, replace=True)
+    run_git("merge", "-q", "-m", "Both", "main", cwd=repo.path)
+
+    merged = Repo.open(repo.path)
+    found = [(row["name"], row["number"]) for row in rows(merged, "points")]
+    assert found == [("main", 0), ("row 1", 99), ("row 2", 99), ("side", 3)]
+    assert_sound(merged)
 
 
 def test_columns_come_and_go_with_a_release(tmp_path: Path, cutting: str) -> None:

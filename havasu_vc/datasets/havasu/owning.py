@@ -3,9 +3,10 @@
 An owner is given the rows that were dealt to it (`datasets.dealing`), looks up the old rows
 of its interval, drops what changes nothing, and writes one set of data files and one delete
 file where the data lives. A data file that it owns as a whole and that would be mostly
-deleted is written again together with the new rows. What comes back is a report: entries,
-sums, and counts, which the driver adds up. Where only a few rows change these come back as
-rows, so that a small change of a large table does not leave small files in every interval.
+deleted is written again together with the new rows, if so many change that the epoch is
+closed. What comes back is a report: entries, sums, and counts, which the driver adds up. Where
+only a few rows change these come back as rows, so that a small change of a large table does
+not leave small files in every interval.
 
 An owner may run twice: files are named by content, and the same rows make the same bytes.
 """
@@ -31,6 +32,7 @@ from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.conforming import conform, describe_key
 from havasu_vc.datasets.dealing import SortedPieces
 from havasu_vc.datasets.digest import Digests, hash_keys, hash_rows
+from havasu_vc.datasets.havasu import ledger
 from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.going import GoingRows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
@@ -381,10 +383,13 @@ class _Owning:
     def finish(self) -> OwnerReport:
         """Write what was put aside, and say what was done."""
         deleted = {file.name: self._deleted(file) for file in self._owner.files if file.whole}
+        # Where the epoch stays open, a file that left would meet edits of its other rows.
+        closes = self._touched.many or len(self._touched.keys) > ledger.MOST_KEYS
         leaving = {
             file.name: file
             for file in self._owner.files
-            if file.name in self._going.files
+            if closes
+            and file.name in self._going.files
             and file.whole
             and len(deleted[file.name]) >= MOSTLY_DELETED * file.rows
         }
