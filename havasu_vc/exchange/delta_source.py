@@ -28,7 +28,12 @@ from havasu_vc.exchange.layout import (
     lay_out,
     stored_batches,
 )
-from havasu_vc.exchange.parquet import FoundGeometry, find_geometries, unreadable
+from havasu_vc.exchange.parquet import (
+    FoundGeometry,
+    find_geometries,
+    require_sound_packing,
+    unreadable,
+)
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, Box, SourceOptions
 from havasu_vc.formats.delta import (
     DeltaColumn,
@@ -277,6 +282,7 @@ def _read(reading: _Reading) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(reading.path, pre_buffer=False) as file:
             metadata = file.metadata
+            require_sound_packing(metadata, reading.path)
             counts = [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)]
             starts = list(itertools.accumulate(counts, initial=0))
             deleted = _deleted(reading, metadata.num_rows)

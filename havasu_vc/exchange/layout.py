@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, InvalidArgumentError, InvalidFileError, UnsupportedTypeError
 from havasu_vc.exchange.source import MOST_BATCH_BYTES, MOST_BATCH_ROWS, SourceOptions
@@ -128,6 +129,7 @@ def stored_batches(
 
 def _sound(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
     for batch in batches:
+        _require_bounded(batch, path)
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
@@ -138,6 +140,31 @@ def _sound(batches: Iterator[pa.RecordBatch], path: str) -> Iterator[pa.RecordBa
                 hints=("get the file again from where it came",),
             ) from error
         yield batch
+
+
+def _require_bounded(batch: pa.RecordBatch, path: str) -> None:
+    """Refuse a dictionary whose values make gigabytes of a few thousand rows."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        kind = column.type
+        if pa.types.is_dictionary(kind) and _has_length(kind.value_type):
+            lengths = pc.cast(pc.binary_length(column.dictionary), pa.int64())
+            size = pc.sum(pc.take(lengths, column.indices)).as_py() or 0
+            if size > MOST_DECODED:
+                raise InvalidFileError(
+                    path,
+                    f"{batch.num_rows:,} rows of column {name!r} hold {size >> 20:,} MB, "
+                    "as a dictionary repeats them",
+                    hints=("leave the column out with --columns, or shorten its values",),
+                )
+
+
+def _has_length(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
 
 
 def _is_sound(column: pa.Array) -> bool:
@@ -154,6 +181,8 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
+MOST_DECODED = 1 << 30
+"""Bytes that the values of a dictionary may make of one batch."""
 _GEOMETRY_TYPE = Primitive.BINARY
 JSON = "json"
 """The source type of text that is JSON."""

@@ -58,10 +58,15 @@ __all__ = [
     "extension_geometry",
     "find_geometries",
     "open_parquet",
+    "require_sound_packing",
     "unreadable",
 ]
 
 
+MOST_UNPACKED = 64 << 20
+"""Bytes of memory that a column of a row group may take, however few it has in the file."""
+MOST_PACKED = 500
+"""How many times its bytes in the file it may take beyond that."""
 _LARGE_GROUP = 256 * 1024 * 1024
 """Column chunks of row groups above this are streamed rather than read at once."""
 _PARTITION = re.compile(r"([^=/]+)=(.*)")
@@ -251,6 +256,7 @@ def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
             twice = repeated(arrow.names)
             if twice:
                 raise InvalidFileError(str(path), f"two columns are called {twice[0]!r}")
+            require_sound_packing(metadata, str(path))
             found, covering = find_geometries(file, str(path))
             groups = tuple(
                 (metadata.row_group(index).num_rows, metadata.row_group(index).total_byte_size)
@@ -275,6 +281,26 @@ def _covering(found: FoundGeometry) -> str | None:
     antimeridian says nothing.
     """
     return dict(found.properties).get(COVERING) if found.edges is None else None
+
+
+def require_sound_packing(metadata: pq.FileMetaData, path: str) -> None:
+    """Refuse a column that takes far more memory than its bytes in the file can be worth.
+
+    A file of 13 kB may hold a text of 400 MB, as zstd packs what repeats 30,000 to 1. Tables
+    that repeat themselves have dictionaries, and nobody's are like that but to fill a memory.
+    """
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        if group.total_byte_size <= MOST_UNPACKED:
+            continue
+        for column in map(group.column, range(group.num_columns)):
+            unpacked, packed = column.total_uncompressed_size, column.total_compressed_size
+            if unpacked > MOST_UNPACKED and unpacked > MOST_PACKED * max(packed, 1):
+                raise InvalidFileError(
+                    path,
+                    f"column {column.path_in_schema!r} would take {unpacked >> 20:,} MB of memory "
+                    f"for {-(-packed >> 10):,} kB in the file",
+                    hints=("if that is right, write the file again, packed by snappy",),
+                )
 
 
 def unreadable(path: str, error: Exception) -> InvalidFileError | StorageError:

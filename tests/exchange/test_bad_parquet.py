@@ -126,3 +126,24 @@ def test_bytes_changed_anywhere_are_an_error_or_another_file(tmp_path: Path) -> 
     )
 
     assert done.stdout == "all held\n", done.stderr[-2000:]
+
+
+def test_a_text_that_repeats_itself_to_fill_the_memory(tmp_path: Path) -> None:
+    table = pa.table({"id": [1, 2], "name": ["0" * (40 << 20)] * 2})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
+    error = refused(path)
+    assert "column 'name' would take 80 MB of memory for 3 kB" in error.message
+    pq.write_table(table, path, compression="snappy", use_dictionary=False)
+    assert len(read_all(open_one(path))) == 2, "as the hint says"
+
+
+def test_a_dictionary_that_repeats_a_text_to_fill_the_memory(tmp_path: Path) -> None:
+    indices = pa.array([0] * 60_000, pa.int32())
+    names = pa.DictionaryArray.from_arrays(indices, pa.array(["0" * 20_000]))
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": range(60_000), "name": names}), path)
+    assert "60,000 rows of column 'name' hold 1,144 MB" in refused(path).message
+    names = pa.DictionaryArray.from_arrays(indices, pa.array(["0" * 200]))
+    pq.write_table(pa.table({"id": range(60_000), "name": names}), path)
+    assert len(read_all(open_one(path))) == 60_000

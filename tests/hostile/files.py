@@ -92,6 +92,24 @@ def _deep(depth: int) -> Callable[[], bytes]:
     return make
 
 
+def _texts(lengths: list[int], **how: Any) -> Callable[[], bytes]:
+    """Texts that repeat themselves, so that zstd packs them into next to nothing."""
+
+    def make() -> bytes:
+        names = pa.array([str(n).zfill(length) for n, length in enumerate(lengths)])
+        table = pa.table({"id": range(len(lengths)), "name": names})
+        return _parquet(table, compression="zstd", **how)
+
+    return make
+
+
+def _one_text_often(length: int, count: int) -> bytes:
+    """A column in which a text stands once and every row names it."""
+    texts = pa.array(["0" * length])
+    names = pa.DictionaryArray.from_arrays(pa.nulls(count, pa.int32()).fill_null(0), texts)
+    return _parquet(pa.table({"id": range(count), "name": names}), compression="zstd")
+
+
 def _many_columns(count: int) -> bytes:
     return _parquet(pa.table({f"c{n}": [n] for n in range(count)}))
 
@@ -325,6 +343,18 @@ ITEMS = [
             *((f"pages that lie, {n}", _pages_changed(n), "import replace") for n in range(12)),
             ("structs 90 deep", _deep(90), "list import"),
             ("structs 900 deep", _deep(900), "list import"),
+            ("a text of 400 MB", _texts([400 << 20], use_dictionary=False), _TAKE),
+            ("400 texts of 1 MB", _texts([1 << 20] * 400, use_dictionary=False), _TAKE),
+            (
+                "a dictionary of 400 MB",
+                _texts([4000] * 100_000, dictionary_pagesize_limit=1 << 30),
+                "import list",
+            ),
+            (
+                "a text of 100 kB, 4,000,000 times",
+                lambda: _one_text_often(100_000, 4_000_000),
+                "import",
+            ),
             ("10,000 columns", lambda: _many_columns(10_000), "list dry-run"),
             ("4,000 row groups", lambda: _many_groups(4_000), "import"),
             ("geo nested deep", _geo(b"[" * 100_000), _TAKE),
