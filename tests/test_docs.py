@@ -185,6 +185,7 @@ def marks(page: Path) -> list[pytest.MarkDecorator]:
     [pytest.param(page, marks=marks(page)) for page in PAGES if runnable(page)],
     ids=name_of,
 )
+@pytest.mark.thorough
 def test_page_can_be_followed(page: Path, reader: Reader, request: pytest.FixtureRequest) -> None:
     if uses_spark(page):
         request.getfixturevalue("spark")

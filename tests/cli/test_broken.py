@@ -107,6 +107,7 @@ LOOKS = [
 
 @pytest.mark.parametrize("since", ["", "one more commit", "bare"])
 @pytest.mark.parametrize("way", some(SOME, "our side's text", NAMED[0]))
+@pytest.mark.few(1)
 def test_what_looks_works_on_the_others(place: Path, way: str, since: str) -> None:
     if since == "one more commit":
         set_files(place, {"README": b"more\n"}, "More")

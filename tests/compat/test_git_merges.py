@@ -361,6 +361,7 @@ def test_an_octopus_is_refused(repo: Repo) -> None:
 
 @pytest.mark.parametrize("option", ["--no-commit", "--commit"])
 @pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.few(1)
 def test_what_a_forced_side_leaves_is_recognised(tmp_path: Path, side: str, option: str) -> None:
     # So many that a small edit leaves the first file alone, and git finds nothing alike.
     many = {key: (hashlib.sha256(b"%d" % key).hexdigest(), key) for key in range(100, 12_000)}
@@ -397,6 +398,7 @@ def move(repo: Repo, new: str = "places") -> None:
 
 @pytest.mark.parametrize("way", ["merge", "cherry-pick", "rebase", "merge --squash"])
 @pytest.mark.parametrize("mover", ["main", "dev"])
+@pytest.mark.few(2)
 def test_a_dataset_that_one_side_moved_takes_edits(repo: Repo, mover: str, way: str) -> None:
     fork(repo, FIRST, FIRST)
     for branch in ("main", "dev"):

@@ -194,6 +194,7 @@ def test_upgrading_gives_the_commits_that_kart_upgrade_gives(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["s2", "string-pks", "polygons", "table", "empty-geometry"])
+@pytest.mark.few(1)
 def test_there_and_back_is_the_same_tree(name: str, tmp_path: Path) -> None:
     place = unpacked(name, tmp_path)
     repo = Repo.open(place)

@@ -81,6 +81,7 @@ BOTH = edited(
     ],
     ids=lambda commands: " ".join(commands[-1]),
 )
+@pytest.mark.few(2)
 def test_edits_of_different_rows_are_put_together(
     repo: Repo, commands: list[tuple[str, ...]]
 ) -> None:

@@ -64,6 +64,7 @@ def test_parquet_gives_each_type_back(name: str, tmp_path: Path) -> None:
 
 @examples(50, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables())
+@pytest.mark.thorough
 def test_import_of_an_export_is_the_same_table(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table
 ) -> None:

@@ -60,6 +60,7 @@ def _wkb(text: str) -> bytes:
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("extension", FATES)
+@pytest.mark.few(20)
 def test_nothing_is_lost_unsaid(extension: str, rows: str, tmp_path: Path) -> None:
     wkb = [_wkb(each) if isinstance(each, str) else each for each in ROWS[rows]]
     table = pa.table({"a": range(len(wkb)), "geom": pa.array(wkb, pa.binary())})

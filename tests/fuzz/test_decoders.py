@@ -60,6 +60,7 @@ PARTS = 4
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's")
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.few(1)
+@pytest.mark.thorough
 def test_bombs_in_a_process_of_little_memory(part: int) -> None:
     """A process with room for 400 MB more reads every hostile input to its end."""
     names = list(DECODERS)[part::PARTS]

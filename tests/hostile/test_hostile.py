@@ -37,7 +37,7 @@ def normal(jail: Ground) -> dict[str, Normal]:
     return usual(jail)
 
 
-FAST = 6
+FAST = 3
 """Items of each kind that `make test` looks at."""
 
 

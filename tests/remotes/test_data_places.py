@@ -45,6 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return held.__enter__()
 
 
+@pytest.mark.few(1)
 def test_a_clone_is_told_by_the_commits_and_allows_the_place_once(
     tmp_path: Path, place: Place
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_place_that_is_named_and_stated_may_move_later(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("how", ["git", "ours"])
+@pytest.mark.few(1)
 def test_texts_go_without_the_data_and_data_does_not(tmp_path: Path, how: str) -> None:
     place = folder_at(tmp_path / "data")
     published(tmp_path, place.url)

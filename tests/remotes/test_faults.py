@@ -49,6 +49,7 @@ PUSHING = [
 
 @pytest.mark.parametrize("kind", ["neighbour", pytest.param("url", marks=SLOW)])
 @pytest.mark.parametrize("place", PUSHING, ids=lambda place: f"{place[0].split(':')[1]}-{place[1]}")
+@pytest.mark.few(1)
 def test_a_push_that_dies_anywhere(
     ours: Repo, theirs: Repo, tmp_path: Path, kind: str, place: tuple[str, int]
 ) -> None:

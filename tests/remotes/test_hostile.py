@@ -178,6 +178,7 @@ def test_attributes_and_settings_in_a_tree_run_nothing(ours: Repo, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["dataset.json", "columns/1.json"])
+@pytest.mark.few(1)
 def test_documents_without_end(ours: Repo, tmp_path: Path, name: str) -> None:
     huge = b"[" * (24 << 20)
     commit(ours.path, {f"{DATASET}/{name}": ("100644", huge)})

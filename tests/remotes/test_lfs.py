@@ -263,6 +263,7 @@ def test_dropped_files_come_back(ours: Repo, server: WebServer) -> None:
     assert len(read(reopened(ours))) == 3
 
 
+@pytest.mark.thorough
 def test_a_server_of_others(server: WebServer, tmp_path: Path) -> None:
     if not has_giftless():
         lacking("this needs giftless, as `make setup` installs it")

@@ -124,6 +124,7 @@ def test_a_plain_clone_that_may_not_be_written_is_read(ours: Repo, tmp_path: Pat
 
 
 @pytest.mark.parametrize("options", [("--no-checkout",), ("--depth", "1"), ("--bare",)])
+@pytest.mark.few(1)
 def test_other_clones(ours: Repo, tmp_path: Path, options: tuple[str, ...]) -> None:
     write(ours, OURS)
     ours.push()
@@ -164,6 +165,7 @@ def test_a_repository_without_datasets_is_left_alone(ours: Repo, tmp_path: Path)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.few(1)
 def test_a_linked_work_tree(ours: Repo, tmp_path: Path, when: str) -> None:
     plain, linked = plain_clone(tmp_path), tmp_path / "linked"
     if when == "after":

@@ -106,6 +106,7 @@ def test_pruning_spares_what_is_only_on_the_remote(
     place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_every_remote_that_keeps_its_data_there_counts(
     ours: Repo, theirs: Repo, place: Place, server: Path, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_push_between_mark_and_sweep_waits(
     assert place.notes("prunings") == [] == place.notes("pushes")
 
 
+@pytest.mark.thorough
 def test_pushes_and_prunings_again_and_again(
     ours: Repo, theirs: Repo, place: Place, server: Path
 ) -> None:
@@ -194,6 +196,7 @@ def test_pushes_and_prunings_again_and_again(
         place.assert_has_all_of(server)
 
 
+@pytest.mark.few(1)
 def test_a_branch_that_a_push_builds_on_goes_meanwhile(
     ours: Repo, theirs: Repo, place: Place, server: Path, gate: Gate
 ) -> None:

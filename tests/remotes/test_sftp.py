@@ -73,6 +73,7 @@ def ignore(count: int) -> None:
     """Take no note of progress."""
 
 
+@pytest.mark.thorough
 def test_a_server_without_lfs_has_the_data_too(host: str, tmp_path: Path) -> None:
     """The whole way of two people, with git and data on one server of SSH."""
     ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
@@ -101,6 +102,7 @@ def test_a_server_without_lfs_has_the_data_too(host: str, tmp_path: Path) -> Non
     assert done.exit_code and "file://" in done.stderr
 
 
+@pytest.mark.thorough
 def test_files_of_all_sizes_go_and_come(host: str, tmp_path: Path) -> None:
     made, wanted = filled(tmp_path / "store")
     place = remote(f"sftp://{host}{tmp_path}/data")
@@ -132,6 +134,7 @@ while left > 0 and (data := os.read(0, min(left, 1 << 16))):
 """
 
 
+@pytest.mark.thorough
 def test_a_push_that_was_cut_off_goes_on(
     host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +160,7 @@ def test_a_push_that_was_cut_off_goes_on(
     assert there(tmp_path / "data") == {file.sha256 for file in wanted}
 
 
+@pytest.mark.thorough
 def test_wrong_bytes_pass_in_neither_direction(host: str, tmp_path: Path) -> None:
     ours, server = make(tmp_path / "ours", ROWS), bare(tmp_path / "server.git")
     url = f"sftp://{host}{tmp_path}/data"

@@ -61,6 +61,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
+@pytest.mark.few(6)
 def test_a_name_that_could_do_harm_is_refused(plain: Repo, tmp_path: Path, name: str) -> None:
     with refuses(plain, InvalidNameError):
         plain.import_(tmp_path / "points.parquet", name, options=BY_ID)
@@ -166,6 +167,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.few(4)
 def test_a_damaged_file_is_refused(plain: Repo, tmp_path: Path, case: str) -> None:
     folder = tmp_path / "bad"
     folder.mkdir()
@@ -202,6 +204,7 @@ KEYS: dict[str, pa.Array] = {
 
 @pytest.mark.parametrize("order", ["key", "hilbert", "none"])
 @pytest.mark.parametrize("case", KEYS)
+@pytest.mark.few(4)
 def test_keys_that_are_none(plain: Repo, tmp_path: Path, case: str, order: str) -> None:
     table = points(4).set_column(0, "id", KEYS[case])
     file = write(tmp_path / "keys.parquet", table)
@@ -279,6 +282,7 @@ COLUMNS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", COLUMNS)
+@pytest.mark.few(5)
 def test_a_schema_that_cannot_be(plain: Repo, case: str) -> None:
     columns = plain.get_meta("points", ["schema.json"])["schema.json"]
     COLUMNS[case](columns)
@@ -345,6 +349,7 @@ WRONG_ROWS: dict[str, pa.Table] = {
 
 @pytest.mark.parametrize("mode", ["upsert", "append", "overwrite"])
 @pytest.mark.parametrize("case", WRONG_ROWS)
+@pytest.mark.few(6)
 def test_rows_that_do_not_fit(plain: Repo, case: str, mode: str) -> None:
     with refuses(plain, InvalidInputError):
         plain.write("points", WRONG_ROWS[case], mode=mode)
@@ -396,6 +401,7 @@ PATCHES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", PATCHES)
+@pytest.mark.few(6)
 def test_a_patch_that_is_none(plain: Repo, case: str) -> None:
     patch = PATCHES[case]
     if isinstance(patch, dict) and "kart" not in str(next(iter(patch))):

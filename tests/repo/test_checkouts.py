@@ -157,6 +157,7 @@ class TestFollowing:
             lambda repo: repo.optimize(),
         ],
     )
+    @pytest.mark.few(4)
     def test_operations_bring_the_tables_along(
         self, repo: Repo, operation: Callable[[Repo], Any]
     ) -> None:

@@ -88,6 +88,7 @@ CASES = {
 
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.few(3)
 def test_a_column_is_settled(tmp_path: Path, case: str, side: str) -> None:
     ours, theirs, expected = CASES[case]
     repo = conflicting(tmp_path, [ours], [theirs])

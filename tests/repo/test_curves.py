@@ -83,6 +83,7 @@ def test_validate_says_what_it_cannot_check(repo: CheckedRepo, curved: str, tmp_
     assert not list(validation.run(["shapes"], warnings=False))
 
 
+@pytest.mark.few(3)
 def test_reviews_and_diffs_show_them(repo: CheckedRepo, curved: str, tmp_path: Path) -> None:
     file = write(tmp_path / "in.parquet", table(CURVES[curved], None, BOWTIE, CURVES[curved]))
     repo.repo.import_(file, "shapes", replace=True)
@@ -104,6 +105,7 @@ def test_reviews_and_diffs_show_them(repo: CheckedRepo, curved: str, tmp_path: P
 @pytest.mark.parametrize(
     "format", ["geoparquet", "parquet", "gpkg", "geojson", "flatgeobuf", "shapefile", "csv"]
 )
+@pytest.mark.few(14)
 def test_exports_hold_them_or_say_that_they_do_not(
     repo: CheckedRepo, curved: str, tmp_path: Path, format: str
 ) -> None:

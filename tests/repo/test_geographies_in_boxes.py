@@ -85,6 +85,7 @@ def written(folder: Path, form: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["parquet", "geoparquet", "delta", "iceberg"])
+@pytest.mark.few(1)
 def test_import_takes_what_reaches_into_the_box(
     repo: CheckedRepo, tmp_path: Path, form: str
 ) -> None:

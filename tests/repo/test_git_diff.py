@@ -72,6 +72,7 @@ def test_git_diff_prints_rows_and_nothing_else(repo: Repo, programs: Path) -> No
 @pytest.mark.parametrize(
     "arguments", [("show", "--ext-diff"), ("log", "-p", "--ext-diff", "-1")], ids=" ".join
 )
+@pytest.mark.few(1)
 def test_others_print_rows_when_asked(
     repo: Repo, programs: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -63,6 +63,7 @@ def test_reading_gives_what_was_written(repo: Repo) -> None:
         lambda data: None,
     ],
 )
+@pytest.mark.few(6)
 def test_damage_is_one_clear_line(repo: Repo, which: int, damage: object) -> None:
     file = state_files(repo)[which]
     data = damage(file.read_bytes())  # type: ignore[operator]

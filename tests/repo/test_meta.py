@@ -146,6 +146,7 @@ def test_a_crs_that_a_column_has_cannot_go(filled: CheckedRepo) -> None:
 
 
 @pytest.mark.parametrize("order", ["key", "hilbert", "none"])
+@pytest.mark.few(1)
 def test_edits_before_and_after_an_evolution_meet(
     repo: CheckedRepo, tmp_path: Path, order: str
 ) -> None:

@@ -59,6 +59,7 @@ def release_of(random_: random.Random, now: pa.Table, share: float) -> pa.Table:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.few(2)
 def test_releases_are_what_a_model_says(tmp_path: Path, cutting: str, seed: int) -> None:
     random_ = random.Random(seed)
     now = points(300)

@@ -293,6 +293,7 @@ def add_columns(repo: CheckedRepo, *columns: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("same", [False, True])
+@pytest.mark.few(1)
 def test_rasters_that_both_sides_add_do_not_collide(
     filled: CheckedRepo, monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:

@@ -91,6 +91,7 @@ def assert_same(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.few(1)
 def test_random_steps(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed)
     model: Rows = {number: (f"n{number}", number) for number in range(40)}

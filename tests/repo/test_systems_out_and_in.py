@@ -103,6 +103,7 @@ def said(path: Path) -> str:
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
+@pytest.mark.few(1)
 def test_a_system_comes_back(repo: CheckedRepo, tmp_path: Path, system: str) -> None:
     wanted = SYSTEMS[system]
     described = None if wanted is None else pyproj.CRS(wanted).to_json_dict()

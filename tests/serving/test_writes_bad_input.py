@@ -177,6 +177,7 @@ def _updates(body: dict[str, Any]) -> dict[str, tuple[list[dict[str, Any]], str]
     }
 
 
+@pytest.mark.thorough
 def test_what_a_branch_of_git_cannot_take_is_refused_by_name(repo: Repo, url: str) -> None:
     body = appended(url, 100)
     for updates, why in _updates(body).values():
@@ -185,6 +186,7 @@ def test_what_a_branch_of_git_cannot_take_is_refused_by_name(repo: Repo, url: st
     assert (commits(repo), held(repo)) == (2, 20)
 
 
+@pytest.mark.thorough
 def test_files_that_an_engine_compacts_are_no_commit(repo: Repo, url: str) -> None:
     body = appended(url, 100)
     body["updates"][0]["snapshot"]["summary"]["operation"] = "replace"
@@ -192,6 +194,7 @@ def test_files_that_an_engine_compacts_are_no_commit(repo: Repo, url: str) -> No
     assert (commits(repo), held(repo)) == (2, 20)
 
 
+@pytest.mark.thorough
 def test_requests_that_are_no_requests_are_refused(repo: Repo, url: str) -> None:
     body = appended(url, 100)
     wrong: list[Any] = [b"", b"[", b"[]", b"\xff", {"updates": 1}, {"updates": [1]}]
@@ -220,6 +223,7 @@ def test_requests_that_are_no_requests_are_refused(repo: Repo, url: str) -> None
     assert (commits(repo), held(repo)) == (2, 20)
 
 
+@pytest.mark.thorough
 def test_rows_upon_a_table_that_was_believed_empty_do_not_replace_others(
     repo: Repo, url: str
 ) -> None:
@@ -235,6 +239,7 @@ def test_rows_upon_a_table_that_was_believed_empty_do_not_replace_others(
     assert (commits(repo), held(repo)) == (2, 20)
 
 
+@pytest.mark.thorough
 def test_a_request_that_comes_again_is_answered_as_before(repo: Repo, url: str) -> None:
     body = appended(url, 100)
     assert send(url, body) == send(url, body) == (200, "")
@@ -251,6 +256,7 @@ def test_a_request_that_comes_again_is_answered_as_before(repo: Repo, url: str) 
 
 
 @pytest.mark.parametrize("instant", ["havasu_vc.serving.writes:load_answer", "move"])
+@pytest.mark.thorough
 def test_a_server_that_is_killed_before_it_answers_has_done_all_or_nothing(
     repo: Repo, url: str, instant: str
 ) -> None:

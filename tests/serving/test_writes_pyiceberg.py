@@ -62,6 +62,7 @@ def assert_sound(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("branch", ["main", "feature/x"])
+@pytest.mark.few(1)
 def test_rows_are_those_of_a_model_after_any_statements(repo: Repo, url: str, branch: str) -> None:
     chance, model = random.Random(7), first()
     table = catalog(url, branch).load_table("tables.points")
@@ -92,6 +93,7 @@ def test_rows_are_those_of_a_model_after_any_statements(repo: Repo, url: str, br
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_a_commit_says_what_the_client_does(repo: Repo, url: str) -> None:
     table = catalog(url, "feature/x").load_table("tables.points")
     table.append(rows({900: "a"}))
@@ -105,6 +107,7 @@ def test_a_commit_says_what_the_client_does(repo: Repo, url: str) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_a_commit_is_by_whom_a_token_or_a_trusted_proxy_names(repo: Repo, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("0123456789abcdef Ann Miller <ann@example.org>\n")
@@ -134,6 +137,7 @@ def test_what_changes_nothing_makes_no_commit(repo: Repo, url: str) -> None:
     assert held(repo, "main") == first()
 
 
+@pytest.mark.thorough
 def test_only_branches_that_are_named_are_written_to(repo: Repo, url: str) -> None:
     repo.create_tag("v1")
     repo.create_branch("other")
@@ -180,6 +184,7 @@ def test_two_values_of_one_cell_are_refused_by_name(repo: Repo, url: str) -> Non
     assert held(repo, "main") == first() | {7: "other"}
 
 
+@pytest.mark.thorough
 def test_a_key_that_is_there_is_refused_by_name(repo: Repo, url: str) -> None:
     table = catalog(url).load_table("tables.points")
     with pytest.raises(BadRequestError, match="points: two rows have the key id = 7"):
@@ -192,6 +197,7 @@ def test_a_key_that_is_there_is_refused_by_name(repo: Repo, url: str) -> None:
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_what_clients_wrote_goes_with_garbage_once_it_is_old(repo: Repo, url: str) -> None:
     table = catalog(url).load_table("tables.points")
     table.append(rows({900: "a"}))
@@ -212,6 +218,7 @@ def test_what_clients_wrote_goes_with_garbage_once_it_is_old(repo: Repo, url: st
 @pytest.mark.parametrize(
     ("writers", "appends"), [(8, 4), pytest.param(16, 20, marks=pytest.mark.slow)]
 )
+@pytest.mark.thorough
 def test_none_of_many_writers_loses_a_commit(
     repo: Repo, url: str, writers: int, appends: int
 ) -> None:

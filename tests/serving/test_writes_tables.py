@@ -88,6 +88,7 @@ def test_a_table_is_made_and_written_to(repo: Repo, url: str) -> None:
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_a_table_with_rows_is_one_commit(repo: Repo, url: str) -> None:
     with catalog(url).create_table_transaction("tables.made", COLUMNS) as transaction:
         transaction.append(rows(1, 2))
@@ -99,6 +100,7 @@ def test_a_table_with_rows_is_one_commit(repo: Repo, url: str) -> None:
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_of_two_that_make_one_table_the_second_is_told(repo: Repo, url: str) -> None:
     one, other = (catalog(url).create_table_transaction("tables.made", COLUMNS) for _ in range(2))
     one.append(rows(1))
@@ -109,6 +111,7 @@ def test_of_two_that_make_one_table_the_second_is_told(repo: Repo, url: str) -> 
     assert held(repo, "made") == rows(1).to_pylist()
 
 
+@pytest.mark.thorough
 def test_columns_are_altered_under_the_rows_of_others(repo: Repo, url: str) -> None:
     table, stale = (catalog(url).load_table("tables.points") for _ in range(2))
     with table.update_schema() as update:
@@ -131,6 +134,7 @@ def test_columns_are_altered_under_the_rows_of_others(repo: Repo, url: str) -> N
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_columns_that_others_altered_meanwhile_are_no_loss(repo: Repo, url: str) -> None:
     one, other = (catalog(url).load_table("tables.points") for _ in range(2))
     with one.update_schema() as update:
@@ -140,6 +144,7 @@ def test_columns_that_others_altered_meanwhile_are_no_loss(repo: Repo, url: str)
     assert repo.dataset("points").schema.names == ("id", "name", "size")
 
 
+@pytest.mark.thorough
 def test_a_table_is_renamed_and_dropped(repo: Repo, url: str) -> None:
     client = catalog(url)
     client.rename_table("tables.points", "a.moved")
@@ -161,6 +166,7 @@ def test_a_table_is_renamed_and_dropped(repo: Repo, url: str) -> None:
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_a_policy_holds_for_what_clients_drop(repo: Repo, url: str) -> None:
     policy = repo.path / ".havasu" / "policy.toml"
     policy.parent.mkdir()
@@ -178,6 +184,7 @@ def test_a_policy_holds_for_what_clients_drop(repo: Repo, url: str) -> None:
     assert len(held(repo, "points")) == 20
 
 
+@pytest.mark.thorough
 def test_rows_of_a_kart_dataset_are_written_as_kart_has_them(
     repo: Repo, url: str, tmp_path: Path
 ) -> None:
@@ -196,6 +203,7 @@ def test_rows_of_a_kart_dataset_are_written_as_kart_has_them(
     assert_sound(repo)
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_replaced_keeps_its_key(repo: Repo, url: str) -> None:
     added = _changes(catalog(url), "tables.points", 7)
     schema = {"type": "struct", "fields": [COLUMN, {**COLUMN, "id": 9000, "name": "size"}]}
@@ -242,6 +250,7 @@ def _id(updates: list[dict[str, Any]]) -> int:
     return int(updates[0]["snapshot"]["snapshot-id"])
 
 
+@pytest.mark.thorough
 def test_a_namespace_lasts_until_it_has_a_table(repo: Repo, url: str) -> None:
     client = catalog(url)
     client.create_namespace(("x", "y"))

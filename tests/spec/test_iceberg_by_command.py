@@ -190,6 +190,7 @@ def wanted(columns: Columns) -> Any:
 
 @pytest.mark.rule("ICE-41")
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.few(3)
 def test_each_change_of_columns_is_a_schema_more_and_the_one_of_now(
     hv: Commands, change: Change
 ) -> None:

@@ -33,6 +33,7 @@ def check_clean(repository: GitRepository, git: Git) -> None:
 
 @pytest.mark.parametrize("bare", [False, True])
 @pytest.mark.parametrize("count", [1, 5_000])
+@pytest.mark.few(2)
 def test_git_is_content_after_a_commit(tmp_path: Path, git: Git, count: int, bare: bool) -> None:
     repository = init_repository(tmp_path, bare=bare)
 

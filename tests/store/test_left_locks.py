@@ -179,6 +179,7 @@ def test_a_git_that_came_later_holds_no_lock(repo: Path) -> None:
     assert not lock.exists()
 
 
+@pytest.mark.thorough
 def test_a_commit_that_was_killed_is_followed_by_one_that_works(repo: Path) -> None:
     """At every moment of it, and at once."""
     line = [sys.executable, "-c", PROGRAM, "-C", str(repo), "meta", "set", "points", "title=A"]

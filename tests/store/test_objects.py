@@ -105,6 +105,7 @@ def test_packs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recent", [packs.RECENT, 190, 3])
+@pytest.mark.few(1)
 def test_gits_index_of_a_pack_is_ours(
     repository: GitRepository, git: Git, monkeypatch: pytest.MonkeyPatch, recent: int
 ) -> None:

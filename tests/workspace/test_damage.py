@@ -163,6 +163,7 @@ def test_damage_is_told_and_nothing_is_deleted(repo: Repo, name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in CASES if name not in ("another table", "written in place")]
 )
+@pytest.mark.few(3)
 def test_restore_makes_the_table_anew(repo: Repo, name: str) -> None:
     CASES[name][0](place(repo))
 

@@ -263,6 +263,7 @@ def test_outside_of_a_job(work: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "GITHUB_REPOSITORY is not set" in done.stderr
 
 
+@pytest.mark.thorough
 def test_the_script_of_the_action(work: Repo, job: Job, tmp_path: Path, stand_in: StandIn) -> None:
     action = ROOT / ".github" / "actions" / "review" / "action.yml"
     steps = yaml.safe_load(action.read_text("utf-8"))["runs"]["steps"]

@@ -205,6 +205,7 @@ def test_one_row_on_both_sides_is_merged_cell_by_cell(scene: Scene) -> None:
 
 
 @everywhere
+@pytest.mark.thorough
 def test_nothing_is_done_where_git_merges(scene: Scene) -> None:
     before = scene.open(START | {1: ("ONE", 1)}, START | {2: ("TWO", 2)})
 
@@ -217,6 +218,7 @@ def test_nothing_is_done_where_git_merges(scene: Scene) -> None:
 
 
 @everywhere
+@pytest.mark.thorough
 def test_cells_in_conflict_are_named(scene: Scene) -> None:
     before = scene.open(START | {1: ("ONE", 10), 2: ("x", 2)}, {0: ("", 0), 1: ("eins", 11)})
 
@@ -255,6 +257,7 @@ def test_without_a_token(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("scene", ["github", "gitlab-fork"], indirect=True)
+@pytest.mark.thorough
 def test_a_token_that_may_not(scene: Scene) -> None:
     before = scene.open(START | {1: ("ONE", 1)}, START | {1: ("row 1", 100)})
 
@@ -265,6 +268,7 @@ def test_a_token_that_may_not(scene: Scene) -> None:
     assert scene.tip() == before
 
 
+@pytest.mark.thorough
 def test_a_branch_that_has_it_all(scene: Scene) -> None:
     scene.open(START | {1: ("ONE", 1)}, START | {1: ("row 1", 100)})
     scene.run()
@@ -299,6 +303,7 @@ def test_who_may_ask_for_an_update(scene: Scene, event: dict[str, Any], said: st
     assert scene.tip() == before
 
 
+@pytest.mark.thorough
 def test_a_pull_requests_own_job_asks_nobody(scene: Scene) -> None:
     scene.open(START | {1: ("ONE", 1)}, START | {1: ("row 1", 100)})
 

@@ -212,6 +212,7 @@ def twice(view: HavasuDataset) -> HavasuDataset:
     ],
 )
 @pytest.mark.parametrize("full", [False, True])
+@pytest.mark.few(12)
 def test_damage_is_named(
     dataset: HavasuDataset, damage: Damage, where: str, message: str, full: bool
 ) -> None:
