@@ -16,6 +16,7 @@ from havasu_vc.library import Repo
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.serving.errors import Refused, no_namespace, no_table
+from havasu_vc.serving.feeds import Feeds, system_of
 from havasu_vc.serving.forms import PLAIN, Form
 from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import TOP, Name, candidates
@@ -52,6 +53,8 @@ class Target:
     """The dataset, which need not exist."""
     name: Name
     """How the client calls it."""
+    system: str | None = None
+    """Which table beside the dataset it is; None for the dataset's own."""
 
 
 class Catalog:
@@ -64,6 +67,8 @@ class Catalog:
         """How it is served."""
         self.tables = TableMaker(git.data_folder / "catalog")
         """Makes tables of datasets."""
+        self.feeds = Feeds(self.tables)
+        """Makes the tables beside datasets."""
         self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
         """The tokens that are asked for."""
         self._path = git.git_directory
@@ -115,7 +120,7 @@ class Catalog:
             ref, inside = self.ref(call, namespace)
         except Refused as error:
             raise no_table(".".join([*namespace, table])) from error
-        found = self._dataset(ref, inside, table)
+        found = self._found(ref, inside, table, name)
         if found is None and "@" in table:
             start, _, other = table.partition("@")
             try:
@@ -123,10 +128,21 @@ class Catalog:
             except Refused as error:
                 raise no_table(table) from error
             aside = ServedRef(at.name, at.revision, None)
-            return Target(aside, self._dataset(aside, inside, start) or start, name)
-        if found is None:
-            found = candidates(inside, table)[-1]
-        return Target(ref, found, name)
+            return self._found(aside, inside, start, name) or Target(aside, start, name)
+        return found or Target(ref, candidates(inside, table)[-1], name)
+
+    def _found(
+        self, ref: ServedRef, namespace: tuple[str, ...], table: str, name: Name
+    ) -> Target | None:
+        """Return what there is of a name at a ref: a dataset, or a table beside one."""
+        path = self._dataset(ref, namespace, table)
+        if path is not None:
+            return Target(ref, path, name)
+        system = system_of(table)
+        path = None if system is None else self._dataset(ref, namespace, system[0])
+        if system is None or path is None:
+            return None
+        return Target(ref, path, name, system[1])
 
     def _dataset(self, ref: ServedRef, namespace: tuple[str, ...], table: str) -> str | None:
         if ref.revision.commit is None:
@@ -140,7 +156,9 @@ class Catalog:
         """Return a table as clients load it."""
         commit = target.ref.revision.commit
         found = None
-        if commit is not None:
+        if commit is not None and target.system is not None:
+            found = self.feeds.load(self.repo, target.path, commit, target.system)
+        elif commit is not None:
             branch = target.ref.branch
             found = self.tables.load(self.repo, target.path, commit, branch=branch, form=form)
         if found is None:

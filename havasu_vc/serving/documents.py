@@ -47,7 +47,7 @@ from havasu_vc.workspace.manifests import DATA_SEQUENCE
 from havasu_vc.workspace.position_deletes import write_batch
 from havasu_vc.workspace.snapshots import summary_of, totals
 
-__all__ = ["Documents", "Layout", "Shown"]
+__all__ = ["Documents", "Layout", "Shown", "number_of"]
 
 GROUP = 256
 """So many files or fewer stand in one manifest."""
@@ -97,13 +97,13 @@ def _layout_of(view: HavasuDataset, known: Collection[_Known], form: Form) -> La
     """Return the layout of a version in a form."""
     types = native_types(view) if form.native else {}
     schema = plain_schema(view.schema, types)
-    schema_id = _number(document_hash(format_schema(view.schema)))
+    schema_id = number_of(document_hash(format_schema(view.schema)))
     names = {view.layout.partition_hash, *(each.spec for each in known if not each.deletes)}
     specs: dict[int, PartitionSpec] = {}
     numbers: dict[str, int] = {}
     for name in sorted(names):
         spec = past_spec(view, name)
-        numbers[name] = _number(document_hash(format_partition(spec))) if spec.fields else 0
+        numbers[name] = number_of(document_hash(format_partition(spec))) if spec.fields else 0
         specs[numbers[name]] = PartitionSpec(spec.fields, numbers[name])
     fields = [part.field_id for spec in specs.values() for part in spec.fields]
     metadata = TableMetadata(
@@ -123,7 +123,7 @@ def _layout_of(view: HavasuDataset, known: Collection[_Known], form: Form) -> La
     return Layout(schema_id, numbers, metadata, types, form.flavour)
 
 
-def _number(name: str) -> int:
+def number_of(name: str) -> int:
     """Return a number that follows from what it names; clients count on from the highest."""
     return 1 + int(hashlib.sha256(name.encode()).hexdigest()[:6], 16)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from havasu_vc.checkouts import table_view
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.formats.iceberg.metadata import format_metadata, format_metadata_3
 from havasu_vc.formats.iceberg.values import (
     MAIN,
@@ -36,7 +37,7 @@ from havasu_vc.store.durability import replace_file
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.workspace.properties import COMMIT, DATASET, FLAVOUR, TREE, dataset_properties
 
-__all__ = ["LoadedTable", "TableMaker", "snapshot_id_of"]
+__all__ = ["LoadedTable", "TableMaker", "in_time", "plain", "snapshot_id_of", "told_of"]
 
 AUTHOR = "havasu-vc.author"
 """Of a snapshot: who made the commit."""
@@ -105,7 +106,17 @@ class TableMaker:
     def view(self, repo: OpenRepo, path: str, version: Version) -> HavasuDataset:
         """Return the dataset that a version's snapshot shows."""
         folder = DatasetFolder(path, version.marker, version.tree, version.tree)
-        view = table_view(repo, folder, version.commit.id[:10])
+        return self._within_reach(repo, table_view(repo, folder, version.commit.id[:10]))
+
+    def stored(self, repo: OpenRepo, path: str, version: Version) -> Dataset:
+        """Return the dataset of a version as it is stored, whatever its kind."""
+        folder = DatasetFolder(path, version.marker, version.tree, version.tree)
+        view = repo.view(folder, version.commit.id[:10])
+        files = view.in_files
+        return view if files is None else self._within_reach(repo, files)
+
+    def _within_reach(self, repo: OpenRepo, view: HavasuDataset) -> HavasuDataset:
+        """Return a view that finds its data files where they are."""
         place = self._places.made(str(repo.git.git_directory), lambda: (far_place(repo),))[0]
         if place is None:
             return view
@@ -173,15 +184,7 @@ class TableMaker:
         shown = self._shown.made(key, lambda: self.documents.show(*views, bare, form))
         layout = shown.layout
         commit = version.commit
-        names = {
-            COMMIT: commit.id,
-            TREE: version.tree,
-            DATASET: path,
-            FLAVOUR: form.flavour.value,
-            AUTHOR: f"{commit.author.name} <{commit.author.email}>",
-            MESSAGE: commit.message.strip()[:_LONGEST],
-        }
-        summary = {**shown.summary, **{name: _plain(text) for name, text in names.items()}}
+        summary = {**shown.summary, **told_of(path, version, form)}
         snapshot = replace(
             bare,
             timestamp_ms=commit.committer.time * 1000,
@@ -201,7 +204,7 @@ class TableMaker:
         branch: str | None,
         form: Form,
     ) -> TableMetadata:
-        snapshots = _in_time([snapshot for snapshot, _ in shown])
+        snapshots = in_time([snapshot for snapshot, _ in shown])
         newest, layout = snapshots[-1], shown[0][1]
         known = {each.snapshot_id: each for each in snapshots}
         for version in versions:
@@ -240,7 +243,21 @@ class TableMaker:
         )
 
 
-def _in_time(newest_first: Sequence[Snapshot]) -> list[Snapshot]:
+def told_of(path: str, version: Version, form: Form) -> dict[str, str]:
+    """Return what a snapshot's summary says of the commit that it shows."""
+    commit = version.commit
+    names = {
+        COMMIT: commit.id,
+        TREE: version.tree,
+        DATASET: path,
+        FLAVOUR: form.flavour.value,
+        AUTHOR: f"{commit.author.name} <{commit.author.email}>",
+        MESSAGE: commit.message.strip()[:_LONGEST],
+    }
+    return {name: plain(text) for name, text in names.items()}
+
+
+def in_time(newest_first: Sequence[Snapshot]) -> list[Snapshot]:
     """Return snapshots oldest first, none later than the next: clocks of authors differ."""
     found: list[Snapshot] = []
     for snapshot in newest_first:
@@ -258,6 +275,6 @@ def _last_column_id(metadata: TableMetadata, branch: str | None) -> int:
     return highest + int.from_bytes(digest[:4]) % BLOCK
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return text without what JSON cannot say."""
     return text.encode("utf-8", "replace").decode()

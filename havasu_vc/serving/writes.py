@@ -46,6 +46,14 @@ def _branch(catalog: Catalog, ref: ServedRef) -> str:
     return ref.branch
 
 
+def _target(catalog: Catalog, call: Call, namespace: tuple[str, ...], table: str) -> Target:
+    """Return what a name means that is to be written to."""
+    target = catalog.target(call, namespace, table)
+    if target.system is not None:
+        raise _forbidden(f"{table} is made of {target.path} and its commits: it is only read")
+    return target
+
+
 def _writer(catalog: Catalog, call: Call, ref: ServedRef) -> Writer:
     """Return what commits to a ref."""
     branch = _branch(catalog, ref)
@@ -102,7 +110,7 @@ def _require_written(catalog: Catalog, call: Call, target: Target) -> None:
 def commit_table(catalog: Catalog, call: Call) -> Answer:
     """Commit what is to become of one table, and answer the table then."""
     namespace, table = parse_namespace(call.names["namespace"]), call.names["table"]
-    target = catalog.target(call, namespace, table)
+    target = _target(catalog, call, namespace, table)
     writer = _writer(catalog, call, target.ref)
     _require_written(catalog, call, target)
     writer.change([(target.path, _change(call.json(), target.path))])
@@ -114,7 +122,7 @@ def commit_transaction(catalog: Catalog, call: Call) -> Answer:
     changes: list[tuple[str, TableChange]] = []
     refs: dict[str, ServedRef] = {}
     for each in _objects(call.json().get("table-changes"), "table-changes"):
-        target = catalog.target(call, *_identifier(each.get("identifier")))
+        target = _target(catalog, call, *_identifier(each.get("identifier")))
         _branch(catalog, target.ref)
         _require_written(catalog, call, target)
         refs[target.ref.name] = target.ref
@@ -133,7 +141,7 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
     name = body.get("name")
     if not isinstance(name, str):
         raise InvalidArgumentError("a new table has no name")
-    target = catalog.target(call, namespace, name)
+    target = _target(catalog, call, namespace, name)
     writer = _writer(catalog, call, target.ref)
     writer.require_free(target.path)
     identity = str(uuid.uuid4())
@@ -148,7 +156,7 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
 def drop_table(catalog: Catalog, call: Call) -> Answer:
     """Commit that a table goes; its files stay, as commits before have them."""
     namespace, table = parse_namespace(call.names["namespace"]), call.names["table"]
-    target = catalog.target(call, namespace, table)
+    target = _target(catalog, call, namespace, table)
     _writer(catalog, call, target.ref).drop(target.path)
     return Answer(204)
 
@@ -156,9 +164,9 @@ def drop_table(catalog: Catalog, call: Call) -> Answer:
 def rename_table(catalog: Catalog, call: Call) -> Answer:
     """Commit that a table has another name."""
     body = call.json()
-    source = catalog.target(call, *_identifier(body.get("source")))
+    source = _target(catalog, call, *_identifier(body.get("source")))
     namespace, table = _identifier(body.get("destination"))
-    target = catalog.target(call, namespace, table)
+    target = _target(catalog, call, namespace, table)
     if target.ref.name != source.ref.name:
         raise InvalidArgumentError("a table is renamed on its branch, not moved to another")
     _writer(catalog, call, source.ref).rename(source.path, target.path)

@@ -18,15 +18,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from havasu_vc.datasets.havasu.projection import plan_projection
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.session import is_local_master
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import DatasetNotFoundError
+from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
 from havasu_vc.library import Repo
-from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch, present_rows
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, run_task
@@ -49,9 +48,6 @@ from havasu_vc.store.revisions import resolve_range
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
 __all__ = ["CHANGE_TYPE", "changes", "history"]
-
-CHANGE_TYPE = "_change_type"
-"""The column that says what happened to a row, as Iceberg calls it."""
 
 _LABELS = T.StructType(
     [
@@ -213,20 +209,8 @@ def _as_changelog(batch: ChangeBatch, piece: Piece, schema: Schema) -> pa.Record
     """Return changes as rows, each old one right before the new one that takes its place."""
     old = _rows_of(batch.old, piece.old_schema, schema)
     new = _rows_of(batch.new, piece.new_schema, schema)
-    leaves = batch.old.is_valid().to_numpy(zero_copy_only=False)
-    comes = batch.new.is_valid().to_numpy(zero_copy_only=False)
-    both = leaves & comes
-    kinds = np.concatenate(
-        [
-            np.where(both, "UPDATE_BEFORE", "DELETE")[leaves],
-            np.where(both, "UPDATE_AFTER", "INSERT")[comes],
-        ]
-    )
-    places = np.concatenate([np.flatnonzero(leaves) * 2, np.flatnonzero(comes) * 2 + 1])
-    order = pa.array(np.argsort(places, kind="stable"))
-    together = pa.Table.from_batches([old, new]).combine_chunks().take(order)
-    columns = [pa.array(kinds, pa.string()).take(order)]
-    columns += [column.combine_chunks() for column in together.columns]
+    kinds, rows = changelog(batch, old, new)
+    columns = [kinds, *(column.combine_chunks() for column in rows.columns)]
     return pa.RecordBatch.from_arrays(columns, [CHANGE_TYPE, *schema.names])
 
 
@@ -248,10 +232,7 @@ def _as_history(batch: ChangeBatch, piece: Piece, schema: Schema) -> pa.RecordBa
 
 def _rows_of(side: pa.StructArray, given: Schema, schema: Schema) -> pa.RecordBatch:
     """Return the rows of one side, in the columns of a schema as Spark shows them."""
-    target = arrow_schema(given)
-    rows = present_rows(side)
-    rows = pa.RecordBatch.from_arrays(rows.columns, schema=target)
-    return shown_rows(plan_projection(target, schema, "a change").apply(rows), schema)
+    return shown_rows(rows_as(side, given, schema), schema)
 
 
 def _side_of(side: pa.StructArray, given: Schema, schema: Schema) -> pa.StructArray:

@@ -121,6 +121,9 @@ def _write(location: Path, name: str, data: bytes) -> Path:
     """Write a document durably; one that is there has the same bytes, being named by them."""
     path = location / METADATA / name
     with reporting_storage_errors(path):
+        if path.exists():
+            os.utime(path)
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(path.parent, data)
         try:

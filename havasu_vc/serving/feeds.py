@@ -1,0 +1,306 @@
+"""What happened to a dataset, as tables beside it that clients read like any other.
+
+    points__changes    the rows that each commit changed, one snapshot a commit, which only append
+    points__history    the commits
+
+Ids of snapshots follow from commits. So a client that follows a branch goes on where it was,
+also at another server; and where the branch was rewritten it misses the snapshot that it read
+last, and says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+from havasu_vc.formats.havasu.json_text import document_hash
+from havasu_vc.formats.havasu.layout import PartitionSpec, SortOrder
+from havasu_vc.formats.havasu.schema import format_schema
+from havasu_vc.formats.iceberg.metadata import format_metadata
+from havasu_vc.formats.iceberg.native_geometry import with_raster_ids
+from havasu_vc.formats.iceberg.values import (
+    MAIN,
+    DataFile,
+    LogEntry,
+    ManifestEntry,
+    ManifestFile,
+    Reference,
+    Snapshot,
+    Status,
+    TableMetadata,
+)
+from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.serving.documents import number_of
+from havasu_vc.serving.feed_files import (
+    COMMITS,
+    LAST_ID,
+    changed_rows,
+    commit_rows,
+    described,
+    united,
+    write,
+)
+from havasu_vc.serving.forms import PLAIN
+from havasu_vc.serving.history import Version
+from havasu_vc.serving.metadata import (
+    LoadedTable,
+    TableMaker,
+    in_time,
+    plain,
+    snapshot_id_of,
+    told_of,
+)
+from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.steps import Step, Steps
+from havasu_vc.store.durability import replace_file
+from havasu_vc.tables.publishing import write_manifest, write_manifest_list
+from havasu_vc.workspace.properties import DATASET
+from havasu_vc.workspace.snapshots import summary_of, totals
+
+__all__ = ["Feeds", "system_of"]
+
+CHANGES, HISTORY = "changes", "history"
+_BETWEEN = "__"
+_FORM = "1"
+"""Other files are written where this is another."""
+_GROUP = 32
+"""Manifests of so many commits, on average, are gathered in one."""
+_GATHERED = 1
+"""The snapshot that is said to have gathered manifests."""
+_MOST_BYTES = 16 << 20
+_MOST_KNOWN = 10_000
+
+
+def system_of(table: str) -> tuple[str, str] | None:
+    """Return the dataset and the kind that the name of a system table tells.
+
+    >>> system_of("points__changes"), system_of("points")
+    (('points', 'changes'), None)
+    """
+    name, between, kind = table.rpartition(_BETWEEN)
+    return (name, kind) if between and name and kind in (CHANGES, HISTORY) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What is to be known of a version."""
+
+    identity: str | None
+    """Which dataset it is of."""
+    schema: Schema
+    """Its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One snapshot, and the rows that it brings."""
+
+    version: Version
+    """The version that it tells of."""
+    snapshot_id: int
+    """Its id."""
+    file: DataFile
+    """Its rows."""
+    layout: TableMetadata
+    """A table's metadata with their columns."""
+
+
+class Feeds:
+    """Makes the system tables of datasets, and remembers what it made."""
+
+    def __init__(self, tables: TableMaker) -> None:
+        self._tables = tables
+        self._steps = Steps(tables.history)
+        self._columns: Remembered[object, _Columns] = Remembered(_MOST_KNOWN)
+        self._parts: Remembered[object, _Part] = Remembered(_MOST_KNOWN)
+        self._manifests: Remembered[object, ManifestFile] = Remembered(_MOST_KNOWN)
+        self._lists: Remembered[object, str] = Remembered(_MOST_KNOWN)
+        self._loaded: Remembered[object, LoadedTable] = Remembered(
+            _MOST_BYTES, lambda table: 4 * len(table.document)
+        )
+
+    def load(self, repo: OpenRepo, path: str, commit: str, kind: str) -> LoadedTable | None:
+        """Return a system table of a dataset at a commit; None where there is no such dataset."""
+        versions = self._tables.history.versions(repo, commit, path)
+        if not versions:
+            return None
+        key = (path, versions[0].commit.id, kind)
+        return self._loaded.made(key, lambda: self._table(repo, path, versions, kind))
+
+    def _table(
+        self, repo: OpenRepo, path: str, versions: tuple[Version, ...], kind: str
+    ) -> LoadedTable:
+        self._tables.stored(repo, path, versions[0]).check_guard()
+        newest = self._known(repo, path, versions[0])
+        steps = self._of_one(repo, path, self._steps.find(repo, versions[0].commit.id, path))
+        told = "\0".join([_FORM, kind, path, newest.identity or ""])
+        name = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        folder = self._tables.root / "feeds" / name
+        if kind == CHANGES:
+            parts = [self._changes(repo, path, step, folder) for step in steps]
+            schema = united(path, self._schemas(repo, path, steps) or [newest.schema])
+        else:
+            parts = [self._history(path, steps, folder)] if steps else []
+            schema = COMMITS
+        metadata = self._assembled(path, _layout(schema), parts, folder)
+        metadata = replace(
+            metadata,
+            table_uuid=str(UUID(name)),
+            properties={DATASET: plain(path), "gc.enabled": "false"},
+        )
+        document = format_metadata(metadata, flavour=PLAIN.flavour)
+        tag = hashlib.sha256(document).hexdigest()[:32]
+        location = folder / "metadata" / f"{tag}.metadata.json"
+        if not location.exists():
+            replace_file(location, document)
+        return LoadedTable(path, versions, metadata, document, str(location), folder, tag, None)
+
+    def _known(self, repo: OpenRepo, path: str, version: Version) -> _Columns:
+        def look() -> _Columns:
+            view = self._tables.stored(repo, path, version)
+            return _Columns(view.identity, view.schema)
+
+        return self._columns.made((path, version.tree), look)
+
+    def _of_one(self, repo: OpenRepo, path: str, steps: Sequence[Step]) -> list[Step]:
+        """Return the steps of the dataset that stands there now, which others stood before."""
+        found: list[Step] = []
+        for step in reversed(steps):
+            identity = self._known(repo, path, step.version).identity
+            if step.before and self._known(repo, path, step.before).identity != identity:
+                step = Step(step.version, None)
+            found.append(step)
+            if step.before is None:
+                break
+        return found[::-1]
+
+    def _schemas(self, repo: OpenRepo, path: str, steps: Sequence[Step]) -> list[Schema]:
+        """Return the schemas of all versions that rows are of, newest first, each once."""
+        versions = [step.version for step in reversed(steps)]
+        versions += [step.before for step in steps[:1] if step.before is not None]
+        schemas = [self._known(repo, path, each).schema for each in versions]
+        return list({id(schema): schema for schema in schemas}.values())
+
+    def _changes(self, repo: OpenRepo, path: str, step: Step, folder: Path) -> _Part:
+        commit = step.version.commit
+
+        def make() -> _Part:
+            schema = _layout(united(path, self._schemas(repo, path, [step]))).schema
+            place = folder / "data" / f"{commit.id}.parquet"
+            if not place.exists():
+                new = self._tables.stored(repo, path, step.version)
+                before = step.before
+                old = None if before is None else self._tables.stored(repo, path, before)
+                write(place, changed_rows(repo, old, new, commit, schema), schema)
+            snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{CHANGES}", step.version)
+            file = described(place, commit)
+            return _Part(step.version, snapshot_id, file, _layout(schema))
+
+        return self._parts.made((folder, commit.id), make)
+
+    def _history(self, path: str, steps: Sequence[Step], folder: Path) -> _Part:
+        newest, oldest = steps[-1].version, steps[0].version
+        commits = [step.version.commit for step in steps]
+        place = folder / "data" / f"{newest.commit.id}-{oldest.commit.id}.parquet"
+        if not place.exists():
+            write(place, [commit_rows(commits)], COMMITS)
+        snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{HISTORY}", newest)
+        return _Part(newest, snapshot_id, described(place), _layout(COMMITS))
+
+    def _assembled(
+        self, path: str, layout: TableMetadata, parts: Sequence[_Part], folder: Path
+    ) -> TableMetadata:
+        shown = [each for each in parts if each.file.record_count]
+        snapshots: list[Snapshot] = []
+        rows = size = 0
+        for place, part in enumerate(shown):
+            rows, size = rows + part.file.record_count, size + part.file.file_size
+            parent = snapshots[-1].snapshot_id if snapshots else None
+            number = part.version.number
+            bare = Snapshot(part.snapshot_id, number, 0, None, parent_id=parent)
+            snapshots.append(
+                replace(
+                    bare,
+                    timestamp_ms=part.version.commit.committer.time * 1000,
+                    manifest_list=self._listed(shown[: place + 1], bare, folder),
+                    summary={
+                        **summary_of([_entry(part, Status.ADDED)], []),
+                        **totals(rows, place + 1, size),
+                        **told_of(path, part.version, PLAIN),
+                    },
+                    schema_id=layout.current_schema_id,
+                )
+            )
+        if not snapshots:
+            return replace(layout, location=str(folder))
+        snapshots = in_time(snapshots[::-1])
+        newest = snapshots[-1]
+        return replace(
+            layout,
+            location=str(folder),
+            last_updated_ms=newest.timestamp_ms,
+            last_sequence_number=newest.sequence_number,
+            current_snapshot_id=newest.snapshot_id,
+            snapshots={each.snapshot_id: each for each in snapshots},
+            references={MAIN: Reference(newest.snapshot_id)},
+            snapshot_log=tuple(LogEntry(e.timestamp_ms, e.snapshot_id) for e in snapshots),
+        )
+
+    def _listed(self, parts: Sequence[_Part], snapshot: Snapshot, folder: Path) -> str:
+        """Have a snapshot's manifests there, and return the list of them.
+
+        Each commit has a manifest of its own, in the list of its own snapshot at the least. Once
+        a group of commits is full, one manifest stands for all of theirs.
+        """
+        first = parts[0].snapshot_id
+
+        def make() -> str:
+            manifests: list[ManifestFile] = []
+            group: list[_Part] = []
+            for part in parts[:-1]:
+                group.append(part)
+                if part.snapshot_id // 2 % _GROUP == 0:
+                    manifests.append(self._manifest(group, Status.EXISTING, folder))
+                    group = []
+            group.append(parts[-1])
+            manifests += [self._manifest([part], Status.ADDED, folder) for part in group]
+            return str(write_manifest_list(folder, manifests, snapshot))
+
+        return self._lists.made((folder, first, snapshot.snapshot_id), make)
+
+    def _manifest(self, parts: Sequence[_Part], status: Status, folder: Path) -> ManifestFile:
+        key = (folder, status, parts[0].snapshot_id, parts[-1].snapshot_id)
+
+        def make() -> ManifestFile:
+            last = parts[-1]
+            snapshot_id = last.snapshot_id if status is Status.ADDED else _GATHERED
+            snapshot = Snapshot(snapshot_id, last.version.number, 0, None)
+            entries = [_entry(each, status) for each in parts]
+            return write_manifest(
+                folder,
+                entries,
+                last.layout,
+                spec_id=0,
+                snapshot=snapshot,
+                flavour=PLAIN.flavour,
+            )
+
+        return self._manifests.made(key, make)
+
+
+def _entry(part: _Part, status: Status) -> ManifestEntry:
+    number = part.version.number
+    return ManifestEntry(status, part.file, part.snapshot_id, number, number)
+
+
+def _layout(schema: Schema) -> TableMetadata:
+    """Return a table's metadata that has just some columns."""
+    number = number_of(document_hash(format_schema(schema)))
+    specs, orders = {0: PartitionSpec()}, {0: SortOrder()}
+    bare = TableMetadata("", "", 0, LAST_ID, {number: schema}, number, specs, 0, orders, 0)
+    return with_raster_ids(bare)

@@ -1,0 +1,95 @@
+"""The steps of a dataset along its branch: the commits that changed it, each with what was before.
+
+A feed that went back for ever would grow for ever, and one that showed the last hundred commits
+would lose one with each that comes. So a feed begins where some commit says so by its own name,
+one of 128 on average, with 128 or more after it: whoever derives it finds the same beginning,
+and it moves once in a while, by many commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.serving.history import Version, VersionHistory
+from havasu_vc.serving.remembering import Remembered
+from havasu_vc.store.objects import StoredObjects
+
+__all__ = ["Step", "Steps"]
+
+LEAST = 128
+"""So many steps are shown where there are as many."""
+BEGINNINGS = 128
+"""One of so many commits may be a beginning."""
+_MOST_KNOWN = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One commit of a dataset's branch."""
+
+    version: Version
+    """What it made of the dataset."""
+    before: Version | None
+    """What the dataset was before; None where there was none."""
+
+
+class Steps:
+    """Finds the steps of datasets, and remembers those that it found."""
+
+    def __init__(self, history: VersionHistory) -> None:
+        self._history = history
+        self._lines: Remembered[tuple[str, str], tuple[Version, ...]] = Remembered(_MOST_KNOWN, len)
+
+    def find(self, repo: OpenRepo, commit: str, path: str) -> tuple[Step, ...]:
+        """Return the steps that a feed of a dataset at a commit shows, oldest first."""
+        newest = self._history.versions(repo, commit, path)
+        if not newest:
+            return ()
+        line = self._lines.made(
+            (newest[0].commit.id, path), lambda: self._line(repo, newest[0].commit.id, path)
+        )
+        steps = [Step(*pair) for pair in pairwise(line)]
+        last = line[-1]
+        # Where a clone was cut off, or the feed begins, of the oldest version no step is known.
+        if _beginning(line) is None and not _cut_off(repo.git.objects, last):
+            steps.append(Step(last, None))
+        return tuple(reversed(steps))
+
+    def _line(self, repo: OpenRepo, commit: str, path: str) -> tuple[Version, ...]:
+        """Return versions, newest first, back to the beginning of the feed."""
+        found: list[Version] = []
+        at: str | None = commit
+        while at is not None and _beginning(found) is None:
+            at = self._go_back(repo, at, path, found)
+        beginning = _beginning(found)
+        return tuple(found if beginning is None else found[: beginning + 1])
+
+    def _go_back(self, repo: OpenRepo, at: str, path: str, found: list[Version]) -> str | None:
+        """Add the next versions to what was found, and return the commit to go on at."""
+        versions = self._history.versions(repo, at, path)
+        for version in versions:
+            known = self._lines.get((version.commit.id, path))
+            if known is not None:
+                found += known
+                return None
+            found.append(version)
+        if not versions or not versions[-1].commit.parents:
+            return None
+        return None if _cut_off(repo.git.objects, found[-1]) else found[-1].commit.parents[0]
+
+
+def _beginning(line: Sequence[Version]) -> int | None:
+    """Return the place of the version that a feed begins after; None where it is not in a line."""
+    for place in range(LEAST, len(line)):
+        if int(line[place].commit.id[:8], 16) % BEGINNINGS == 0:
+            return place
+    return None
+
+
+def _cut_off(objects: StoredObjects, version: Version) -> bool:
+    """Whether it is not known what was before a version, as where a clone ends."""
+    parents = version.commit.parents
+    return bool(parents) and not objects.has(parents[0])
