@@ -115,6 +115,14 @@ def remote_data(
     if folder is not None:
         return NeighbourRemote(repository_at(folder).data_folder, hidden_secrets(address))
     shown = hidden_secrets(address)
+    if "://" not in address and Path(address).is_file():
+        raise NotFoundError(
+            f"{shown} is a bundle of git, which holds no data files",
+            hints=(
+                f"`git remote set-url {remote} URL` names a repository that has them",
+                DATA_ELSEWHERE,
+            ),
+        )
     return LfsRemote(repo.git, remote, shown, environment or {}, address=address)
 
 

@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "stash": _lines("stash push", "stash list", "stash pop", writes=True),
         "reset": _lines("reset HEAD^", writes=True),
         "optimize": _lines("optimize", writes=True),
-        "gc": _lines("gc --grace 0", writes=True),
+        "gc": _lines("gc --grace-days 0", writes=True),
         "repair": _lines("repair", writes=True),
         "convert": _lines("convert points --to kart", writes=True),
         "meta-set": _lines("meta set points title=x", writes=True),

@@ -28,5 +28,8 @@ def usual(ground: Ground) -> dict[str, Normal]:
         if command.writes:
             place(ground, kept)
         scene.source = ground.folder / "new.parquet"
-        found[name] = normal(run(scene, name))
+        results = run(scene, name)
+        wrong = [result.arguments for result in results if b"--help` tells" in result.errors]
+        assert not wrong, f"no such command lines: {wrong}"
+        found[name] = normal(results)
     return found
