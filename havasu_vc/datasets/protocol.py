@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.folder import Folder, TreeFolder
     from havasu_vc.datasets.havasu.build import NewDataset
     from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.matching import Source
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
@@ -136,6 +137,9 @@ class DiffPlan(Protocol):
 
         Some yield rows of the old side, some of the new, and some both, half paired.
         """
+
+    def sides(self) -> tuple[Sequence[Source], Sequence[Source]]:
+        """Return the rows of either side, for an engine that matches them by hashes."""
 
     def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:
         """Return the task that pairs rows which were dealt out to one part."""

@@ -35,6 +35,7 @@ from havasu_vc.engine.spill import Scratch
 from havasu_vc.model.task import Task, is_busy
 
 if TYPE_CHECKING:
+    from havasu_vc.datasets.matching import Comparison
     from havasu_vc.engine.processes import Workers
 
 __all__ = ["LocalEngine"]
@@ -103,6 +104,9 @@ class LocalEngine:
 
         folder = self._scratch.new_folder("dealt")
         yield from run_dealt_in(self, folder, dealing, owners)
+
+    def run_matched(self, comparison: Comparison) -> None:
+        """Return None: parts in files of the scratch folder cost less here."""
 
     def close(self) -> None:
         """End processes and remove what was spilled."""

@@ -7,15 +7,20 @@ batches before it; any other exception of a kernel becomes an `EngineError` that
 names the task. Closing the iterator, or Ctrl-C, stops the work.
 """
 
+from __future__ import annotations
+
 from collections.abc import Generator, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
 
 from havasu_vc.errors import EngineError, HavasuError
 from havasu_vc.model.task import Task, run_task
 from havasu_vc.store.durability import no_room
+
+if TYPE_CHECKING:
+    from havasu_vc.datasets.matching import Comparison
 
 __all__ = ["Batches", "Engine", "NumberedBatches", "Progress", "SilentProgress", "checked_batches"]
 
@@ -76,6 +81,12 @@ class Engine(Protocol):
         Arrow stream. The first argument of an owner is replaced by what was dealt to it, as
         pairs of a count of rows and a task that yields them. Batches of owners come in any
         order.
+        """
+
+    def run_matched(self, comparison: Comparison) -> Batches | None:
+        """Yield the changes between two sides that lie in no common order, by key.
+
+        None where the engine has no shuffle of its own: then `partition` deals rows out.
         """
 
     def close(self) -> None:

@@ -32,6 +32,7 @@ from havasu_vc.engine.session import (
     start_session,
 )
 from havasu_vc.engine.spark_dealing import dealing_frame, outcomes_of
+from havasu_vc.engine.spark_matching import matched
 from havasu_vc.engine.spill import Scratch, read_segment
 from havasu_vc.engine.worker import Chunk, ChunkOutcome, run_chunks
 from havasu_vc.errors import EngineError, HavasuError, InvalidArgumentError
@@ -40,6 +41,8 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from havasu_vc.datasets.matching import Comparison
 
 __all__ = [
     "SparkEngine",
@@ -127,6 +130,15 @@ class SparkEngine:
         try:
             yield from outcomes_of(pieces, owners)
             self.progress.advance(len(owners))
+        finally:
+            self.progress.finish()
+
+    def run_matched(self, comparison: Comparison) -> Batches:
+        """Yield the changes between two sides that lie in no common order, by key."""
+        self.progress.start(1, "Comparing")
+        try:
+            yield from matched(self.session(), comparison)
+            self.progress.advance(1)
         finally:
             self.progress.finish()
 

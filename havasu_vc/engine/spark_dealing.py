@@ -19,7 +19,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,15 +36,33 @@ from havasu_vc.model.task import Task, task_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PIECES", "Deal", "dealing_frame", "outcomes_of", "pieces_frame"]
+__all__ = [
+    "OUTCOME",
+    "PIECES",
+    "Deal",
+    "RunsTasks",
+    "check_told",
+    "collected",
+    "dealing_frame",
+    "large_rows",
+    "outcomes_of",
+    "owned_frame",
+    "parse_error",
+    "parse_outcome",
+    "pieces_frame",
+    "task_frame",
+]
 
 PIECES = "part int, num_rows bigint, piece binary, kind int"
 """Rows that go to owners, as Spark calls their types."""
 _SCHEMA = pa.schema(
     [("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary()), ("kind", pa.int32())]
 )
-_PIECE, _OWNER, _COUNT, _ERROR, _OUTCOME = range(5)
-"""Rows that were dealt, the task of an owner, how many were dealt, what went wrong, a report."""
+_PIECE, _OWNER, _DEALT, _TAKEN, _ERROR, OUTCOME = range(6)
+"""Rows that were dealt, an owner's task, how many were dealt and taken, an error, what it yields.
+
+Counts say in `piece` of which shuffle they are, and of which owner.
+"""
 _TASKS_A_CORE = 4
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -53,10 +71,23 @@ _POLL_SECONDS = 0.1
 
 Deal: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Turns rows into batches of `part`, `num_rows` and `piece`; must pickle."""
+RunsTasks: TypeAlias = Callable[[Iterator[Task]], Iterator[pa.RecordBatch]]
+"""Runs tasks on an executor."""
 
 
 def dealing_frame(session: SparkSession, tasks: Sequence[Task], owners: int) -> DataFrame:
     """Return a frame of the pieces that tasks deal, for so many owners."""
+
+    def run(tasks: Iterator[Task]) -> Iterator[pa.RecordBatch]:
+        yield from _counted((b for task in tasks for b in checked_batches(task)), owners)
+
+    return task_frame(session, tasks, run, PIECES)
+
+
+def task_frame(
+    session: SparkSession, tasks: Sequence[Task], run: RunsTasks, columns: str
+) -> DataFrame:
+    """Return a frame of what a function, which must pickle, yields of tasks."""
     cores = max(session.sparkContext.defaultParallelism, 1)
     parts = max(min(len(tasks), _TASKS_A_CORE * cores), 1)
     given = pa.table(
@@ -66,24 +97,32 @@ def dealing_frame(session: SparkSession, tasks: Sequence[Task], owners: int) -> 
         }
     )
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tasks = (pickle.loads(t.as_py()) for batch in batches for t in batch.column("task"))
-        yield from _counted((b for task in tasks for b in checked_batches(task)), owners)
+    def run_given(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
+        yield from run(pickle.loads(t.as_py()) for batch in batches for t in batch.column("task"))
 
-    return session.createDataFrame(given).repartitionById(parts, "part").mapInArrow(run, PIECES)
+    frame = session.createDataFrame(given).repartitionById(parts, "part")
+    return frame.mapInArrow(run_given, columns)
 
 
 def pieces_frame(frame: DataFrame, deal: Deal, owners: int) -> DataFrame:
     """Return a frame of the pieces that the rows of another are dealt out in."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        forget_archives()
         yield from _counted(deal(iter(batches)), owners)
 
     return frame.mapInArrow(run, PIECES)
 
 
-def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
-    """Give owners their pieces, run them as one Spark job, and yield what they yield."""
+def owned_frame(
+    pieces: DataFrame, owners: Sequence[Task], *, hop: int = 0, deals_to: int | None = None
+) -> DataFrame:
+    """Return a frame of what owners yield of the pieces that are theirs.
+
+    Where they deal rows out themselves, to so many owners, what they yield are pieces for
+    those, and this is hop 0 of more.
+    """
     session = pieces.sparkSession
     plan = pa.table(
         [
@@ -95,32 +134,71 @@ def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
         schema=_SCHEMA,
     )
     every = pieces.union(session.createDataFrame(plan))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _own_parts(batches, hop, deals_to)
+
     # One partition more takes the counts, and errors of those who deal.
-    work = every.repartitionById(len(owners) + 1, "part").mapInArrow(_own_parts, PIECES)
+    return every.repartitionById(len(owners) + 1, "part").mapInArrow(run, PIECES)
+
+
+def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:
+    """Give owners their pieces, run them as one Spark job, and yield what they yield."""
+    with large_rows(pieces.sparkSession):
+        rows = collected(owned_frame(pieces, owners))
+    check_told([row for row in rows if row.kind != OUTCOME], [len(owners)])
+    outcomes = [row for row in rows if row.kind == OUTCOME]
+    for row in sorted(outcomes, key=lambda row: (row.part, row.num_rows)):
+        yield from parse_outcome(row.piece)
+
+
+def parse_outcome(piece: bytes | bytearray) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an outcome."""
+    with pa.ipc.open_stream(bytes(piece)) as stream:
+        yield from stream
+
+
+@contextmanager
+def large_rows(session: SparkSession) -> Iterator[None]:
+    """Have a session give Python's workers few rows at a time, as pieces are large."""
     with setting(session, _BATCH_ROWS, "4096"), setting(session, _BATCH_BYTES, str(_GROUP_BYTES)):
-        rows = _collected(work)
-    errors = sorted((row.part, row.piece) for row in rows if row.kind == _ERROR)
+        yield
+
+
+def check_told(rows: Sequence[Any], owners: Sequence[int]) -> None:
+    """Raise what went wrong, or unless all rows arrived at each of some shuffles.
+
+    `rows` are those that are no outcomes; `owners` how many took part in each.
+    """
+    errors = sorted((r.num_rows, r.part, r.piece) for r in rows if r.kind == _ERROR)
     if errors:
         # What went wrong while rows were dealt comes before what its lack made go wrong.
-        dealing = [error for part, error in errors if part == len(owners)]
-        error: HavasuError = pickle.loads(bytes((dealing or [errors[0][1]])[0]))
-        raise error
-    dealt = sum(row.num_rows for row in rows if row.kind == _COUNT and row.part == len(owners))
-    taken = sum(row.num_rows for row in rows if row.kind == _COUNT and row.part < len(owners))
-    done = {row.part for row in rows if row.kind == _COUNT and row.part < len(owners)}
-    if dealt != taken or len(done) != len(owners):
-        raise EngineError(
-            f"{taken:,} of {dealt:,} rows came through Spark's shuffle",
-            hints=("nothing was committed; run again",),
-        )
-    for row in sorted((row for row in rows if row.kind == _OUTCOME), key=lambda row: row.part):
-        with pa.ipc.open_stream(bytes(row.piece)) as stream:
-            yield from stream
+        raise parse_error(errors[0][2])
+    dealt, taken = dict.fromkeys(range(len(owners)), 0), dict.fromkeys(range(len(owners)), 0)
+    done = set()
+    for row in rows:
+        hop, owner = pickle.loads(bytes(row.piece))
+        if row.kind == _DEALT:
+            dealt[hop] += row.num_rows
+        elif row.kind == _TAKEN:
+            taken[hop] += row.num_rows
+            done.add((hop, owner))
+    for hop, count in enumerate(owners):
+        if dealt[hop] != taken[hop] or not done >= {(hop, owner) for owner in range(count)}:
+            raise EngineError(
+                f"{taken[hop]:,} of {dealt[hop]:,} rows came through Spark's shuffle",
+                hints=("nothing was committed; run again",),
+            )
+
+
+def parse_error(piece: bytes | bytearray) -> HavasuError:
+    """Return an error that came as a row."""
+    error: HavasuError = pickle.loads(bytes(piece))
+    return error
 
 
 def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.RecordBatch]:
     """Yield pieces, then how many rows were in them, or what went wrong."""
-    forget_archives()
     count = 0
     try:
         for batch in batches:
@@ -129,7 +207,7 @@ def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.Reco
     except HavasuError as error:
         yield _row(owners, 0, pickled_error(error), _ERROR)
         return
-    yield _row(owners, count, b"", _COUNT)
+    yield _row(owners, count, pickle.dumps((0, None)), _DEALT)
 
 
 def _row(part: int, num_rows: int, piece: bytes, kind: int) -> pa.RecordBatch:
@@ -142,7 +220,9 @@ def _row(part: int, num_rows: int, piece: bytes, kind: int) -> pa.RecordBatch:
     )
 
 
-def _own_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _own_parts(
+    batches: Iterable[pa.RecordBatch], hop: int, deals_to: int | None
+) -> Iterator[pa.RecordBatch]:
     """Run the owners of a Spark partition, which waits for all of its rows on the local disk."""
     forget_archives()
     folder = Path(tempfile.mkdtemp(prefix="havasu-vc-"))
@@ -162,32 +242,46 @@ def _own_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                     elif kind.as_py() == _OWNER:
                         owners[number] = pickle.loads(data)
                     else:
-                        yield _row(number, count.as_py(), data.to_pybytes(), kind.as_py())
+                        to = number if deals_to is None else deals_to
+                        yield _row(to, count.as_py(), data.to_pybytes(), kind.as_py())
         for number, owner in sorted(owners.items()):
-            yield from _outcome(number, owner, pieces.get(number, []))
+            yield from _outcome((hop, number), owner, pieces.get(number, []), deals_to)
     except OSError as error:
         if isinstance(error, HavasuError):
             raise
         full = EngineError(f"a worker cannot keep rows on its disk: {error.strerror or error}")
-        yield _row(0, 0, pickled_error(full), _ERROR)
+        yield _row(deals_to or 0, 2 * hop + 1, pickled_error(full), _ERROR)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _outcome(number: int, owner: Task, pieces: list[OwnedPiece]) -> Iterator[pa.RecordBatch]:
+def _outcome(
+    place: tuple[int, int], owner: Task, pieces: list[OwnedPiece], deals_to: int | None
+) -> Iterator[pa.RecordBatch]:
+    hop, number = place
+    to = number if deals_to is None else deals_to
+    count = 0
     try:
         with closing(checked_batches(given_to(owner, pieces))) as batches:
             for batch in batches:
+                if deals_to is not None:
+                    count += sum(batch.column("num_rows").to_pylist())
+                    yield batch.append_column("kind", pa.array([_PIECE] * len(batch), pa.int32()))
+                    continue
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, batch.schema) as writer:
                     writer.write_batch(batch)
-                yield _row(number, 0, sink.getvalue().to_pybytes(), _OUTCOME)
+                yield _row(number, count, sink.getvalue().to_pybytes(), OUTCOME)
+                count += 1
     except HavasuError as error:
-        yield _row(number, 0, pickled_error(error), _ERROR)
-    yield _row(number, sum(count for count, _ in pieces), b"", _COUNT)
+        yield _row(to, 2 * hop + 1, pickled_error(error), _ERROR)
+    taken = sum(count for count, _ in pieces)
+    yield _row(to, taken, pickle.dumps(place), _TAKEN)
+    if deals_to is not None:
+        yield _row(to, count, pickle.dumps((hop + 1, None)), _DEALT)
 
 
-def _collected(frame: DataFrame) -> list[Any]:
+def collected(frame: DataFrame) -> list[Any]:
     """Run a job in a thread of its own, so that Ctrl-C stops it, and return its rows."""
     from pyspark import inheritable_thread_target
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from havasu_vc.datasets.comparing import alike
 from havasu_vc.datasets.digest import hash_keys
+from havasu_vc.datasets.matching import Comparison, TaskSource
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
@@ -65,7 +66,16 @@ def _gathered(batches: Iterator[pa.RecordBatch], schema: Schema) -> pa.RecordBat
 
 
 def _dealt(old: Dataset, new: Dataset, after: Schema, engine: Engine) -> Iterator[ChangeBatch]:
-    """Pair rows part by part, then sort the changes of all parts by key."""
+    """Match rows, or pair them part by part and sort the changes of all parts by key."""
+    sides = [
+        tuple(TaskSource(task, view.rows // len(tasks), view.size // len(tasks)) for task in tasks)
+        for view in (old, new)
+        for tasks in [view.scan() if view.rows else []]
+    ]
+    matched = engine.run_matched(Comparison(sides[0], sides[1], old.schema, after))
+    if matched is not None:
+        yield from map(ChangeBatch, matched)
+        return
     halves = [
         engine.partition(
             [task_of(keyed, task, schema, old.schema, after) for task in view.scan()],

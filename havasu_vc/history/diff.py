@@ -101,8 +101,15 @@ def row_changes(
 
 def _dealt(plan: DiffPlan, engine: Engine, dataset: Dataset) -> Iterator[pa.RecordBatch]:
     """Pair rows part by part, then sort the changes of all parts by key."""
+    from havasu_vc.datasets.matching import Comparison
     from havasu_vc.history.sorted_changes import sorted_changes
 
+    old_side, new_side = plan.sides()
+    comparison = Comparison(tuple(old_side), tuple(new_side), plan.old_schema, plan.new_schema)
+    matched = engine.run_matched(comparison)
+    if matched is not None:
+        yield from matched
+        return
     old, new, half_paired = (
         engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()
     )

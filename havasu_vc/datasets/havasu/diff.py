@@ -31,6 +31,7 @@ from havasu_vc.records import dataclass
 if TYPE_CHECKING:
     from havasu_vc.datasets.havasu.aligning import Alignment, Matches
     from havasu_vc.datasets.havasu.view import HavasuDataset
+    from havasu_vc.datasets.matching import Source
 
 __all__ = ["DiffPlan", "differing_entries", "lies_in_key_order", "plan_diff"]
 
@@ -87,6 +88,10 @@ class DiffPlan:
             [Task(ROWS, (piece, *schemas, True)) for piece in new],
             [Task(DIFFERING, (first, second, *schemas)) for first, second in matches],
         )
+
+    def sides(self) -> tuple[Sequence[Source], Sequence[Source]]:
+        """Return the rows of either side, for an engine that matches them by hashes."""
+        return self.old, self.new
 
     def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:
         """Return the task that pairs rows which were dealt out to one part."""

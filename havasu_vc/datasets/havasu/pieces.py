@@ -18,7 +18,9 @@ from havasu_vc.datasets.havasu.parquet import (
     group_bytes,
     key_ranges,
     one_batch,
+    open_parquet,
     read_row_groups,
+    row_group_starts,
 )
 from havasu_vc.datasets.pairing import pair_rows, row_hashes, same_key
 from havasu_vc.model import kernels as pc
@@ -69,6 +71,25 @@ class FilePiece:
         groups = self.groups if interval is None else groups_in(self.path, interval)
         yield from read_row_groups(self.path, schema, groups=groups, deleted=deleted)
 
+    def numbered(self, schema: Schema, wanted: Positions | None) -> Iterator[pa.RecordBatch]:
+        """Yield rows, of which only some may be `wanted`, with their places in a last column."""
+        deleted = deleted_positions(file_name(self.path), self.deletes)
+        groups: Sequence[int] | None = self.groups
+        if wanted is not None:
+            with open_parquet(self.path) as file:
+                starts = row_group_starts(file)
+            groups = np.unique(np.searchsorted(starts, wanted, "right") - 1).tolist()
+        for batch in read_row_groups(
+            self.path, schema, groups=groups, deleted=deleted, positions=True
+        ):
+            if wanted is None:
+                yield batch
+                continue
+            places = batch.column(batch.num_columns - 1).to_numpy()
+            keep = np.isin(places, wanted, assume_unique=True)
+            if keep.any():
+                yield pc.filter(batch, arrow_array(keep))
+
 
 @dataclass(frozen=True, slots=True)
 class DeletedPiece:
@@ -97,6 +118,12 @@ class DeletedPiece:
         kept = None if interval is None else lambda rows: interval.mask(rows, schema)
         for deletion in read_deleted_rows(self.path, schema, self.wanted, self.data, kept=kept):
             yield deletion.rows
+
+    def numbered(self, schema: Schema, wanted: Positions | None) -> Iterator[pa.RecordBatch]:
+        """Yield rows, of which only some may be `wanted`, with their numbers in a last column."""
+        from havasu_vc.datasets.matching import numbered_here
+
+        yield from numbered_here(self.batches(schema, None), wanted)
 
 
 Piece: TypeAlias = FilePiece | DeletedPiece

@@ -23,6 +23,7 @@ from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.kart.view import KartDataset
+    from havasu_vc.datasets.matching import Source
     from havasu_vc.model.schema import Schema
 
 __all__ = ["KartPlan", "can_pair", "plan_diff", "rows_diff"]
@@ -60,6 +61,10 @@ class KartPlan:
     def halves(self) -> tuple[list[Task], list[Task], list[Task]]:
         """Return nothing to deal out."""
         return [], [], []
+
+    def sides(self) -> tuple[Sequence[Source], Sequence[Source]]:
+        """Return nothing to match."""
+        return (), ()
 
     def pair(self, old: Sequence[Task], new: Sequence[Task], half_paired: Sequence[Task]) -> Task:
         """Refuse: nothing is dealt out."""
