@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "ERROR",
     "OUTCOME",
     "PIECES",
     "Deal",
@@ -58,7 +59,7 @@ PIECES = "part int, num_rows bigint, piece binary, kind int"
 _SCHEMA = pa.schema(
     [("part", pa.int32()), ("num_rows", pa.int64()), ("piece", pa.binary()), ("kind", pa.int32())]
 )
-_PIECE, _OWNER, _DEALT, _TAKEN, _ERROR, OUTCOME = range(6)
+_PIECE, _OWNER, _DEALT, _TAKEN, ERROR, OUTCOME = range(6)
 """Rows that were dealt, an owner's task, how many were dealt and taken, an error, what it yields.
 
 Counts say in `piece` of which shuffle they are, and of which owner.
@@ -170,7 +171,7 @@ def check_told(rows: Sequence[Any], owners: Sequence[int]) -> None:
 
     `rows` are those that are no outcomes; `owners` how many took part in each.
     """
-    errors = sorted((r.num_rows, r.part, r.piece) for r in rows if r.kind == _ERROR)
+    errors = sorted((r.num_rows, r.part, r.piece) for r in rows if r.kind == ERROR)
     if errors:
         # What went wrong while rows were dealt comes before what its lack made go wrong.
         raise parse_error(errors[0][2])
@@ -205,7 +206,7 @@ def _counted(batches: Iterable[pa.RecordBatch], owners: int) -> Iterator[pa.Reco
             count += sum(batch.column("num_rows").to_pylist())
             yield batch.append_column("kind", pa.array([_PIECE] * len(batch), pa.int32()))
     except HavasuError as error:
-        yield _row(owners, 0, pickled_error(error), _ERROR)
+        yield _row(owners, 0, pickled_error(error), ERROR)
         return
     yield _row(owners, count, pickle.dumps((0, None)), _DEALT)
 
@@ -250,7 +251,7 @@ def _own_parts(
         if isinstance(error, HavasuError):
             raise
         full = EngineError(f"a worker cannot keep rows on its disk: {error.strerror or error}")
-        yield _row(deals_to or 0, 2 * hop + 1, pickled_error(full), _ERROR)
+        yield _row(deals_to or 0, 2 * hop + 1, pickled_error(full), ERROR)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -274,7 +275,7 @@ def _outcome(
                 yield _row(number, count, sink.getvalue().to_pybytes(), OUTCOME)
                 count += 1
     except HavasuError as error:
-        yield _row(to, 2 * hop + 1, pickled_error(error), _ERROR)
+        yield _row(to, 2 * hop + 1, pickled_error(error), ERROR)
     taken = sum(count for count, _ in pieces)
     yield _row(to, taken, pickle.dumps(place), _TAKEN)
     if deals_to is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import queue
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from havasu_vc.datasets.matching import HASHES, PLACES
 from havasu_vc.engine.protocol import Batches, checked_batches
 from havasu_vc.engine.session import cause_of
 from havasu_vc.engine.spark_dealing import (
+    ERROR,
     OUTCOME,
     check_told,
     collected,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from havasu_vc.datasets.matching import Comparison
 
-__all__ = ["Matched", "matched"]
+__all__ = ["Matched", "changes_in", "matched"]
 
 _HASHES = "key bigint, row bigint, source int, pos bigint, sample binary"
 _FLUSH_ROWS = 1 << 20
@@ -223,6 +224,16 @@ def _streamed(changes: DataFrame, owners: Sequence[int]) -> Batches:
             check_told(told, owners)
     finally:
         rows.close()
+
+
+def changes_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the changes that are among rows of a frame, or raise what went wrong."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["kind"] == ERROR:
+                raise parse_error(row["piece"])
+            if row["kind"] == OUTCOME:
+                yield from parse_outcome(row["piece"])
 
 
 class _Rows:

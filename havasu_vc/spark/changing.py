@@ -7,9 +7,8 @@ the newer one, matched by field id.
 
 from __future__ import annotations
 
-import atexit
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +17,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from havasu_vc.datasets.matching import Comparison
 from havasu_vc.datasets.protocol import Dataset
-from havasu_vc.engine.protocol import Engine
-from havasu_vc.engine.session import is_local_master
-from havasu_vc.engine.spark import SparkEngine
+from havasu_vc.engine.session import ensure_package
+from havasu_vc.engine.spark_matching import Matched, changes_in
 from havasu_vc.errors import DatasetNotFoundError
 from havasu_vc.history.changelog import CHANGE_TYPE, changelog, rows_as
 from havasu_vc.library import Repo
@@ -35,6 +34,7 @@ from havasu_vc.spark.history_tasks import (
     Piece,
     Place,
     commit_piece,
+    comparison_of,
     difference_tasks,
     shared_ids,
     view_at,
@@ -82,14 +82,13 @@ def changes(
     )
     before, after = (None if folder is None else _place_of(folder) for folder in folders)
     whole = commit_piece(source, dataset.strip("/"), (before, after))
-    return difference(spark, old, new, _engine(spark, source), whole)
+    return difference(spark, old, new, whole)
 
 
 def difference(
     spark: SparkSession,
     old: Dataset | None,
     new: Dataset | None,
-    engine: Engine,
     whole: Task | None = None,
 ) -> DataFrame:
     """Return the changelog from one version to another; one of them may not be there.
@@ -99,12 +98,15 @@ def difference(
     shown = new or old
     if shown is None:
         raise ValueError("there is no version at all")
-    tasks = difference_tasks(old, new, engine)
+    schemas = shared_ids(old or shown, shown), (new or shown).schema
+    fields = [T.StructField(CHANGE_TYPE, T.StringType()), *spark_schema(shown.schema)]
+    comparison = comparison_of(old, new)
+    if comparison is not None:
+        return _matched(spark, comparison, Piece(None, *schemas), shown.schema, fields)
+    tasks = difference_tasks(old, new)
     if tasks is None:
         tasks = [] if whole is None else [whole]
-    schemas = shared_ids(old or shown, shown), (new or shown).schema
     pieces = [Piece(task, *schemas) for task in tasks]
-    fields = [T.StructField(CHANGE_TYPE, T.StringType()), *spark_schema(shown.schema)]
     return _frame(spark, pieces, shown.schema, T.StructType(fields), _as_changelog)
 
 
@@ -120,12 +122,11 @@ def history(
     source = opened(repo)
     view = source.dataset(dataset, ref)
     start = source.resolve(ref)
-    engine = _engine(spark, source)
     pieces = [
         piece
         for commit in commits(source.git, start.commit or "")
         if len(commit.parents) < 2
-        for piece in _pieces_of(source, view, commit, engine)
+        for piece in _pieces_of(source, view, commit)
     ]
     row = spark_schema(view.schema)
     fields = [*_LABELS, T.StructField(CHANGE_TYPE, T.StringType())]
@@ -145,7 +146,7 @@ def _place_of(folder: DatasetFolder) -> Place:
     return folder.marker, folder.internals
 
 
-def _pieces_of(repo: Repo, shown: Dataset, commit: Commit, engine: SparkEngine) -> Iterator[Piece]:
+def _pieces_of(repo: Repo, shown: Dataset, commit: Commit) -> Iterator[Piece]:
     """Yield what one commit is worked on by: a task for a small one, many for a large one."""
     objects, path = repo.git.objects, shown.path
     parents = [read_commit(objects, each).tree for each in commit.parents if objects.has(each)]
@@ -161,7 +162,7 @@ def _pieces_of(repo: Repo, shown: Dataset, commit: Commit, engine: SparkEngine) 
     sizes = [0 if view is None else view.size for view in (old, new)]
     tasks = None
     if abs(sizes[1] - sizes[0]) > LARGE_BYTES:
-        tasks = difference_tasks(old, new, engine)
+        tasks = difference_tasks(old, new)
     if tasks is None:
         tasks = [commit_piece(repo, path, (before, after))]
     for task in tasks:
@@ -176,33 +177,40 @@ def _place_in(repo: Repo, tree: str, path: str) -> Place | None:
     return None
 
 
-_engines: dict[tuple[str, str], SparkEngine] = {}
-
-
-def _engine(spark: SparkSession, repo: Repo) -> SparkEngine:
-    """Return an engine on a session, whose scratch folder stays as long as frames may need it."""
-    context = spark.sparkContext
-    place = (context.applicationId, str(repo.git.data_folder))
-    if place not in _engines:
-        shared = None
-        if not is_local_master(str(context.master)):
-            # Executors see the repository, so they see this.
-            shared = repo.git.data_folder / "staging" / "spark"
-            shared.mkdir(parents=True, exist_ok=True)
-        _engines[place] = SparkEngine(spark, scratch=shared)
-        atexit.register(_engines[place].close)
-    return _engines[place]
-
-
 def _frame(
     spark: SparkSession, pieces: Sequence[Piece], schema: Schema, shown: T.StructType, shape: Shape
 ) -> DataFrame:
     def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
-        for batch in run_task(piece.task):
+        for batch in run_task(piece.task) if piece.task is not None else ():
             if batch.num_rows:
                 yield shape(ChangeBatch(batch), piece, schema)
 
     return frame_of(spark, pieces, rows_of, shown)
+
+
+def _matched(
+    spark: SparkSession,
+    comparison: Comparison,
+    piece: Piece,
+    schema: Schema,
+    fields: list[T.StructField],
+) -> DataFrame:
+    """Return the changelog of rows in no common order, which Spark's own shuffle finds.
+
+    Where the rows are that differ is known when this returns, and stays with the executors
+    for as long as the session lives.
+    """
+    ensure_package(spark)
+    found = Matched(spark, comparison)
+    if found.changes is None:
+        return spark.createDataFrame([], T.StructType(fields))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in changes_in(batches):
+            if batch.num_rows:
+                yield _as_changelog(ChangeBatch(batch), piece, schema)
+
+    return found.changes.mapInArrow(run, T.StructType(fields))
 
 
 def _as_changelog(batch: ChangeBatch, piece: Piece, schema: Schema) -> pa.RecordBatch:

@@ -14,12 +14,12 @@ from functools import lru_cache
 import pyarrow as pa
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.matching import Comparison
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.engine.protocol import Engine
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
-from havasu_vc.history.diff import PARTS, row_changes
+from havasu_vc.history.diff import row_changes
 from havasu_vc.library import Repo
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch, struct_of
@@ -30,7 +30,15 @@ from havasu_vc.spark.executor_reading import far_url, in_place
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["Piece", "Place", "commit_piece", "difference_tasks", "havasu_view", "view_at"]
+__all__ = [
+    "Piece",
+    "Place",
+    "commit_piece",
+    "comparison_of",
+    "difference_tasks",
+    "havasu_view",
+    "view_at",
+]
 
 Place = tuple[str, str]
 """Where a version of a dataset is: the marker of its kind, and the tree of its internals."""
@@ -43,8 +51,8 @@ LARGE_BYTES = 64 * 1024 * 1024
 class Piece:
     """A task that yields changes, and whose they are."""
 
-    task: Task
-    """Yields change batches."""
+    task: Task | None
+    """Yields change batches; None where a shuffle does."""
     old_schema: Schema
     """Columns of the rows before."""
     new_schema: Schema
@@ -53,23 +61,27 @@ class Piece:
     """Values that stand beside each row: commit, time, author."""
 
 
-def difference_tasks(old: Dataset | None, new: Dataset | None, engine: Engine) -> list[Task] | None:
+def difference_tasks(old: Dataset | None, new: Dataset | None) -> list[Task] | None:
     """Return tasks that together yield the changes between two versions, in no order.
 
-    Rows that no order of files pairs are dealt out by the engine first, into its scratch
-    folder; the tasks read them there. None comes back where only a task for everything can
-    tell: for two kinds of dataset, or a Kart dataset that got another key.
+    None comes back where only a task for everything can tell: for two kinds of dataset, a
+    Kart dataset that got another key, or rows that no order of files pairs.
     """
     if old is None or new is None:
         there = old or new
         scans = [] if there is None else there.scan()
         return [task_of(one_sided, scan, _schema_of(there), new is not None) for scan in scans]
     plan = old.compare(new)
+    return None if plan is None or plan.dealt else plan.tasks()
+
+
+def comparison_of(old: Dataset | None, new: Dataset | None) -> Comparison | None:
+    """Return how two versions are compared whose rows no order of files pairs; None for others."""
+    plan = None if old is None or new is None else old.compare(new)
     if plan is None or not plan.dealt:
-        return None if plan is None else plan.tasks()
-    dealt = [engine.partition(half, ["_key"], PARTS) if half else [] for half in plan.halves()]
-    sides = [[half[part : part + 1] for half in dealt] for part in range(PARTS)]
-    return [plan.pair(*side) for side in sides]
+        return None
+    sides = [tuple(side) for side in plan.sides()]
+    return Comparison(sides[0], sides[1], plan.old_schema, plan.new_schema)
 
 
 def shared_ids(old: Dataset, new: Dataset) -> Schema:

@@ -83,7 +83,7 @@ def test_a_changelog_is_the_diff(spark: "SparkSession", folder: Path, data: st.D
             past.step()
         old, new = past.versions[0].dataset, past.versions[-1].dataset
         with LocalEngine(threads=1) as engine:
-            found = difference(spark, old, new, engine).toArrow().to_pylist()
+            found = difference(spark, old, new).toArrow().to_pylist()
             expected: list[Any] = []
             for batch in row_changes(old, new, engine):
                 for before, after in zip(batch.old, batch.new, strict=True):
