@@ -1,6 +1,7 @@
 """Rows in no common order, matched by Spark: the same changes as the local engine finds."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from havasu_vc.history.diff import row_changes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.model.types import Field, Primitive
+from havasu_vc.spark.changing import difference
 from havasu_vc.testing import kernels
 from havasu_vc.testing.changes import changes_between, described
 from havasu_vc.testing.dataset_contract import FIRST, SCHEMA, SECOND
@@ -104,6 +106,11 @@ def test_random_tables_differ_as_they_do_locally(
         for old, new in (views, views[::-1]):
             found = changes(old, new, engine)
             assert len(found) > 100 and found == changes(old, new, local)
+            kinds = Counter(row["_change_type"] for row in difference(spark, old, new).collect())
+            assert kinds["INSERT"] == sum(row["old"] is None for row in found)
+            assert kinds["DELETE"] == sum(row["new"] is None for row in found)
+            updates = len(found) - kinds["INSERT"] - kinds["DELETE"]
+            assert kinds["UPDATE_BEFORE"] == kinds["UPDATE_AFTER"] == updates
         assert changes(views[0], views[0].emptied(), engine) == changes(
             views[0], views[0].emptied(), local
         )
@@ -191,9 +198,8 @@ def test_a_file_that_is_not_there_is_named(
 
 
 def test_what_is_left_half_way_stops(spark: "SparkSession") -> None:
-    with SparkEngine(spark) as engine, LocalEngine() as local:
+    with SparkEngine(spark) as engine:
         comparison = Comparison(numbers(0, 20), numbers(5, 40), NUMBERS, NUMBERS)
-        assert local.run_matched(comparison) is None
         first = engine.run_matched(comparison)
         batch = next(first)
         assert batch.num_rows == sum(b.num_rows for b in engine.run_matched(comparison))
