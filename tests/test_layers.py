@@ -90,6 +90,7 @@ LATE: dict[str, str] = {
     "engine/local.py": "few plans deal rows out",
     "workspace/snapshots.py": "most checkouts write no delete file, and that needs Parquet",
     "history/diff.py": "few diffs are sorted, and other kinds of datasets bring their formats",
+    "history/merge_datasets.py": "most merges are small, and what owners of keys need is much",
     "datasets/havasu/soundness.py": "most trees were found sound before, and columns need Arrow",
     "datasets/kart/soundness.py": "most meta items were found sound before, and columns need Arrow",
     "datasets/havasu/pieces.py": "few tables lie in no key order, and matching their rows is much",

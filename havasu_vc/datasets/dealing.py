@@ -39,6 +39,11 @@ class Cuts:
     values: tuple[Any, ...]
     """Where each interval but the first begins, ascending, by the first key column."""
 
+    def span(self, low: Any | None, high: Any | None) -> tuple[int, int]:
+        """Return the first and the last interval that hold keys between two; None is unknown."""
+        first = 0 if low is None else bisect_right(self.values, low)
+        return first, len(self.values) if high is None else bisect_right(self.values, high)
+
 
 @kernel
 def deal(task: Task, cuts: Cuts) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["diff_datasets", "meta_changes", "row_changes"]
+__all__ = ["diff_datasets", "meta_changes", "planned_changes", "row_changes"]
 
 Note = Callable[[str], None]
 """Hears what a person should know."""
@@ -88,6 +88,18 @@ def row_changes(
 
         yield from changes_across(old, new, engine)
         return
+    yield from planned_changes(plan, old, new, engine, note=note)
+
+
+def planned_changes(
+    plan: DiffPlan,
+    old: Dataset,
+    new: Dataset,
+    engine: Engine,
+    *,
+    note: Note | None = None,
+) -> Generator[ChangeBatch, None, None]:
+    """Yield the row changes that were planned to be read so, in key order."""
     if plan.unverified and note is not None:
         note(
             f"{new.path}: deleted rows are shown unverified, as data files to compare them "

@@ -15,12 +15,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import equal_rows
-from havasu_vc.datasets.digest import hash_rows
-from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
 from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.settings import Settings
 from havasu_vc.errors import NotYetSupportedError
+from havasu_vc.history.answered import renumbered_rows, with_resolutions
 from havasu_vc.history.conflicts import (
     ColumnConflict,
     DatasetConflicts,
@@ -29,16 +28,14 @@ from havasu_vc.history.conflicts import (
     MergeStep,
     Side,
     conflict_table,
-    in_columns,
 )
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.diff import planned_changes, row_changes
 from havasu_vc.history.dropped import columns_back, dropped_and_edited
-from havasu_vc.history.merge import merge_changes, partners
-from havasu_vc.history.merge_counts import changes_of_counts
+from havasu_vc.history.merge import merge_changes
+from havasu_vc.history.merge_plans import MergePlans, plan_merge
 from havasu_vc.history.merge_union import Versions, joined, union
 from havasu_vc.model import kernels as pc
-from havasu_vc.model.arrow import arrow_schema
-from havasu_vc.model.changes import ChangeBatch, struct_of
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
 from havasu_vc.model.names import HAVASU_MARKER
@@ -52,6 +49,8 @@ DATASET = "dataset"
 """The name under which a dataset as a whole is in conflict."""
 SCHEMA = "schema.json"
 """The name under which the columns are in conflict."""
+LEAST_ROWS = 1 << 17
+"""A merge that reads no more rows than these is made in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ class DatasetMerger:
         with edit:
             edit.add_documents({**self._back, **documents})
             adopted = edit.adopt_rows(self._base, self._theirs)
-            edit.collect(self._changes(schemas, pieces))
+            self._merge_rows(edit, schemas, pieces)
             joined = self._joins and edit.join(self._theirs)
             changed = edit.counts.total or more or documents or self._back or adopted or joined
             tree = edit.finish() if changed else None
@@ -209,7 +208,7 @@ class DatasetMerger:
         without = self._take_back(columns.schema)
         ours = self._ours.schema
         schemas = MergeSchemas(self._base.schema, ours, columns.theirs, columns.schema, without)
-        steps = (step.conflicts for step in self._steps(schemas))
+        steps = (step.conflicts for step in self._steps(schemas, self._plans()))
         pieces = glance.few(self._path, (each for each in steps if each.num_rows))
         return self._conflicts(pieces, columns.schema)
 
@@ -290,12 +289,42 @@ class DatasetMerger:
             if ours.get(name) != merged.get(name)
         }
 
-    def _changes(
-        self, schemas: MergeSchemas, pieces: list[pa.RecordBatch]
-    ) -> Iterator[ChangeBatch]:
-        """Yield the changes upon ours; conflicts that nobody resolved go to `pieces`."""
+    def _merge_rows(
+        self, edit: DatasetEdit, schemas: MergeSchemas, pieces: list[pa.RecordBatch]
+    ) -> None:
+        """Take the changes upon ours into an edit; conflicts that nobody resolved go to `pieces`.
+
+        What is large is made by owners of intervals of keys.
+        """
         rows = None if self._resolved is None else self._resolved.rows
-        for step in self._steps(schemas):
+        plans = self._plans()
+        if plans is not None and plans.count > LEAST_ROWS:
+            from havasu_vc.history.owned_merges import can_merge_owned, owned_merge
+
+            if can_merge_owned(plans, schemas):
+                size = max(self._ours.size, self._theirs.size)
+                with self._settings.open_engine(size) as engine:
+                    pieces += owned_merge(edit, plans, schemas, self._policy, rows, engine)
+                if rows is not None:
+                    edit.collect(renumbered_rows(rows, schemas))
+                return
+        edit.collect(self._changes(schemas, plans, rows, pieces))
+
+    def _plans(self) -> MergePlans | None:
+        """Return how both sides are compared with the base; None for datasets without files."""
+        base, ours, theirs = (v.in_files for v in (self._base, self._ours, self._theirs))
+        if base is None or ours is None or theirs is None:
+            return None
+        return plan_merge(base, ours, theirs)
+
+    def _changes(
+        self,
+        schemas: MergeSchemas,
+        plans: MergePlans | None,
+        rows: pa.Table | None,
+        pieces: list[pa.RecordBatch],
+    ) -> Iterator[ChangeBatch]:
+        for step in self._steps(schemas, plans):
             if rows is not None and step.conflicts.num_rows:
                 step = with_resolutions(step, rows, schemas)
             if step.conflicts.num_rows:
@@ -305,18 +334,19 @@ class DatasetMerger:
         if rows is not None:
             yield from renumbered_rows(rows, schemas)
 
-    def _steps(self, schemas: MergeSchemas) -> Iterator[MergeStep]:
+    def _steps(self, schemas: MergeSchemas, plans: MergePlans | None) -> Iterator[MergeStep]:
         with ExitStack() as stack:
             engines = [
                 stack.enter_context(self._settings.open_engine(view.size))
                 for view in (self._ours, self._theirs)
             ]
-            yield from merge_changes(
-                row_changes(self._base, self._ours, engines[0]),
-                row_changes(self._base, self._theirs, engines[1]),
-                schemas,
-                self._policy,
-            )
+            if plans is None:
+                ours = row_changes(self._base, self._ours, engines[0])
+                theirs = row_changes(self._base, self._theirs, engines[1])
+            else:
+                ours = planned_changes(plans.ours, self._base, self._ours, engines[0])
+                theirs = planned_changes(plans.theirs, self._base, self._theirs, engines[1])
+            yield from merge_changes(ours, theirs, schemas, self._policy)
 
     def _conflicts(self, pieces: list[pa.RecordBatch], merged: Schema) -> DatasetConflicts | None:
         if not pieces and not self._waiting:
@@ -332,100 +362,3 @@ def columns_in_conflict(merged: MergedSchema) -> dict[str, ColumnConflict]:
     for conflict in merged.conflicts:
         kinds.setdefault(conflict.name, []).append(conflict.attribute or conflict.kind)
     return {name: ColumnConflict(tuple(dict.fromkeys(each))) for name, each in kinds.items()}
-
-
-def with_resolutions(step: MergeStep, rows: pa.Table, schemas: MergeSchemas) -> MergeStep:
-    """Return a step in which resolved conflicts are changes."""
-    merged = schemas.merged
-    resolved = pc.filter(rows, pc.is_valid(rows.column("resolution"))).combine_chunks()
-    if not resolved.num_rows:
-        return step
-    wanted = conflict_keys(step.conflicts, merged)
-    known = conflict_keys(resolved.to_batches()[0], merged)
-    index = partners(wanted, known)
-    there = pc.is_valid(index)
-    if not pc.any(there).as_py():
-        return step
-    answers = pc.take(resolved, pc.filter(index, there)).combine_chunks()
-    if step.current is not None:
-        ours = pc.filter(step.current, there)
-        changes = _changed(ours, answers.column("result").combine_chunks(), schemas)
-    else:
-        changes = _recounted(answers, schemas)
-    return MergeStep(
-        _together(step.changes, changes, schemas), pc.filter(step.conflicts, pc.invert(there))
-    )
-
-
-def conflict_keys(conflicts: pa.RecordBatch, merged: Schema) -> pa.RecordBatch:
-    """Return the key of each conflict; a hash of the row where there is no key."""
-    names = merged.key.names
-    if not names:
-        rows = in_columns(conflicts.column("base"), merged, merged)
-        return pa.RecordBatch.from_arrays([pa.array(hash_rows(rows, merged).keys)], ["hash"])
-    columns = [
-        pc.coalesce(
-            *(pc.struct_field(conflicts.column(s), name) for s in ("ours", "theirs", "base"))
-        )
-        for name in names
-    ]
-    return pa.RecordBatch.from_arrays(columns, list(names))
-
-
-def _recounted(answers: pa.Table, schemas: MergeSchemas) -> ChangeBatch:
-    """Return the changes that give rows without a key the count that was chosen."""
-    said = np.array(answers.column("resolution").to_pylist())
-    ours, theirs = (answers.column(f"{side}_count").to_numpy() for side in ("ours", "theirs"))
-    wanted = np.select([said == "theirs", said == "base"], [theirs - ours, -ours], 0)
-    order = np.arange(len(said))
-    rows = in_columns(answers.column("base").combine_chunks(), schemas.merged, schemas.merged)
-    gone, come = (np.repeat(order, np.maximum(count, 0)) for count in (-wanted, wanted))
-    return changes_of_counts(rows, gone, come, schemas)
-
-
-def renumbered_rows(rows: pa.Table, schemas: MergeSchemas) -> Iterator[ChangeBatch]:
-    """Yield the rows that got a new key; these keys are beyond all others."""
-    found = pc.drop_null(rows.column("renumbered").combine_chunks())
-    if not len(found):
-        return
-    (name,) = schemas.merged.key.names
-    found = pc.take(found, pc.sort_indices(pc.struct_field(found, name)))
-    new = in_columns(found, schemas.merged, schemas.merged)
-    schema = arrow_schema(schemas.merged)
-    new_side = struct_of(pa.RecordBatch.from_arrays(new.columns, schema=schema))
-    old_side = pa.nulls(len(found), pa.struct(list(arrow_schema(schemas.ours))))
-    yield ChangeBatch.from_structs(old_side, new_side)
-
-
-def _changed(ours: pa.StructArray, result: pa.StructArray, schemas: MergeSchemas) -> ChangeBatch:
-    old = in_columns(ours, schemas.ours, schemas.ours)
-    new = in_columns(result, schemas.merged, schemas.merged)
-    old_side = pa.StructArray.from_arrays(
-        old.columns, fields=list(arrow_schema(schemas.ours)), mask=pc.is_null(ours)
-    )
-    new_side = pa.StructArray.from_arrays(
-        new.columns, fields=list(arrow_schema(schemas.merged)), mask=pc.is_null(result)
-    )
-    changes = ChangeBatch.from_structs(old_side, new_side)
-    same = equal_rows(old, new, schemas.ours, schemas.merged)
-    both_there = pc.and_(pc.is_valid(ours), pc.is_valid(result))
-    both_gone = pc.and_(pc.is_null(ours), pc.is_null(result))
-    nothing = pc.or_(both_gone, pc.and_(both_there, pa.array(same)))
-    return ChangeBatch(pc.filter(changes.data, pc.invert(nothing)))
-
-
-def _together(first: ChangeBatch, second: ChangeBatch, schemas: MergeSchemas) -> ChangeBatch:
-    """Return two batches as one, in key order."""
-    more = pa.RecordBatch.from_arrays(second.data.columns, schema=first.data.schema)
-    both = pa.concat_batches([first.data, more])
-    names = schemas.merged.key.names
-    if not names:
-        return ChangeBatch(both)
-    columns = []
-    for key in schemas.merged.key.fields:
-        new = pc.struct_field(both.column("new"), key.name)
-        old = pc.struct_field(both.column("old"), schemas.ours.by_id[key.id].name)
-        columns.append(pc.coalesce(new, pc.cast(old, new.type)))
-    keys = pa.RecordBatch.from_arrays(columns, list(names))
-    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
-    return ChangeBatch(pc.take(both, order))

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
+
+import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts, deal
 from havasu_vc.datasets.havasu.diff import lies_in_key_order
 from havasu_vc.datasets.havasu.edit import Edit, is_small
-from havasu_vc.datasets.havasu.owning import UNSEEN, OldDeletes, OldFile, Owner, own, parse_report
+from havasu_vc.datasets.havasu.owners import UNSEEN, OldDeletes, OldFile, Owner, parse_report
+from havasu_vc.datasets.havasu.owning import own
 from havasu_vc.datasets.havasu.pieces import Interval
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
@@ -25,9 +29,18 @@ from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, task_of
+from havasu_vc.records import dataclass
 from havasu_vc.store.durability import reporting_storage_errors
 
-__all__ = ["can_be_owned", "collect_owned", "cuts_of", "owned_edit", "owners_of"]
+__all__ = [
+    "can_be_owned",
+    "collect_owned",
+    "cuts_of",
+    "key_edges",
+    "owned_edit",
+    "owner_values",
+    "owners_of",
+]
 
 FEW_ROWS = 10_000
 """Rows that come back to the driver, from all owners together."""
@@ -51,11 +64,14 @@ def owned_edit(edit: Edit, tasks: Sequence[Task], mode: str, engine: Engine) -> 
     collect_owned(edit, lambda: engine.run_dealt(dealing, owners, description="Editing"))
 
 
-def collect_owned(edit: Edit, run: Callable[[], Batches], *, url: str | None = None) -> None:
+def collect_owned(
+    edit: Edit, run: Callable[[], Batches], *, url: str | None = None
+) -> list[pa.RecordBatch]:
     """Take what owners report into an edit, if the files that they wrote are here.
 
-    Those that they put at a URL are not.
+    Those that they put at a URL are not. Return what they set aside, in key order.
     """
+    aside: dict[int, tuple[pa.RecordBatch, ...]] = {}
     for batch in run():
         report = parse_report(batch)
         for file in report.files:
@@ -65,6 +81,9 @@ def collect_owned(edit: Edit, run: Callable[[], Batches], *, url: str | None = N
                     hints=("nothing was committed", UNSEEN),
                 )
         edit.take_report(report, elsewhere=url is not None)
+        if report.aside:
+            aside[report.number] = report.aside
+    return [each for _, found in sorted(aside.items()) for each in found]
 
 
 def cuts_of(edit: Edit) -> Cuts:
@@ -73,7 +92,7 @@ def cuts_of(edit: Edit) -> Cuts:
     edges = sorted(
         (low, entry.size)
         for entry in dataset.data_entries
-        if (low := _edges(dataset, entry)[0]) is not None
+        if (low := key_edges(dataset, entry)[0]) is not None
     )
     values: list[Any] = []
     waiting = 0
@@ -86,77 +105,75 @@ def cuts_of(edit: Edit) -> Cuts:
 
 
 def owners_of(edit: Edit, cuts: Cuts, mode: str, *, url: str | None = None) -> list[Task]:
-    """Return the owner of each interval, which writes to this commit's staging, or to a URL.
+    """Return the task of each interval's owner, which writes to this commit's staging, or a URL.
 
     What is written to a URL needs no key caches: they are for who has the files.
     """
+    return [task_of(own, (), owner) for owner in owner_values(edit, cuts, mode, url=url)]
+
+
+def owner_values(edit: Edit, cuts: Cuts, mode: str, *, url: str | None = None) -> list[Owner]:
+    """Return what the owner of each interval is told."""
     dataset = edit.dataset
-    field = dataset.key.fields[0]
     storage = dataset.storage
-    held = [
-        _Held(Interval(field.id, low, high), dataset)
-        for low, high in pairwise((None, *cuts.values, None))
-    ]
+    held = _held(dataset, cuts)
     deletes = {e.file: e for e in dataset.entries.values() if e.content is Content.DELETES}
     with reporting_storage_errors(storage.staging.root):
         storage.staging.root.mkdir(parents=True, exist_ok=True)
     spanning = _spanning(held, list(deletes.values()))
     return [
-        task_of(
-            own,
-            (),
-            Owner(
-                dataset.path,
-                mode,
-                each.interval,
-                tuple(
-                    OldFile(
-                        dataset.file_path(entry),
-                        entry.file,
-                        entry.rows,
-                        entry.origin,
-                        dataset.delete_paths(entry),
-                        entry.file in each.whole
-                        and entry.file not in spanning
-                        and entry.location is None,
-                    )
-                    for entry in each.entries
-                ),
-                tuple(
-                    OldDeletes(dataset.file_path(entry), name, tuple(entry.targets))
-                    for name, entry in deletes.items()
-                    if entry.targets.keys() <= each.whole and not is_small(entry)
-                ),
-                dataset.schema,
-                edit.layout,
-                url or str(storage.staging.root),
-                None if url else str(storage.keys),
-                FEW_ROWS // len(held),
+        Owner(
+            dataset.path,
+            mode,
+            each.interval,
+            tuple(
+                OldFile(
+                    dataset.file_path(entry),
+                    entry.file,
+                    entry.rows,
+                    entry.origin,
+                    dataset.delete_paths(entry),
+                    entry.file in each.whole
+                    and entry.file not in spanning
+                    and entry.location is None,
+                )
+                for entry in each.entries
             ),
+            tuple(
+                OldDeletes(dataset.file_path(entry), name, tuple(entry.targets))
+                for name, entry in deletes.items()
+                if entry.targets.keys() <= each.whole and not is_small(entry)
+            ),
+            dataset.schema,
+            edit.layout,
+            url or str(storage.staging.root),
+            None if url else str(storage.keys),
+            FEW_ROWS // len(held),
         )
         for each in held
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _Held:
     """What there is in an interval."""
 
-    def __init__(self, interval: Interval, dataset: HavasuDataset) -> None:
-        self.interval = interval
-        self.entries: list[Entry] = []
-        self.whole: set[str] = set()
-        low, high = interval.low, interval.high
-        for entry in dataset.data_entries:
-            least, greatest = _edges(dataset, entry)
-            above = low is None or (least is not None and least >= low)
-            below = high is None or (greatest is not None and greatest < high)
-            if above and below:
-                self.whole.add(entry.file)
-            apart = (high is not None and least is not None and least >= high) or (
-                low is not None and greatest is not None and greatest < low
-            )
-            if not apart:
-                self.entries.append(entry)
+    interval: Interval
+    entries: list[Entry] = field(default_factory=list)
+    whole: set[str] = field(default_factory=set)
+
+
+def _held(dataset: HavasuDataset, cuts: Cuts) -> list[_Held]:
+    """Return what there is in each interval."""
+    id_ = dataset.key.fields[0].id
+    held = [_Held(Interval(id_, low, high)) for low, high in pairwise((None, *cuts.values, None))]
+    for entry in dataset.data_entries:
+        first, last = cuts.span(*key_edges(dataset, entry))
+        for each in held[first : last + 1]:
+            each.entries.append(entry)
+        if first == last:
+            held[first].whole.add(entry.file)
+    return held
 
 
 def _spanning(held: Sequence[_Held], deletes: Sequence[Entry]) -> set[str]:
@@ -172,7 +189,7 @@ def _spanning(held: Sequence[_Held], deletes: Sequence[Entry]) -> set[str]:
     return found
 
 
-def _edges(dataset: HavasuDataset, entry: Entry) -> tuple[Any | None, Any | None]:
+def key_edges(dataset: HavasuDataset, entry: Entry) -> tuple[Any | None, Any | None]:
     """Return what no first key of a file is below, and what none is above, where known."""
     field = dataset.key.fields[0]
     statistics = entry.statistics.get(field.id)

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CorruptionError
+from havasu_vc.history.answered import conflict_keys
 from havasu_vc.history.conflicts import DatasetConflicts, conflict_columns
-from havasu_vc.history.merge_datasets import DATASET, SCHEMA, conflict_keys
+from havasu_vc.history.merge_datasets import DATASET, SCHEMA
 from havasu_vc.merging.resolving import conflicts, labels
 from havasu_vc.merging.state import MergeState, require_state
 from havasu_vc.model.conflicts import (

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from havasu_vc import Repo
-from havasu_vc.datasets.havasu.owning import OwnerReport, parse_report
+from havasu_vc.datasets.havasu.owners import OwnerReport, parse_report
 from havasu_vc.errors import (
     DatasetNotFoundError,
     EngineError,

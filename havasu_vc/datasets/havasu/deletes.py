@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from havasu_vc.datasets.havasu.parquet import (
     BATCH_ROWS,
@@ -110,13 +111,31 @@ def read_deleted_rows(
         carried = pa.schema(list(row.type))
         plan = plan_projection(carried, schema, file_name(path))
         lacking = lacks(carried, schema)
-        for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+        groups = _groups_with(file.metadata, wanted)
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, use_threads=False):
             for deletion in _wanted_rows(batch, wanted, (plan.apply, kept), data, schema):
                 if lacking and lacks(carried, schema, _file_schema(data[deletion.file])):
                     there = read_rows(data[deletion.file], schema, deletion.positions)
                     yield Deletion(deletion.file, deletion.positions, there)
                 else:
                     yield deletion
+
+
+def _groups_with(metadata: pq.FileMetaData, wanted: Mapping[str, Positions]) -> list[int]:
+    """Return the row groups of a delete file that may have some of the rows that are wanted."""
+    chosen = []
+    for group in range(metadata.num_row_groups):
+        columns = metadata.row_group(group)
+        file, pos = columns.column(0).statistics, columns.column(1).statistics
+        if file is not None and pos is not None and file.has_min_max and pos.has_min_max:
+            found = wanted.get(file.min)
+            if file.min == file.max and (
+                found is None
+                or np.searchsorted(found, pos.min) == np.searchsorted(found, pos.max, "right")
+            ):
+                continue
+        chosen.append(group)
+    return chosen
 
 
 def needs_data_files(path: str, schema: Schema) -> bool:

@@ -46,7 +46,7 @@ from havasu_vc.model.task import run_task
 from havasu_vc.model.types import descendants
 
 if TYPE_CHECKING:
-    from havasu_vc.datasets.havasu.owning import OwnerReport
+    from havasu_vc.datasets.havasu.owners import OwnerReport
     from havasu_vc.datasets.havasu.view import HavasuDataset
     from havasu_vc.datasets.protocol import Dataset
     from havasu_vc.model.changes import ChangeBatch

@@ -13,12 +13,11 @@ An owner may run twice: files are named by content, and the same rows make the s
 
 from __future__ import annotations
 
-import pickle
 import platform
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.datasets.comparing import equal_rows
+from havasu_vc.datasets.comparing import Mask, equal_rows
 from havasu_vc.datasets.conforming import conform, describe_key
 from havasu_vc.datasets.dealing import SortedPieces
 from havasu_vc.datasets.digest import Digests, hash_keys, hash_rows
@@ -37,29 +36,35 @@ from havasu_vc.datasets.havasu.delete_writing import write_delete_file
 from havasu_vc.datasets.havasu.going import GoingRows
 from havasu_vc.datasets.havasu.kernels import deleted_positions
 from havasu_vc.datasets.havasu.ledger import Touched
+from havasu_vc.datasets.havasu.owners import (
+    UNSEEN,
+    GoneRows,
+    OldFile,
+    Owner,
+    OwnerReport,
+    report_batch,
+)
 from havasu_vc.datasets.havasu.parquet import Positions, key_ranges, one_batch, read_row_groups
 from havasu_vc.datasets.havasu.pieces import Interval, cut_intervals, groups_in
-from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED, FileLayout
+from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
 from havasu_vc.datasets.pairing import partners, sort_by_key
 from havasu_vc.datasets.sorting import check_increasing
 from havasu_vc.datasets.spool import Spool
 from havasu_vc.errors import EngineError, PatchError
 from havasu_vc.formats.havasu.entry import Origin
-from havasu_vc.formats.havasu.properties import Digest
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import arrow_array, distinct
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task
-from havasu_vc.records import dataclass
 from havasu_vc.store.far_files import FarFileStore
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_urls import is_url
 
-__all__ = ["UNSEEN", "OldDeletes", "OldFile", "Owner", "OwnerReport", "own", "parse_report"]
+__all__ = ["Owning", "own"]
 
 FEW_BYTES = 1 << 20
 """Changes of no more bytes come back as rows."""
@@ -71,111 +76,14 @@ _HINTS = (
 """What to do about a key that comes twice, and where the rows are to be all there are."""
 _FILE = "_file"
 _POS = "_pos"
-UNSEEN = "the repository must be in a folder that all machines of the cluster share under one path"
-"""What to do where a machine does not see what others wrote."""
-_REPORT = pa.schema([("report", pa.binary())])
 
 Indices = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class OldFile:
-    """A data file that may hold keys of an interval."""
-
-    path: str
-    """Where it is."""
-    name: str
-    """Its sha256."""
-    rows: int
-    """Its rows, deleted ones included."""
-    origin: Origin
-    """How it was written."""
-    deletes: tuple[str, ...]
-    """Paths of the delete files that delete from it."""
-    whole: bool
-    """Whether no other interval has any of it, so that it may be written again."""
-
-
-@dataclass(frozen=True, slots=True)
-class OldDeletes:
-    """A delete file that deletes from whole files of one interval alone."""
-
-    path: str
-    """Where it is."""
-    name: str
-    """Its sha256."""
-    targets: tuple[str, ...]
-    """The data files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """What a task needs to know to edit an interval of keys."""
-
-    path: str
-    """The dataset's, for errors."""
-    mode: str
-    """What the rows mean: `upsert`, `append`, `delete`, or `overwrite` to be all there are."""
-    interval: Interval
-    """The keys."""
-    files: tuple[OldFile, ...]
-    """The data files that may hold some of them."""
-    deletes: tuple[OldDeletes, ...]
-    """Delete files that leave with the data files which they delete from."""
-    before: Schema
-    """The columns before the edit."""
-    layout: FileLayout
-    """What new files are written with."""
-    place: str
-    """The data file store that takes them: its folder, or its URL."""
-    keys: str | None
-    """The folder of key caches; None to write none."""
-    few: int
-    """Changes of no more rows come back as rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class GoneRows:
-    """Rows that an owner takes away and has written nowhere."""
-
-    file: str
-    """Their data file."""
-    positions: Positions
-    """Where they are in it, ascending."""
-    rows: pa.RecordBatch
-    """What they say."""
-    large: pa.ListArray | None
-    """Digests of the large values that `rows` leaves null."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerReport:
-    """What an owner did."""
-
-    files: tuple[WrittenFile, ...] = ()
-    """Files that it wrote, data files and delete files."""
-    removed: tuple[str, ...] = ()
-    """Files that leave."""
-    counts: ChangeCounts = field(default_factory=ChangeCounts)
-    """How many rows change."""
-    old: Mapping[int, Digest] = field(default_factory=dict)
-    """The sums of the rows that go."""
-    new: Mapping[int, Digest] = field(default_factory=dict)
-    """The sums of the rows that come."""
-    keys: Hashes | None = None
-    """The keys whose rows change, None for too many to name."""
-    come: tuple[pa.RecordBatch, ...] = ()
-    """Rows that come and that it has written nowhere."""
-    gone: tuple[GoneRows, ...] = ()
-    """Rows that go and that it has written nowhere."""
-    host: str = ""
-    """The machine that it ran on."""
 
 
 @kernel
 def own(pieces: tuple[tuple[int, Task], ...], owner: Owner) -> Iterator[pa.RecordBatch]:
     """Edit an interval, given what was dealt to it: pieces, each with its count of rows."""
-    with _Owning(owner) as work:
+    with Owning(owner) as work:
         work.take([run_task(task) for _, task in pieces])
         given = sum(count for count, _ in pieces)
         if work.num_rows != given:
@@ -184,19 +92,10 @@ def own(pieces: tuple[tuple[int, Task], ...], owner: Owner) -> Iterator[pa.Recor
                 hints=("nothing was committed; run again",),
             )
         report = work.finish()
-    yield pa.RecordBatch.from_arrays(
-        [pa.array([pickle.dumps(report)], pa.binary())], schema=_REPORT
-    )
+    yield report_batch(report)
 
 
-def parse_report(batch: pa.RecordBatch) -> OwnerReport:
-    """Return what an owner reported; it comes from a task of ours."""
-    report = pickle.loads(batch.column("report")[0].as_py())
-    assert isinstance(report, OwnerReport)
-    return report
-
-
-class _Owning:
+class Owning:
     """An interval while it is edited. Use it as a context manager."""
 
     def __init__(self, owner: Owner) -> None:
@@ -300,6 +199,61 @@ class _Owning:
             if rows.num_rows:
                 yield rows
 
+    def change(self, changes: Iterator[ChangeBatch]) -> None:
+        """Put aside what changes say, which are of rows of the interval, in key order."""
+        before, schema = self._owner.before, self._schema
+        for batch in changes:
+            old = conform(batch.old_rows(), before)
+            new = conform(batch.new_rows(), schema)
+            files, positions = self._places(old, before)
+            if (files < 0).any():
+                self._refuse(old, before, files < 0, "has no row")
+            inserts = pc.filter(pc.is_null(batch.old), pc.is_valid(batch.new))
+            if pc.any(inserts).as_py():
+                come = pc.filter(new.select(list(self._names)), inserts)
+                there = self._places(come, schema)[0] >= 0
+                if there.any():
+                    self._refuse(come, schema, there, "already has a row")
+            self._counts += batch.counts
+            self._bring(new)
+            self._take_away(old, files, positions)
+
+    def _refuse(self, rows: pa.RecordBatch, schema: Schema, those: Mask, what: str) -> None:
+        first = int(np.flatnonzero(those)[0])
+        key = tuple(rows.column(name)[first].as_py() for name in schema.key.names)
+        raise PatchError(f"{self._owner.path} {what} {describe_key(key)}")
+
+    def _places(self, rows: pa.RecordBatch, schema: Schema) -> tuple[Indices, Indices]:
+        """Return the file and the position of the live row with the key of each of some rows.
+
+        These are in key order; -1 where there is none. Of the files only keys are read, of
+        one batch at a time.
+        """
+        before = self._owner.before
+        names = before.key.names
+        kept, wanted = before.select(names), rows.select(list(schema.key.names))
+        files, positions = (np.full(rows.num_rows, -1, np.int64) for _ in range(2))
+        if not rows.num_rows:
+            return files, positions
+        first = wanted.column(schema.by_id[self._owner.interval.field_id].name)
+        keyed = schema.select(schema.key.names)
+        for number, file in enumerate(self._owner.files):
+            groups = groups_in(file.path, self._owner.interval)
+            groups = _groups_with(file.path, groups, first, self._owner.interval)
+            if not groups:
+                continue
+            deleted = deleted_positions(file.name, file.deletes)
+            for batch in read_row_groups(
+                file.path, kept, groups=groups, deleted=deleted, positions=True
+            ):
+                if batch.num_rows:
+                    there = batch.select(list(names))
+                    partner = partners(there, wanted, kept, keyed)
+                    found = np.flatnonzero(partner >= 0)
+                    files[found] = number
+                    positions[found] = batch.column(_POS).to_numpy()[partner[found]]
+        return files, positions
+
     def _settle(self, old: pa.RecordBatch, given: pa.RecordBatch | None) -> None:
         """Put aside what rows that were given change in old ones of the same keys."""
         before, mode = self._owner.before, self._owner.mode
@@ -358,20 +312,28 @@ class _Owning:
     ) -> None:
         inserts = 0 if come is None else come.num_rows - updates
         self._counts += ChangeCounts(inserts, updates, len(goes) - updates)
-        if come is not None and come.num_rows:
-            self._come.add(come)
-            self._bytes += come.nbytes
-            if not self._touched.many:
-                self._touched.add(hash_keys(come, self._schema))
-        if not len(goes):
+        if come is not None:
+            self._bring(come)
+        if len(goes):
+            files = where.column(_FILE).to_numpy()[goes]
+            gone = conform(pc.take(old, arrow_array(goes)), self._owner.before)
+            self._take_away(gone, files, where.column(_POS).to_numpy()[goes])
+
+    def _bring(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
             return
-        gone = conform(pc.take(old, arrow_array(goes)), self._owner.before)
+        self._come.add(rows)
+        self._bytes += rows.nbytes
+        if not self._touched.many:
+            self._touched.add(hash_keys(rows, self._schema))
+
+    def _take_away(self, gone: pa.RecordBatch, files: Indices, positions: Indices) -> None:
+        if not gone.num_rows:
+            return
         hashed = hash_rows(gone, self._owner.before)
         self._old.add(hashed.digests)
         self._touched.add(hashed.keys)
         self._bytes += gone.nbytes
-        files = where.column(_FILE).to_numpy()[goes]
-        positions = where.column(_POS).to_numpy()[goes]
         for number in distinct(files).tolist():
             chosen = np.flatnonzero(files == number)
             chosen = chosen[np.argsort(positions[chosen], kind="stable")]
@@ -385,13 +347,18 @@ class _Owning:
         deleted = {file.name: self._deleted(file) for file in self._owner.files if file.whole}
         # Where the epoch stays open, a file that left would meet edits of its other rows.
         closes = self._touched.many or len(self._touched.keys) > ledger.MOST_KEYS
-        leaving = {
-            file.name: file
+        alone = {
+            file.name
             for file in self._owner.files
             if closes
             and file.name in self._going.files
             and file.whole
             and len(deleted[file.name]) >= MOSTLY_DELETED * file.rows
+        }
+        leaving = {
+            file.name: file
+            for file in self._owner.files
+            if file.name in alone or file.name in self._owner.rewritten
         }
         report = OwnerReport(
             counts=self._counts,
@@ -425,7 +392,7 @@ class _Owning:
         )
         if deletes is not None:
             files.append(deletes)
-        names = (*leaving, *(each.name for each in removed))
+        names = (*sorted(alone), *(each.name for each in removed))
         return replace(report, files=tuple(files), removed=names, new=self._new.sums)
 
     def _deleted(self, file: OldFile) -> Positions:
@@ -438,6 +405,7 @@ class _Owning:
     ) -> Iterator[WrittenFile]:
         """Write the rows that come, with what is left of files that leave."""
         batches = self._come.batches()
+        deleted = {name: deleted.get(name, self._deleted(file)) for name, file in leaving.items()}
         left = {n: file for n, file in leaving.items() if len(deleted[n]) < file.rows}
         if left:
             imported = all(file.origin is Origin.IMPORT for file in left.values())

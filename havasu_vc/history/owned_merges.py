@@ -1,0 +1,300 @@
+"""A large merge made by tasks that each own an interval of keys, on any engine.
+
+Both sides are compared with the base in the same intervals, so that a task reads what may
+differ there, merges it, and edits our side (`datasets.havasu.owning`). Nothing is dealt out:
+where rows lie in key order, the row groups of an interval are found by their keys. Conflicts
+come back with the report. Where rows are in no key order, or a side gets back columns that it
+had dropped, a merge is not made so, nor is a small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.datasets.dealing import Cuts
+from havasu_vc.datasets.havasu.diff import DiffPlan
+from havasu_vc.datasets.havasu.edit import Edit, is_small
+from havasu_vc.datasets.havasu.ledger import MOST_KEYS
+from havasu_vc.datasets.havasu.owners import Owner, report_batch
+from havasu_vc.datasets.havasu.owning import Owning
+from havasu_vc.datasets.havasu.parquet import Positions, file_name, group_bytes, key_ranges
+from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece, pair
+from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
+from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import DatasetEdit
+from havasu_vc.engine.protocol import Batches, Engine
+from havasu_vc.history.answered import conflict_keys, with_resolutions
+from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep
+from havasu_vc.history.merge import merge_changes
+from havasu_vc.history.merge_plans import MergePlans
+from havasu_vc.history.owned_edits import can_be_owned, collect_owned, key_edges, owner_values
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import kernel, task_of
+from havasu_vc.records import dataclass
+
+__all__ = ["can_merge_owned", "owned_merge"]
+
+LEAST_BYTES, MOST_BYTES = 8 << 20, 64 << 20
+"""How much one task merges: a quarter of all, but between these."""
+READ_BYTES = 24 << 20
+"""About how much of it is in memory at a time."""
+
+Edges: TypeAlias = Mapping[str, tuple[Any | None, Any | None]]
+"""The least and the greatest first key of data files, where known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What may differ between the base and a side."""
+
+    old: tuple[Piece, ...]
+    """Rows of the base."""
+    new: tuple[Piece, ...]
+    """Rows of the side."""
+    old_schema: Schema
+    """The columns of the base."""
+    new_schema: Schema
+    """The columns of the side."""
+
+    def changes(self, intervals: Sequence[Interval]) -> Iterator[ChangeBatch]:
+        """Yield the changes in some intervals, one after the other."""
+        for interval in intervals:
+            schemas = self.old_schema, self.new_schema
+            for batch in pair(self.old, self.new, *schemas, interval):
+                if batch.num_rows:
+                    yield ChangeBatch(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What an owner merges."""
+
+    number: int
+    """Which of the owners it is."""
+    intervals: tuple[Interval, ...]
+    """Its keys, in parts that fit in memory."""
+    ours: Side
+    """Our changes."""
+    theirs: Side
+    """Their changes."""
+    schemas: MergeSchemas
+    """All columns."""
+    policy: MergePolicy
+    """What decides without asking."""
+    answers: pa.Table | None
+    """How conflicts were resolved."""
+
+    def steps(self) -> Iterator[MergeStep]:
+        """Merge it."""
+        ours, theirs = self.ours.changes(self.intervals), self.theirs.changes(self.intervals)
+        for step in merge_changes(ours, theirs, self.schemas, self.policy):
+            answered = self.answers is not None and step.conflicts.num_rows
+            yield with_resolutions(step, self.answers, self.schemas) if answered else step
+
+
+@kernel
+def own_merge(pieces: tuple[()], owner: Owner, share: Share) -> Iterator[pa.RecordBatch]:
+    """Merge an interval of keys into our side, and report; nothing is dealt to it."""
+    conflicts: list[pa.RecordBatch] = []
+
+    def changes() -> Iterator[ChangeBatch]:
+        for step in share.steps():
+            if step.conflicts.num_rows:
+                conflicts.append(step.conflicts)
+            if len(step.changes):
+                yield step.changes
+
+    with Owning(owner) as work:
+        work.change(changes())
+        report = work.finish()
+    yield report_batch(replace(report, number=share.number, aside=tuple(conflicts)))
+
+
+def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
+    """Whether owners of intervals of keys can make a merge."""
+    if not schemas.merged.key or schemas.back or plans.ours.dealt or plans.theirs.dealt:
+        return False
+    ours = plans.views[1]
+    storage = ours.storage
+    if storage.fetcher is not None:
+        names = {entry.file for entry in ours.data_entries}
+        names.update(name for piece in plans.pieces for name in _files_of(piece))
+        if not all(map(storage.has, names)):
+            return False
+    return can_be_owned(ours, schemas.merged)
+
+
+def owned_merge(
+    edit: DatasetEdit,
+    plans: MergePlans,
+    schemas: MergeSchemas,
+    policy: MergePolicy,
+    answers: pa.Table | None,
+    engine: Engine,
+) -> list[pa.RecordBatch]:
+    """Take what a merge changes into an edit of our side, and return the conflicts."""
+    assert isinstance(edit, Edit)
+    dataset = edit.dataset
+    id_ = dataset.key.fields[0].id
+    known = {e.file: key_edges(view, e) for view in plans.views for e in view.data_entries}
+    cuts, parts = _cut(dataset, plans, id_)
+    leaving = _to_be_rewritten(dataset, plans)
+    if leaving:
+        edit.touch(None)
+        for entry in dataset.data_entries:
+            if entry.file in leaving:
+                edit.remove(entry)
+    owners = [
+        replace(owner, rewritten=leaving.intersection(file.name for file in owner.files))
+        for owner in owner_values(edit, cuts, "change")
+    ]
+    sides = [_shared(plan, cuts, id_, known) for plan in (plans.ours, plans.theirs)]
+    tasks = [
+        task_of(
+            own_merge,
+            (),
+            owner,
+            Share(
+                number,
+                parts[number],
+                sides[0][number],
+                sides[1][number],
+                schemas,
+                policy,
+                None if answers is None else _within(answers, owner.interval, schemas.merged),
+            ),
+        )
+        for number, owner in enumerate(owners)
+    ]
+
+    def run() -> Batches:
+        return engine.run_dealt([], tasks, description="Merging")
+
+    return collect_owned(edit, run)
+
+
+def _files_of(piece: Piece) -> Iterable[str]:
+    return (file_name(piece.path),) if isinstance(piece, FilePiece) else piece.wanted
+
+
+def _cut(
+    dataset: HavasuDataset, plans: MergePlans, id_: int
+) -> tuple[Cuts, list[tuple[Interval, ...]]]:
+    """Return where owners begin, and each one's interval in parts that fit in memory."""
+    least = sorted((low, size) for piece in plans.pieces for low, size in _sizes(piece, id_))
+    share = min(max(sum(size for _, size in least) // 4, LEAST_BYTES), MOST_BYTES)
+    cuts: list[Any] = []
+    fine: list[list[Any]] = [[]]
+    last: Any = None
+    waiting = inside = 0
+    for low, size in least:
+        if last is None or low > last:
+            if waiting >= share:
+                cuts.append(low)
+                fine.append([])
+                last, waiting, inside = low, 0, 0
+            elif inside >= min(share, READ_BYTES):
+                fine[-1].append(low)
+                last, inside = low, 0
+        waiting += size
+        inside += size
+    parts = [
+        tuple(Interval(id_, *each) for each in pairwise((low, *within, high)))
+        for (low, high), within in zip(pairwise((None, *cuts, None)), fine, strict=True)
+    ]
+    return Cuts(dataset.schema.key.names, tuple(cuts)), parts
+
+
+def _sizes(piece: Piece, id_: int) -> Iterator[tuple[Any, int]]:
+    """Yield the least key of each row group that a piece is about, and the bytes to read."""
+    if isinstance(piece, FilePiece):
+        for found, (_, size) in zip(
+            key_ranges(piece.path, id_), group_bytes(piece.path), strict=True
+        ):
+            if found is not None:
+                yield found[0], size
+        return
+    for file, positions in piece.wanted.items():
+        ranges, sizes = key_ranges(piece.data[file], id_), group_bytes(piece.data[file])
+        starts = np.cumsum([0, *(rows for rows, _ in sizes)])
+        counts = np.diff(np.searchsorted(positions, starts)).tolist()
+        for found, (rows, size), count in zip(ranges, sizes, counts, strict=True):
+            if found is not None and count:
+                yield found[0], size * count // max(rows, 1)
+
+
+def _to_be_rewritten(dataset: HavasuDataset, plans: MergePlans) -> frozenset[str]:
+    """Return the data files that may be mostly deleted then, as entries tell.
+
+    Only a merge of so many rows that it closes the epoch takes files away, and none stays of
+    which a large delete file is only half replaced.
+    """
+    theirs = (*plans.theirs.old, *plans.theirs.new)
+    if sum(piece.count for piece in theirs) <= MOST_KEYS:
+        return frozenset()
+    going: dict[str, int] = {}
+    for piece in theirs:
+        for file in _files_of(piece):
+            count = piece.count if isinstance(piece, FilePiece) else len(piece.wanted[file])
+            going[file] = going.get(file, 0) + count
+    found = {
+        entry.file
+        for entry in dataset.data_entries
+        if entry.file in going and entry.location is None
+        for gone in [sum(e.targets[entry.file] for e in dataset.deletes.get(entry.file, ()))]
+        if gone + going[entry.file] >= MOSTLY_DELETED * entry.rows
+    }
+    large = [e for e in dataset.delete_entries if not is_small(e)]
+    while half := [e for e in large if found & e.targets.keys() and e.targets.keys() - found]:
+        found.difference_update(*(entry.targets for entry in half))
+    return frozenset(found)
+
+
+def _shared(plan: DiffPlan, cuts: Cuts, id_: int, known: Edges) -> list[Side]:
+    """Return what each owner reads of a side: what may have keys of its interval."""
+    held: list[tuple[list[Piece], list[Piece]]] = [([], []) for _ in range(len(cuts.values) + 1)]
+    for index, pieces in enumerate((plan.old, plan.new)):
+        for piece in pieces:
+            for owner, found in _pieces_of(piece, cuts, id_, known):
+                held[owner][index].append(found)
+    return [Side(tuple(old), tuple(new), plan.old_schema, plan.new_schema) for old, new in held]
+
+
+def _pieces_of(piece: Piece, cuts: Cuts, id_: int, known: Edges) -> Iterator[tuple[int, Piece]]:
+    """Yield the owners that a piece may have keys for, and as much of it as that may be."""
+    if isinstance(piece, FilePiece):
+        first, last = cuts.span(*known.get(file_name(piece.path), (None, None)))
+        for owner in range(first, last + 1):
+            yield owner, piece
+        return
+    wanted: dict[int, dict[str, Positions]] = {}
+    for file, positions in piece.wanted.items():
+        ranges, sizes = key_ranges(piece.data[file], id_), group_bytes(piece.data[file])
+        starts = np.cumsum([0, *(rows for rows, _ in sizes)])
+        edges = np.searchsorted(positions, starts).tolist()
+        shares: dict[int, list[Positions]] = {}
+        for found, (start, end) in zip(ranges, pairwise(edges), strict=True):
+            first, last = cuts.span(*(found or (None, None)))
+            for owner in range(first, last + 1) if end > start else ():
+                shares.setdefault(owner, []).append(positions[start:end])
+        for owner, each in shares.items():
+            wanted.setdefault(owner, {})[file] = np.concatenate(each)
+    for owner, chosen in sorted(wanted.items()):
+        yield owner, replace(piece, wanted=chosen, data={file: piece.data[file] for file in chosen})
+
+
+def _within(answers: pa.Table, interval: Interval, merged: Schema) -> pa.Table:
+    """Return the conflicts whose keys are in an interval."""
+    (rows,) = answers.combine_chunks().to_batches() or (None,)
+    if rows is None:
+        return answers
+    mask = interval.mask(conflict_keys(rows, merged), merged.select(merged.key.names))
+    return answers if mask is None else pc.filter(answers, mask)
