@@ -1,5 +1,6 @@
 """The tables of a work tree follow HEAD: after every operation of `Repo` that may move it.
 
+So does the living working copy, which is held from before HEAD moves (`living_following`).
 Where nothing is checked out this costs one look for a file. What goes wrong with the
 tables is told and undoes nothing: the commit stands, and `havasu-vc checkout` brings
 them along later. While HEAD may be moving a mark stands beside the state, so that the
@@ -9,9 +10,10 @@ next command finishes what one that died left undone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from havasu_vc.checkouts.living_place import behind_mark, living_place
 from havasu_vc.errors import HavasuError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
@@ -65,6 +67,18 @@ def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
     `discard` drops edits in tables that the new commit has otherwise.
     """
     set_up(repo)
+    place = living_place(repo)
+    with ExitStack() as stack:
+        if place is not None and place.exists:
+            from havasu_vc.checkouts.living_following import holding
+
+            stack.enter_context(holding(repo, place, discard=discard))
+        stack.enter_context(_tables_following(repo, discard=discard))
+        yield
+
+
+@contextmanager
+def _tables_following(repo: OpenRepo, *, discard: bool) -> Iterator[None]:
     if not has_workspace(repo.git):
         yield
         return
@@ -82,6 +96,11 @@ def following(repo: OpenRepo, *, discard: bool = False) -> Iterator[None]:
 
 def catch_up(repo: OpenRepo) -> None:
     """Do what a command that died left undone."""
+    place = living_place(repo)
+    if place is not None and behind_mark(repo.git).exists() and place.exists:
+        from havasu_vc.checkouts.living_following import finish
+
+        finish(repo, place)
     mark = _mark(repo.git)
     if mark.exists() and has_workspace(repo.git):
         _follow(repo, mark, discard=False)

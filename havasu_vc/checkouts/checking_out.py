@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Protocol
 
 from havasu_vc.checkouts.counterparts import can_be_table, no_table, table_view
 from havasu_vc.checkouts.keeping_bases import keep_bases
@@ -239,8 +240,15 @@ def edited_tables(repo: OpenRepo) -> dict[str, TableState]:
     return found
 
 
+class _OfTree(Protocol):
+    """What knows the tree that it is of."""
+
+    @property
+    def tree(self) -> str: ...
+
+
 def changed_by(
-    repo: OpenRepo, tables: Mapping[str, TableState], revision: str, merging: bool
+    repo: OpenRepo, tables: Mapping[str, _OfTree], revision: str, merging: bool
 ) -> list[str]:
     """Return which tables' datasets are other ones in a commit, or become so by its merge."""
     target = repo.revision(revision)

@@ -67,6 +67,8 @@ class WorkspaceChanges:
     """Tables that cannot be looked at, and why, one line each."""
     notes: tuple[str, ...] = ()
     """Notes for a person, one line each."""
+    kind: str = "havasu"
+    """The form that tables have: `havasu`, or `gpkg` in a living working copy."""
 
 
 def nothing_edited() -> NoChangesError:

@@ -15,11 +15,12 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from havasu_vc.checkouts.catching_up import following
+from havasu_vc.checkouts.catching_up import following, has_workspace
 from havasu_vc.checkouts.counterpart_edits import stored_edit_between
 from havasu_vc.checkouts.counterparts import counterpart
 from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.checkouts.edits import onto_head
+from havasu_vc.checkouts.living_copy import LivingCopy, living_copy
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -98,8 +99,12 @@ def find_stash(repo: OpenRepo, name: str | None) -> Stash:
 def save_stash(repo: OpenRepo, paths: Sequence[str] = (), *, message: str | None = None) -> Stash:
     """Set the edits of all tables aside, or of some, and bring the tables back to HEAD."""
     require_calm(repo)
-    state = require_workspace(repo)
     ref = f"{PREFIX}{time.time_ns():020d}"
+    living = living_copy(repo)
+    if living is not None and (living.edited() or not has_workspace(repo.git)):
+        living.set_aside(paths, _message(repo, message), ref)
+        return list_stashes(repo)[0]
+    state = require_workspace(repo)
     with Transaction(repo) as transaction:
         edits: list[TreeEdit] = []
         read: dict[str, int] = {}
@@ -146,6 +151,12 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     """Bring the edits of a stash back into the tables; with `drop`, forget it then."""
     require_calm(repo)
     stash = find_stash(repo, name)
+    living = living_copy(repo)
+    if living is not None:
+        _bring_back(repo, living, stash)
+        if drop:
+            delete_ref(repo.git, stash.ref, stash.commit)
+        return stash
     state = require_workspace(repo)
     parents = read_commit(repo.git.objects, stash.commit).parents
     then = repo.resolve(parents[0] if parents else "[EMPTY]")
@@ -177,13 +188,7 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
             try:
                 (rebased,) = rebase_edits(repo, transaction.storage, [edit], then, repo.head())
             except ConflictError as error:
-                raise ConflictError(
-                    f"{path}: HEAD has changed the same cells since the stash was made",
-                    hints=(
-                        f"`havasu-vc switch -c stashed {parents[0][:10]}`, apply it there, commit, "
-                        "then switch back and `havasu-vc merge stashed`",
-                    ),
-                ) from error
+                raise _changed_since(path, parents[0]) from error
             views[path] = _view(repo, transaction, path, rebased)
         for path, (view, tree) in views.items():
             shown, clustered = _laid_out(repo, state, view, tree)
@@ -199,6 +204,43 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     if drop:
         delete_ref(repo.git, stash.ref, stash.commit)
     return stash
+
+
+def _changed_since(path: str, commit: str) -> ConflictError:
+    return ConflictError(
+        f"{path}: HEAD has changed the same cells since the stash was made",
+        hints=(
+            f"`havasu-vc switch -c stashed {commit[:10]}`, apply it there, commit, "
+            "then switch back and `havasu-vc merge stashed`",
+        ),
+    )
+
+
+def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
+    """Make the edits of a stash in the tables of the living working copy."""
+    parents = read_commit(repo.git.objects, stash.commit).parents
+    then = repo.resolve(parents[0] if parents else "[EMPTY]")
+    before, after = repo.folders(then), repo.folders(repo.resolve(stash.commit))
+    changed = [path for path, folder in after.items() if _differ(before.get(path), folder)]
+
+    def make(transaction: Transaction) -> dict[str, TreeEdit]:
+        storage = transaction.storage
+        edits = [
+            _edit(
+                repo,
+                storage,
+                repo.view(before[path], then.name),
+                repo.view(after[path], stash.commit),
+            )
+            for path in changed
+        ]
+        try:
+            rebased = rebase_edits(repo, storage, edits, then, repo.head())
+        except ConflictError as error:
+            raise _changed_since(" and ".join(changed), parents[0]) from error
+        return {edit.path: edit for edit in rebased}
+
+    living.bring_back(make, changed)
 
 
 def _shows(place: TablePlace, stash: Stash) -> bool:

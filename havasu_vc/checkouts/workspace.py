@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
+from havasu_vc.checkouts.living_place import living_place
 from havasu_vc.datasets.kinds import is_in_files
-from havasu_vc.errors import StateError, StorageError, UncommittedChangesError
+from havasu_vc.errors import NoChangesError, StateError, StorageError, UncommittedChangesError
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.waiting import merge_waits
@@ -24,10 +25,11 @@ from havasu_vc.workspace.state import read_state
 if TYPE_CHECKING:
     from havasu_vc.checkouts.checking_out import CheckoutRequest
     from havasu_vc.checkouts.glance import WorkspaceChanges
+    from havasu_vc.checkouts.living_copy import LivingCopy
     from havasu_vc.checkouts.stashing import Stash
     from havasu_vc.formats.iceberg.values import Flavour
     from havasu_vc.model.diffs import DatasetDiff
-    from havasu_vc.repo.results import CheckoutResult, CommitResult
+    from havasu_vc.repo.results import CheckoutResult, CommitResult, ExportResult
     from havasu_vc.workspace.state import TableState, WorkspaceState
 
 __all__ = ["Workspace"]
@@ -41,8 +43,32 @@ class Workspace:
 
     @property
     def exists(self) -> bool:
-        """Whether tables are checked out."""
+        """Whether there are tables to edit: checked out, or in a living working copy."""
+        return has_workspace(self._repo.git) or self.living is not None
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether tables are checked out for engines."""
         return has_workspace(self._repo.git)
+
+    @property
+    def living(self) -> LivingCopy | None:
+        """The living working copy; None where there is none."""
+        place = living_place(self._repo)
+        if place is None or not place.exists:
+            return None
+        from havasu_vc.checkouts.living_copy import LivingCopy
+
+        return LivingCopy(self._repo, place)
+
+    def create_living(
+        self, location: str | None = None, *, anew: bool = True, discard: bool = False
+    ) -> ExportResult:
+        """Make the living working copy, at `location` or where the repository has it."""
+        from havasu_vc.checkouts.living_copy import create_living
+
+        set_up(self._repo)
+        return create_living(self._repo, location, anew=anew, discard=discard)
 
     @property
     def place(self) -> Path | str:
@@ -118,7 +144,7 @@ class Workspace:
 
     def edited(self) -> Mapping[str, TableState]:
         """Return the tables with edits: those that others wrote to, if a row or column changed."""
-        if not self.exists:
+        if not self.has_tables:
             return {}
         from havasu_vc.checkouts.checking_out import edited_tables
 
@@ -145,7 +171,11 @@ class Workspace:
         Edits of a dataset that is the same there stay and are no reason to refuse, but
         with `any_edit` they are. `merging` asks what a merge of the commit would change.
         """
-        if discard or not self.exists:
+        if discard:
+            return
+        if (living := self.living) is not None:
+            living.require_no_loss(revision, any_edit=any_edit, merging=merging)
+        if not self.has_tables:
             return
         from havasu_vc.checkouts.checking_out import is_at_home
 
@@ -175,8 +205,21 @@ class Workspace:
 
     def changes(self) -> WorkspaceChanges | None:
         """Return how much is edited in each table; None where there is no workspace."""
-        if not self.exists:
-            return None
+        living = self.living
+        found = None if living is None else living.changes()
+        if not self.has_tables:
+            return found
+        tables = self._table_changes()
+        if found is None or tables is None:
+            return found or tables
+        return replace(
+            found,
+            tables={**tables.tables, **found.tables},
+            problems=(*found.problems, *tables.problems),
+            notes=(*found.notes, *tables.notes),
+        )
+
+    def _table_changes(self) -> WorkspaceChanges | None:
         from havasu_vc.checkouts.glance import glance
 
         seen = glance(self._repo)
@@ -190,9 +233,14 @@ class Workspace:
         self, revision: str | None = None, filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
         """Yield how the tables differ from what was checked out, or from a revision."""
+        living = self.living
+        if living is not None:
+            yield from living.diff(revision, filters)
+        if not self.has_tables:
+            return
         from havasu_vc.checkouts.edits import diff_workspace
 
-        return diff_workspace(self._repo, revision, filters)
+        yield from diff_workspace(self._repo, revision, filters)
 
     def commit(
         self,
@@ -210,6 +258,15 @@ class Workspace:
         refused where HEAD has a broken dataset, unless that is allowed.
         """
         self._require_sound(allowed=allow_broken)
+        living = self.living
+        if living is not None:
+            try:
+                return living.commit(
+                    datasets, message=message, dry_run=dry_run, allow_empty=allow_empty
+                )
+            except NoChangesError:
+                if not self.has_tables:
+                    raise
         if not (datasets or dry_run or allow_empty) and self._is_untouched():
             from havasu_vc.checkouts.glance import nothing_edited
 
@@ -273,6 +330,13 @@ class Workspace:
 
     def discard(self, datasets: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
         """Drop the edits of all tables, or of some, and return which had any."""
+        living = self.living
+        gone = () if living is None else living.discard(datasets, dry_run=dry_run)
+        if not self.has_tables:
+            return gone
+        return tuple(dict.fromkeys((*gone, *self._discard_tables(datasets, dry_run=dry_run))))
+
+    def _discard_tables(self, datasets: Sequence[str], *, dry_run: bool) -> tuple[str, ...]:
         from havasu_vc.checkouts.edits import discard_edits, still_edited
 
         try:

@@ -35,6 +35,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "import": ("import_", "Take tables in from files and commit them"),
         "export": ("export", "Write a dataset, or its changes, to a file"),
         "checkout": ("checkout", "Make tables of the datasets, or switch to a revision"),
+        "create-workingcopy": (
+            "create_workingcopy",
+            "Make the GeoPackage that editors edit, which follows HEAD",
+        ),
         "commit": ("commit", "Commit what was edited in the tables, or in a file"),
         "status": ("status", "Show where HEAD is, what is edited and what stands in the way"),
         "log": ("log", "Show the commits that lead to a revision"),

@@ -47,7 +47,17 @@ from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
-__all__ = ["EditCopy", "EditedLayer", "LayerToEdit", "read_edit_copy", "write_edit_copy"]
+__all__ = [
+    "EditCopy",
+    "EditedLayer",
+    "LayerToEdit",
+    "free_name",
+    "integer_key",
+    "read_edit_copy",
+    "refuse_equal_names",
+    "table_names",
+    "write_edit_copy",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ def write_edit_copy(
         raise InvalidArgumentError(
             f"{path.name} is not the name of a GeoPackage", hints=("end it in .gpkg",)
         )
-    tables = _table_names([layer.header.path for layer in layers])
+    tables = table_names([layer.header.path for layer in layers])
     rows = 0
     with replacing(path, overwrite=overwrite) as temporary:
         losses = temporary.with_suffix(".exact")
@@ -141,10 +151,10 @@ class _LayerWriter:
         self._header = header
         self._table = table
         self._schema = header.schema
-        _refuse_equal_names(self._schema)
+        refuse_equal_names(self._schema)
         self._main = self._schema.geometries[0] if self._schema.geometries else None
-        self._key = _integer_key(self._schema)
-        self._fid = self._key or _free_name("fid", self._schema.names)
+        self._key = integer_key(self._schema)
+        self._fid = self._key or free_name("fid", self._schema.names)
         self._forms: dict[str, EditForm] = {
             field.name: edit_form(field) for field in self._schema.fields if field.geometry is None
         }
@@ -246,20 +256,23 @@ class _LayerWriter:
         write_state(database, state)
 
 
-def _integer_key(schema: Schema) -> str | None:
+def integer_key(schema: Schema) -> str | None:
+    """Return the one whole-number column that is the key, if the key is one."""
     fields = schema.key.fields
     if len(fields) == 1 and is_whole(fields[0].type):
         return fields[0].name
     return None
 
 
-def _free_name(wanted: str, names: Sequence[str]) -> str:
+def free_name(wanted: str, names: Sequence[str]) -> str:
+    """Return a name that none of some columns has, whatever its case."""
     lower = {name.lower() for name in names}
     candidates = (wanted, *(f"{wanted}_{number}" for number in range(1, 1000)))
     return next(name for name in candidates if name not in lower)
 
 
-def _refuse_equal_names(schema: Schema) -> None:
+def refuse_equal_names(schema: Schema) -> None:
+    """Raise `UnsupportedTypeError` for names that a GeoPackage does not tell apart."""
     seen: dict[str, str] = {}
     for name in schema.names:
         other = seen.setdefault(name.lower(), name)
@@ -267,11 +280,11 @@ def _refuse_equal_names(schema: Schema) -> None:
             raise UnsupportedTypeError(name, f"GeoPackage does not tell it from column {other!r}")
 
 
-def _table_names(paths: Sequence[str]) -> list[str]:
+def table_names(paths: Sequence[str]) -> list[str]:
     """Return a layer name for each dataset: its path with `__` between its parts."""
     names: list[str] = []
     for path in paths:
-        name = _free_name(path.replace("/", "__"), names) if names else path.replace("/", "__")
+        name = free_name(path.replace("/", "__"), names) if names else path.replace("/", "__")
         names.append(name)
     if not names:
         raise StorageError("there is no dataset to copy")

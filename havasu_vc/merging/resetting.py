@@ -37,12 +37,12 @@ def reset(repo: OpenRepo, revision: str = "HEAD", *, mode: str = "mixed") -> str
             "a merge waits for its conflicts to be resolved",
             hints=("`havasu-vc merge --abort` drops it",),
         )
-    has_index = not (repo.git.is_bare or repo.git.is_kart)
-    if mode != "soft" and not has_index:
+    if mode != "soft" and repo.git.is_bare:
         raise StateError(
             "there is no work tree to reset", hints=("`--soft` moves the branch alone",)
         )
-    if mode == "soft":
+    if mode == "soft" or repo.git.is_kart:
+        # Kart's index holds nothing, and its work tree is a working copy that follows HEAD.
         _move(repo, commit, revision)
     else:
         repo.git.git("reset", "--quiet", f"--{mode}", commit)

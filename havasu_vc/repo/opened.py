@@ -45,6 +45,8 @@ class OpenRepo:
         self.check_edits: CheckEdits | None = None
         """Raises where edits must not be committed upon a revision; None where all may be."""
         self._said: set[str] = set()
+        self.held: object | None = None
+        """The living working copy while HEAD may move, for those who know such."""
         self.taken: dict[str, int] = {}
         """Tables whose edits the next commit takes in, and which metadata version was read:
         they follow HEAD as if they had none."""

@@ -82,7 +82,7 @@ def _summary(workspace: WorkspaceChanges) -> ChangeSummary:
 
 def _parts(workspace: WorkspaceChanges) -> dict[str, object]:
     status = "damaged" if workspace.problems else "ok"
-    return {"tabular": {"type": "havasu", "location": str(workspace.root), "status": status}}
+    return {"tabular": {"type": workspace.kind, "location": str(workspace.root), "status": status}}
 
 
 def _json(

@@ -1,0 +1,417 @@
+"""The living working copy of a repository: a GeoPackage that knows its edits.
+
+    copy = LivingCopy(repo, place)
+    copy.create()              all datasets of HEAD, in one file
+    copy.changes()             how much is edited, for `status`
+    copy.commit(...)           the edits become a commit, and the file is at HEAD
+
+`living_following` brings it along with HEAD, `living_edits` tells what is edited.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from havasu_vc.checkouts.catching_up import following
+from havasu_vc.checkouts.glance import TableChanges, WorkspaceChanges, nothing_edited
+from havasu_vc.checkouts.living_edits import (
+    Base,
+    LayerEdits,
+    base_of,
+    base_views,
+    each_layer,
+    layer_of,
+    read_layer,
+)
+from havasu_vc.checkouts.living_following import Held, rows_of, write_as_edits
+from havasu_vc.checkouts.living_place import (
+    LivingPlace,
+    default_location,
+    living_place,
+    setting,
+)
+from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.errors import (
+    ConflictError,
+    DatasetNotFoundError,
+    HavasuError,
+    InvalidArgumentError,
+    NoChangesError,
+    NotYetSupportedError,
+    StateError,
+    UncommittedChangesError,
+)
+from havasu_vc.exchange.export import replacing
+from havasu_vc.exchange.living_file import LivingFile, new_living, open_living
+from havasu_vc.exchange.living_tables import KART, OURS
+from havasu_vc.merging import require_calm
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.rebasing import rebase_edits
+from havasu_vc.repo.results import CommitResult, ExportResult
+from havasu_vc.repo.soundness import sound_datasets
+from havasu_vc.repo.transaction import Transaction
+from havasu_vc.store.commits import read_commit
+from havasu_vc.store.preparation import ignore
+
+__all__ = ["LivingCopy", "create_living", "living_copy"]
+
+
+class LivingCopy:
+    """The working copy of a repository, where there is to be one."""
+
+    def __init__(self, repo: OpenRepo, place: LivingPlace) -> None:
+        self._repo = repo
+        self._place = place
+        self._names = KART if place.kart else OURS
+
+    # Making it
+
+    def create(self, *, discard: bool = False) -> ExportResult:
+        """Write the datasets of HEAD to the file, anew where there is one.
+
+        Raises `UncommittedChangesError` where one has edits, unless these may go.
+        """
+        repo, path = self._repo, self._place.path
+        require_calm(repo)
+        head = repo.head()
+        if path.suffix.lower() != ".gpkg":
+            raise InvalidArgumentError(
+                f"{path.name} is not the name of a GeoPackage", hints=("end it in .gpkg",)
+            )
+        if path.exists() and not discard:
+            self.require_clean()
+        rows = 0
+        sound = set(sound_datasets(repo, "HEAD") if head.commit else ())
+        views = [view for name, view in base_views(repo, head).items() if name in sound]
+        with replacing(path, overwrite=True) as temporary:
+            with new_living(temporary, self._names) as file:
+                for view in views:
+                    view.check_guard()
+                    with repo.settings.open_engine(view.size) as engine:
+                        rows += file.make(layer_of(file, view), rows_of(repo, view, engine))
+                file.set_tree(head.tree)
+        self._configure()
+        return ExportResult(str(path), rows)
+
+    def _configure(self) -> None:
+        git, path = self._repo.git, self._place.path
+        base = git.work_tree
+        assert base is not None
+        inside = path.is_relative_to(base.resolve())
+        where = path.relative_to(base.resolve()).as_posix() if inside else str(path)
+        if git.config.get(setting(git)) != where:
+            git.config.set(setting(git), where)
+        if inside and not git.is_kart:
+            ignore(git, f"/{where}")
+            for log in ("-wal", "-shm", "-journal"):
+                ignore(git, f"/{where}{log}")
+
+    # Looking at it
+
+    def changes(self) -> WorkspaceChanges:
+        """Return how much is edited in each table; no damage stops it."""
+        tables: dict[str, TableChanges] = {}
+        notes: list[str] = []
+        problems: list[str] = []
+        try:
+            with open_living(self._place.path, self._names) as file:
+                base = base_of(self._repo, file)
+                commit = base.revision.commit or ""
+                for each in each_layer(self._repo, file, base):
+                    if isinstance(each, tuple):
+                        problems.append(_line(*each))
+                        continue
+                    notes += each.notes
+                    if not each.is_empty:
+                        tables[each.path] = TableChanges(_meta_counts(each), each.counts, commit)
+                        notes += _dropped_note(each)
+                notes += self._about(file, base)
+        except HavasuError as error:
+            problems.append("; ".join((error.message, *error.hints)))
+        return WorkspaceChanges(
+            self._place.path, tables, tuple(problems), tuple(notes), kind="gpkg"
+        )
+
+    def _about(self, file: LivingFile, base: Base) -> Iterator[str]:
+        """Yield what a person should know of the file as a whole."""
+        if base.revision.commit is None and file.tree != self._repo.head().tree:
+            yield (
+                f"the working copy has the rows of {base.revision.name}, not those of HEAD; "
+                "`havasu-vc checkout` brings it there"
+            )
+        for name in self._untracked(file, base):
+            yield f"the table {name} is no dataset, and no commit takes it"
+
+    def _untracked(self, file: LivingFile, base: Base) -> tuple[str, ...]:
+        known = []
+        for view in base.views.values():
+            layer = layer_of(file, view)
+            seen = file.look(layer)
+            known.append(layer.table if seen is None else seen.table)
+        return file.other_tables(known)
+
+    def edited(self) -> dict[str, LayerEdits]:
+        """Return what is edited, by dataset; raises where that cannot be told."""
+        with self._reading() as file:
+            return self._edits(file, base_of(self._repo, file))
+
+    def _reading(self) -> AbstractContextManager[LivingFile]:
+        held = self._repo.held
+        if isinstance(held, Held):
+            return nullcontext(held.file)
+        return open_living(self._place.path, self._names)
+
+    def _edits(
+        self, file: LivingFile, base: Base, paths: Sequence[str] = ()
+    ) -> dict[str, LayerEdits]:
+        for path in paths:
+            if path not in base.views:
+                raise DatasetNotFoundError(path)
+        found = {}
+        for path in paths or base.views:
+            edits = read_layer(self._repo, file, base.views[path])
+            if not edits.is_empty:
+                found[path] = edits
+        return found
+
+    def require_clean(self) -> None:
+        """Raise `UncommittedChangesError` where something is edited."""
+        edited = self.edited()
+        if edited:
+            raise _uncommitted(list(edited))
+
+    def require_no_loss(
+        self, revision: str, *, any_edit: bool = False, merging: bool = False
+    ) -> None:
+        """Raise `UncommittedChangesError` when going to a commit would pass over edits.
+
+        In a repository of Kart's any edit is in the way of another commit, as in Kart.
+        """
+        edited = self.edited()
+        if not edited:
+            return
+        here = self._repo.head()
+        there = self._repo.revision(revision)
+        if self._place.kart and not any_edit and there.commit == here.commit:
+            return
+        lost = list(edited)
+        if not any_edit and not self._place.kart:
+            from havasu_vc.checkouts.checking_out import changed_by
+
+            lost = changed_by(self._repo, edited, revision, merging)
+        if lost:
+            raise _uncommitted(lost)
+
+    def diff(
+        self, revision: str | None = None, filters: Sequence[str] = ()
+    ) -> Iterator[DatasetDiff]:
+        """Yield how each table differs from the dataset that it was made of, or from a revision."""
+        if revision is not None and self._repo.revision(revision).tree != self._repo.head().tree:
+            raise NotYetSupportedError(
+                "the working copy is compared with HEAD alone",
+                hints=(f"`havasu-vc diff {revision}...HEAD` compares the commits",),
+            )
+        wanted = parse_filters(filters)
+        with open_living(self._place.path, self._names) as file:
+            base = base_of(self._repo, file)
+            wanted.check(base.views)
+            for path, view in base.views.items():
+                if wanted.of(path) is None:
+                    continue
+                edits = read_layer(self._repo, file, view)
+                for note in edits.notes:
+                    self._repo.settings.note(note)
+                if edits.is_empty:
+                    continue
+                found = wanted.apply(edits.diff(self._repo))
+                if found is not None:
+                    yield found
+
+    # Committing
+
+    def commit(
+        self,
+        paths: Sequence[str] = (),
+        *,
+        message: str | None = None,
+        dry_run: bool = False,
+        allow_empty: bool = False,
+    ) -> CommitResult:
+        """Commit what is edited in all tables, or in some."""
+        repo = self._repo
+        require_calm(repo)
+        notes: list[str] = []
+        with following(repo), Transaction(repo) as transaction:
+            held = repo.held
+            assert isinstance(held, Held)
+            base = base_of(repo, held.file)
+            found = self._edits(held.file, base, [path.strip("/") for path in paths])
+            edits, removed = [], []
+            for path, edited in found.items():
+                notes += edited.notes
+                if edited.is_dropped:
+                    removed.append(path)
+                    continue
+                made = edited.edit(base.views[path].with_storage(transaction.storage))
+                edits.append(self._onto_head(transaction, base, made))
+            changed = [edit for edit in edits if edit.blobs]
+            commit = None
+            nothing = not (changed or removed or allow_empty)
+            if nothing and not dry_run:
+                held.dropped.update(found)  # HEAD has all of it
+            elif not dry_run:
+                text = message or f"Edit {', '.join(found)}"
+                commit = transaction.commit(changed, text, removed=removed)
+                held.committed = found
+                held.as_is = self._moved_alone(base, transaction, commit)
+        if nothing and not dry_run:
+            raise nothing_edited()
+        counts = {edit.path: edit.counts for edit in changed}
+        counts |= {path: found[path].counts for path in removed}
+        meta = {edit.path: edit.meta for edit in changed}
+        return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
+
+    def _onto_head(self, transaction: Transaction, base: Base, edit: TreeEdit) -> TreeEdit:
+        repo, now = self._repo, transaction.folders.get(edit.path)
+        then = repo.folders(base.revision)[edit.path]
+        if now is not None and now.internals == then.internals:
+            return edit
+        head = repo.resolve(transaction.head.commit or "[EMPTY]")
+        try:
+            (rebased,) = rebase_edits(repo, transaction.storage, [edit], base.revision, head)
+        except ConflictError as error:
+            raise ConflictError(
+                f"{edit.path}: HEAD has changed the same cells since the working copy was "
+                "brought to it; nothing is committed",
+                hints=("`havasu-vc stash`, then `havasu-vc stash pop` one dataset at a time",),
+            ) from error
+        return rebased
+
+    def _moved_alone(self, base: Base, transaction: Transaction, commit: str | None) -> bool:
+        """Whether HEAD is what the working copy was of and its edits, and nothing else."""
+        if commit is None:
+            return False
+        parents = read_commit(self._repo.git.objects, commit).parents
+        return (
+            base.revision.commit is not None
+            and parents[:1] == (base.revision.commit,)
+            and transaction.head.commit == base.revision.commit
+        )
+
+    # Setting edits aside
+
+    def set_aside(self, paths: Sequence[str], message: str, ref: str) -> None:
+        """Commit what is edited in all tables, or in some, to a ref of its own, and drop it."""
+        repo = self._repo
+        require_calm(repo)
+        with following(repo), Transaction(repo) as transaction:
+            held = repo.held
+            assert isinstance(held, Held)
+            base = base_of(repo, held.file)
+            found = self._edits(held.file, base, [path.strip("/") for path in paths])
+            edits = []
+            for path, edited in found.items():
+                if edited.is_dropped:
+                    raise StateError(
+                        f"the table of {path} is gone, which cannot be set aside",
+                        hints=(f"`havasu-vc restore {path}` brings it back",),
+                    )
+                made = edited.edit(base.views[path].with_storage(transaction.storage))
+                made = self._onto_head(transaction, base, made)
+                edits += [made] if made.blobs else []
+            if not edits:
+                raise NoChangesError("there is nothing to set aside: nothing was edited")
+            transaction.set_aside(edits, message, ref)
+            held.dropped.update(found)
+
+    def bring_back(
+        self, make: Callable[[Transaction], Mapping[str, TreeEdit]], paths: Sequence[str]
+    ) -> None:
+        """Make edits of HEAD's datasets in the tables, as an editor would have made them."""
+        repo = self._repo
+        with following(repo), Transaction(repo) as transaction:
+            held = repo.held
+            assert isinstance(held, Held)
+            base = base_of(repo, held.file)
+            if base.revision.tree != repo.head().tree:
+                raise StateError("the working copy is elsewhere than HEAD")
+            if lost := self._edits(held.file, base, paths):
+                raise _uncommitted(list(lost))
+            for path, edit in make(transaction).items():
+                if edit.blobs:
+                    view = base.views[path].with_storage(transaction.storage)
+                    write_as_edits(repo, held.file, view, view.after(edit))
+
+    # Dropping edits
+
+    def discard(self, paths: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
+        """Drop what is edited in all tables, or in some, and return which had edits."""
+        repo = self._repo
+        with following(repo):
+            held = repo.held
+            assert isinstance(held, Held)
+            found = self._edits(
+                held.file, base_of(repo, held.file), [path.strip("/") for path in paths]
+            )
+            if not dry_run:
+                held.dropped.update(found)
+        return tuple(found)
+
+
+def living_copy(repo: OpenRepo) -> LivingCopy | None:
+    """Return the working copy of a repository; None where there is none."""
+    place = living_place(repo)
+    return None if place is None or not place.exists else LivingCopy(repo, place)
+
+
+def create_living(
+    repo: OpenRepo, location: str | None = None, *, anew: bool = True, discard: bool = False
+) -> ExportResult:
+    """Make the working copy of a repository, at `location` or where it has it."""
+    git = repo.git
+    if git.is_bare:
+        raise StateError("a bare repository has no working copy")
+    where = location or git.config.get(setting(git)) or default_location(git)
+    if "://" in where or where.lower().startswith(("postgres:", "mssql:", "mysql:")):
+        raise NotYetSupportedError(
+            f"a working copy is a GeoPackage, not {where.partition(':')[0]}",
+            hints=("name a file that ends in .gpkg",),
+        )
+    base = Path(os.path.realpath(git.work_tree or ""))
+    path = Path(os.path.normpath(base / where))
+    if path.exists() and not anew:
+        raise InvalidArgumentError(f"{path} is there already")
+    return LivingCopy(repo, LivingPlace(path, git.is_kart)).create(discard=discard)
+
+
+def _meta_counts(edits: LayerEdits) -> ChangeCounts:
+    meta = edits.meta
+    inserts = sum(change.old is None for change in meta)
+    deletes = sum(change.new is None for change in meta)
+    return ChangeCounts(inserts, len(meta) - inserts - deletes, deletes)
+
+
+def _dropped_note(edits: LayerEdits) -> Iterator[str]:
+    if edits.is_dropped:
+        yield (
+            f"{edits.path}: its table is gone from the working copy; a commit deletes the dataset, "
+            f"`havasu-vc restore {edits.path}` brings the table back"
+        )
+
+
+def _line(path: str, error: HavasuError) -> str:
+    return "; ".join((f"{path}: {error.message}", *error.hints))
+
+
+def _uncommitted(paths: Sequence[str]) -> UncommittedChangesError:
+    names = " and ".join(paths) if len(paths) < 4 else f"{len(paths)} datasets"
+    have = "have" if len(paths) > 1 else "has"
+    return UncommittedChangesError(
+        f"{names} {have} edits that are not committed",
+        hints=("`havasu-vc commit` commits them", "`havasu-vc restore` drops them"),
+    )

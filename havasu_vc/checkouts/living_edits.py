@@ -1,0 +1,283 @@
+"""Edits in a living working copy: what of each table differs from the dataset it was made of.
+
+Keys that the file tracked are looked up on both sides, and rows that are equal vanish, so cost
+follows the edits. That nothing else changed is checked: every trigger must be there, and the
+rows that nobody touched must be as many as in the dataset. Where that fails, the whole table
+is compared with the whole dataset, and said to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.datasets.folder import TreeFolder
+from havasu_vc.datasets.pairing import pair_rows
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
+from havasu_vc.errors import HavasuError, InvalidFileError, RevisionNotFoundError
+from havasu_vc.exchange.living_file import LivingFile
+from havasu_vc.exchange.living_layer import Layer, plan_layer
+from havasu_vc.exchange.living_seen import Seen
+from havasu_vc.history.diff import diff_datasets, meta_changes
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
+from havasu_vc.model.evolution import check_evolution, field_ids, with_stored_names
+from havasu_vc.model.names import TABLES
+from havasu_vc.model.schema import Schema
+from havasu_vc.records import dataclass
+from havasu_vc.repo.edits import BATCH_ROWS, aligned
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.objects import EMPTY_TREE
+from havasu_vc.store.revisions import Revision
+
+__all__ = ["Base", "LayerEdits", "base_of", "base_views", "layer_of", "read_layer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The tree that a working copy has the rows of."""
+
+    revision: Revision
+    """It, under the name of the commit where that is known."""
+    views: dict[str, Dataset]
+    """Its tables, by path."""
+
+
+def base_of(repo: OpenRepo, file: LivingFile) -> Base:
+    """Return the datasets that a working copy was made of, or brought to last."""
+    head = repo.head()
+    tree = file.tree or EMPTY_TREE
+    revision = head if head.tree == tree else Revision(f"tree {tree[:10]}", None, tree)
+    if tree != EMPTY_TREE and not repo.git.objects.has(tree):
+        raise InvalidFileError(
+            str(file.path),
+            f"it has the rows of the tree {tree[:10]}, which is not in this repository",
+            hints=("move it away, then `havasu-vc create-workingcopy` makes another",),
+        )
+    return Base(revision, base_views(repo, revision))
+
+
+def base_views(repo: OpenRepo, revision: Revision) -> dict[str, Dataset]:
+    """Return the tables of a revision."""
+    return {
+        path: repo.view(folder, revision.name)
+        for path, folder in repo.folders(revision).items()
+        if folder.marker in TABLES
+    }
+
+
+def layer_of(file: LivingFile, view: Dataset) -> Layer:
+    """Return how a dataset stands, or would stand, in a working copy."""
+    table = file.table_of(view.path)
+    return plan_layer(view.header, view.columns_item(view.schema), table, kart=file.names.kart)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerEdits:
+    """Edits of one table."""
+
+    base: Dataset
+    """The dataset that it was made of."""
+    layer: Layer
+    """How that stands as a table."""
+    seen: Seen | None
+    """How the table stands now; None where it is gone."""
+    schema: Schema
+    """The columns now."""
+    batches: tuple[ChangeBatch, ...]
+    """Rows that differ, in key order."""
+    keys: pa.RecordBatch | None
+    """The keys that were looked at; None for all."""
+    notes: tuple[str, ...] = ()
+    """Notes for a person, one line each."""
+
+    @property
+    def path(self) -> str:
+        """The dataset's path."""
+        return self.base.path
+
+    @property
+    def tree(self) -> str:
+        """The tree of the dataset that it was made of."""
+        folder = self.base.folder
+        return folder.tree if isinstance(folder, TreeFolder) else ""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the table is gone."""
+        return self.seen is None
+
+    @property
+    def counts(self) -> ChangeCounts:
+        """How many rows differ."""
+        return sum((batch.counts for batch in self.batches), ChangeCounts())
+
+    @property
+    def header(self) -> DatasetHeader:
+        """What the dataset says of itself with these edits."""
+        header = self.base.header
+        if self.schema == self.base.schema:
+            return header
+        meta = {**header.meta, "schema.json": self.base.columns_item(self.schema)}
+        return replace(header, schema=self.schema, meta=meta)
+
+    @property
+    def meta(self) -> tuple[MetaChange, ...]:
+        """Meta items that differ."""
+        return meta_changes(self.base.header, None if self.is_dropped else self.header)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.is_dropped or self.batches or self.schema != self.base.schema)
+
+    def diff(self, repo: OpenRepo) -> DatasetDiff:
+        """Return how the table differs from the dataset."""
+        if self.is_dropped:
+            size = self.base.size
+            return diff_datasets(
+                self.path, self.base, None, lambda: repo.settings.open_engine(size)
+            )
+        return DatasetDiff(self.path, self.base.header, self.header, self.meta, iter(self.batches))
+
+    def only(self, batches: Sequence[ChangeBatch]) -> LayerEdits:
+        """Return some of the edits of rows, and none of columns."""
+        schema = self.base.schema if self.schema == self.base.schema else self.schema
+        return replace(self, batches=tuple(batches), schema=schema)
+
+    def edit(self, base: Dataset) -> TreeEdit:
+        """Return the edit of the dataset; `base` is it with the storage of a transaction."""
+        if self.schema == self.base.schema:
+            if not self.batches:
+                return TreeEdit(self.path, {}, marker=base.marker)
+            with base.edit() as edit:
+                edit.collect(iter(self.batches))
+                return edit.finish()
+        _, evolved = base.evolved(self.schema)
+        with evolved:
+            evolved.collect(iter(self.batches))
+            return evolved.finish()
+
+
+def read_layer(repo: OpenRepo, file: LivingFile, base: Dataset) -> LayerEdits:
+    """Return what differs in the table of a dataset."""
+    layer = layer_of(file, base)
+    seen = file.look(layer)
+    if seen is None:
+        return LayerEdits(base, layer, None, base.schema, (), None)
+    schema = _schema_now(file, base, seen)
+    notes = [f"{base.path}: its table is called {seen.table} now"] * (seen.table != layer.table)
+    if not base.key:
+        batches, told = _without_keys(repo, file, base, seen, schema)
+        return LayerEdits(base, layer, seen, schema, batches, None, (*notes, *told))
+    doubt = seen.distrusted
+    if doubt is None:
+        keys = _sorted(file.tracked(seen), base.schema)
+        batches, apart = _compared(file, base, seen, schema, keys)
+        if file.count(seen) == base.rows + apart:
+            return LayerEdits(base, layer, seen, schema, batches, keys, tuple(notes))
+        doubt = "it has more or fewer rows than were tracked"
+    notes.append(f"{base.path}: {doubt}, so it was compared in full")
+    batches, _ = _compared(file, base, seen, schema, _all_keys(repo, file, base, seen))
+    return LayerEdits(base, layer, seen, schema, batches, None, tuple(notes))
+
+
+def _schema_now(file: LivingFile, base: Dataset, seen: Seen) -> Schema:
+    """Return the columns of a table as the dataset would have them."""
+    if seen.is_whole:
+        return base.schema
+    gone = [name for name in base.key.names if name not in seen.columns]
+    if gone:
+        raise InvalidFileError(
+            str(file.path),
+            f"the table {seen.table} has no column {gone[0]!r} any more, which is the key of "
+            f"{base.path}",
+            hints=(f"`havasu-vc restore {base.path}` makes the table anew",),
+        )
+    schema = with_stored_names(seen.schema(field_ids(base.last_column_id)))
+    schema = base.fitted(schema)
+    check_evolution(base.schema, schema)
+    return schema
+
+
+def _compared(
+    file: LivingFile, base: Dataset, seen: Seen, schema: Schema, keys: pa.RecordBatch
+) -> tuple[tuple[ChangeBatch, ...], int]:
+    """Return the changes of rows with some keys, and how many more of these are there now."""
+    found: list[ChangeBatch] = []
+    apart = 0
+    for start in range(0, keys.num_rows, BATCH_ROWS):
+        piece = keys.slice(start, BATCH_ROWS)
+        old = base.rows_with_keys(piece)
+        # Rarely one comes whose key only hashes alike.
+        old = old.take(pc.drop_null(aligned(old, piece, base.schema)))
+        new = file.rows(seen, schema, piece)
+        apart += new.num_rows - old.num_rows
+        found += [batch for batch in pair_rows(old, new, base.schema, schema) if len(batch)]
+    return tuple(found), apart
+
+
+def _without_keys(
+    repo: OpenRepo, file: LivingFile, base: Dataset, seen: Seen, schema: Schema
+) -> tuple[tuple[ChangeBatch, ...], tuple[str, ...]]:
+    """Return the changes of a table whose rows no key tells apart: all are compared, if any."""
+    notes: tuple[str, ...] = ()
+    if seen.distrusted is not None:
+        notes = (f"{base.path}: {seen.distrusted}, so it was compared in full",)
+    elif not file.has_track(seen.layer) and file.count(seen) == base.rows:
+        return (), ()
+    old = _all_rows(repo, base, None)
+    new = file.rows(seen, schema, None)
+    batches = tuple(batch for batch in pair_rows(old, new, base.schema, schema) if len(batch))
+    return batches, notes
+
+
+def _all_rows(repo: OpenRepo, base: Dataset, columns: Sequence[str] | None) -> pa.RecordBatch:
+    schema = base.schema if columns is None else base.schema.select(tuple(columns))
+    with repo.settings.open_engine(base.size) as engine:
+        batches = list(engine.run(base.scan(columns)))
+    return _one(pa.Table.from_batches(batches, arrow_schema(schema)), schema)
+
+
+def _one(table: pa.Table, schema: Schema) -> pa.RecordBatch:
+    if not table.num_rows:
+        return pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+    columns = []
+    for column in table.columns:
+        whole = column.combine_chunks()
+        columns.append(whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole)
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
+
+
+def _all_keys(repo: OpenRepo, file: LivingFile, base: Dataset, seen: Seen) -> pa.RecordBatch:
+    """Return the keys of either side, in order."""
+    there, known = file.keys(seen), _all_rows(repo, base, base.key.names)
+    schema = base.schema.select(base.key.names)
+    both = pa.Table.from_batches([there, known], arrow_schema(schema))
+    names = list(schema.names)
+    return _sorted(_one(both.group_by(names).aggregate([]).select(names), schema), base.schema)
+
+
+def _sorted(keys: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    names = schema.key.names
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
+    return keys.take(order)
+
+
+def each_layer(
+    repo: OpenRepo, file: LivingFile, base: Base, paths: Sequence[str] = ()
+) -> Iterator[LayerEdits | tuple[str, HavasuError]]:
+    """Yield what differs in each table, or why it cannot be told."""
+    for path, view in base.views.items():
+        if paths and path not in paths:
+            continue
+        try:
+            yield read_layer(repo, file, view)
+        except RevisionNotFoundError:
+            raise
+        except HavasuError as error:
+            yield path, error

@@ -1,0 +1,297 @@
+"""The living working copy follows HEAD: held while HEAD moves, then brought along row by row.
+
+    with holding(repo) as held:        the write lock of the file, or `LockedError`
+        ...                            HEAD moves, or does not
+                                       rows that differ are written, and the file is committed
+
+The lock comes first, so an editor that holds it makes us refuse before anything moved, and
+nobody writes to the file between a look at its edits and their commit. HEAD moves before the
+file does: the file says itself of which tree its rows are, so whoever finds it behind HEAD
+can bring it along, and the mark that stands meanwhile says that it is to be done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from havasu_vc.checkouts.living_edits import (
+    Base,
+    LayerEdits,
+    base_of,
+    base_views,
+    layer_of,
+    read_layer,
+)
+from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
+from havasu_vc.datasets.protocol import Dataset
+from havasu_vc.engine.protocol import Engine
+from havasu_vc.errors import HavasuError
+from havasu_vc.exchange.living_file import LivingFile, open_living
+from havasu_vc.exchange.living_layer import Layer
+from havasu_vc.exchange.living_tables import KART, OURS
+from havasu_vc.history.diff import row_changes
+from havasu_vc.records import dataclass
+from havasu_vc.repo.edits import BATCH_ROWS
+from havasu_vc.repo.opened import OpenRepo
+
+__all__ = ["Held", "bring_along", "finish", "holding", "rows_of", "write_as_edits"]
+
+
+@dataclass
+class Held:
+    """A working copy that is held while HEAD may move."""
+
+    file: LivingFile
+    """It, open to write."""
+    discard: bool = False
+    """Whether edits that are not committed go."""
+    dropped: set[str] = field(default_factory=set)
+    """Datasets whose edits go, whatever becomes of others."""
+    committed: dict[str, LayerEdits] = field(default_factory=dict)
+    """Edits that HEAD has when it has moved, by dataset."""
+    as_is: bool = False
+    """Whether tables whose edits were committed are as HEAD then has them."""
+
+
+@contextmanager
+def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Iterator[Held]:
+    """Hold the working copy during a block that may move HEAD, then bring it along."""
+    if isinstance(repo.held, Held):
+        repo.held.discard |= discard
+        yield repo.held
+        return
+    mark = behind_mark(repo.git)
+    with open_living(place.path, KART if place.kart else OURS, write=True) as file:
+        held = Held(file, discard)
+        repo.held = held
+        with suppress(OSError):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.write_text(json.dumps({"discard": discard}), "utf-8")
+        try:
+            yield held
+        except HavasuError:
+            # Some operations move HEAD more than once, and stop on the way.
+            held.discard, held.dropped, held.committed = False, set(), {}
+            _follow(repo, held)
+            raise
+        finally:
+            repo.held = None
+        _follow(repo, held)
+    mark.unlink(missing_ok=True)
+
+
+def finish(repo: OpenRepo, place: LivingPlace) -> None:
+    """Bring a working copy along that a command that died left behind."""
+    mark = behind_mark(repo.git)
+    try:
+        discard = bool(json.loads(mark.read_bytes())["discard"])
+    except (OSError, ValueError, KeyError, TypeError):
+        discard = False
+    try:
+        with holding(repo, place) as held:
+            # What was to be dropped went for a move of HEAD; where it did not move, it stays.
+            held.discard = discard and held.file.tree != repo.head().tree
+    except HavasuError as error:
+        repo.settings.note(f"the working copy stays as it was: {error.message}")
+
+
+def _follow(repo: OpenRepo, held: Held) -> None:
+    for note in bring_along(repo, held):
+        repo.settings.note(note)
+
+
+def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
+    """Give a working copy the rows of HEAD, and keep edits that are not in the way.
+
+    Where edits are, it stays as it is as a whole, and that is told: they are then edits of
+    the commit that it was of, which a commit brings onto HEAD.
+    """
+    file, head = held.file, repo.head()
+    settled = held.committed or held.dropped or held.discard
+    if file.tree == head.tree and not settled:
+        return ()
+    base = base_of(repo, file)
+    after = base_views(repo, head)
+    plans: list[_Plan] = []
+    for path in sorted(base.views.keys() | after.keys()):
+        plan = _plan(repo, held, base, path, after.get(path))
+        if plan.kept:
+            return (
+                f"{path} has edits that are not committed, so the working copy stays at "
+                f"{base.revision.name}; `havasu-vc commit` brings them onto HEAD",
+            )
+        plans.append(plan)
+    for plan in plans:
+        plan.carry_out(repo, held)
+    file.set_tree(head.tree)
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What becomes of one table."""
+
+    path: str
+    old: Dataset | None
+    new: Dataset | None
+    edits: LayerEdits | None = None
+    """The edits in it; None where they need not be looked at."""
+    kept: bool = False
+    """Whether there are edits in the way, so that nothing may be done."""
+
+    def carry_out(self, repo: OpenRepo, held: Held) -> None:
+        file, old, new = held.file, self.old, self.new
+        if new is None:
+            if old is not None:
+                file.drop(layer_of(file, old))
+            return
+        layer = layer_of(file, new)
+        if old is None:
+            self._make(repo, file, layer, new)
+            return
+        edits = self.edits
+        if edits is None:
+            return
+        if self.path in held.committed and held.as_is and edits.seen is not None:
+            edited = held.committed[self.path]
+            file.settle(edits.seen, layer, _new_rows(edited))
+            file.forget(edits.layer, edited.keys)
+            if edits.seen.distrusted is not None:
+                file.track(layer, edits.seen)
+            return
+        if edits.seen is None or not _stands_as(edits, layer, old, new):
+            file.drop(edits.layer)
+            self._make(repo, file, layer, new)
+            return
+        with file.suspended(layer, edits.seen):
+            _write_rows(repo, file, edits, layer, old, new)
+        file.settle(edits.seen, layer, None)
+        file.forget(layer)
+
+    def _make(self, repo: OpenRepo, file: LivingFile, layer: Layer, new: Dataset) -> None:
+        with repo.settings.open_engine(new.size) as engine:
+            file.make(layer, rows_of(repo, new, engine))
+        file.forget(layer)
+
+
+def rows_of(repo: OpenRepo, view: Dataset, engine: Engine) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a dataset in stored types."""
+    yield from engine.run(view.scan(), description=f"Reading {view.path}")
+
+
+def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None) -> _Plan:
+    """Return what becomes of a table; its edits are looked at only where something does."""
+    old = base.views.get(path)
+    goes = held.discard or path in held.dropped or path in held.committed
+    same = old is not None and new is not None and _tree(old) == _tree(new)
+    if old is None or (same and not goes):
+        return _Plan(path, old, new)
+    edits = held.committed.get(path) or read_layer(repo, held.file, old)
+    if not goes and not edits.is_empty:
+        return _Plan(path, old, new, edits, kept=True)
+    return _Plan(path, old, new, edits)
+
+
+def _tree(view: Dataset) -> Any:
+    return getattr(view.folder, "tree", None)
+
+
+def _stands_as(edits: LayerEdits, layer: Layer, old: Dataset, new: Dataset) -> bool:
+    """Whether a table can take the rows of another version as it stands."""
+    seen = edits.seen
+    assert seen is not None
+    described = ("title", "description")
+    return (
+        seen.is_whole
+        and _same_columns(edits.layer, layer)
+        and bool(new.key)
+        and seen.distrusted is None
+        and old.header.crs == new.header.crs
+        and all(layer.said(item) == edits.layer.said(item) for item in described)
+    )
+
+
+def _same_columns(old: Layer, new: Layer) -> bool:
+    """Whether a table of one version has the columns of another."""
+    ids = [[field.id for field in each.schema.fields] for each in (old, new)]
+    return (
+        old.schema.names == new.schema.names
+        and old.declared == new.declared
+        and old.fid == new.fid
+        and ids[0] == ids[1]
+        and old.schema.identifier_ids == new.schema.identifier_ids
+    )
+
+
+def _write_rows(
+    repo: OpenRepo, file: LivingFile, edits: LayerEdits, layer: Layer, old: Dataset, new: Dataset
+) -> None:
+    """Write the rows that differ between two versions, and those that were edited."""
+    seen = edits.seen
+    assert seen is not None
+    keys = list(layer.schema.key.names)
+    if _tree(old) != _tree(new):
+        with repo.settings.open_engine(old.size) as engine:
+            for batch in row_changes(old, new, engine):
+                gone = batch.old_rows().select(list(old.key.names))
+                file.remove(seen, edits.layer, _absent(gone, batch, keys))
+                file.put(seen, layer, batch.new_rows())
+    for batch in edits.batches:
+        touched = _touched(batch, edits, new)
+        for start in range(0, touched.num_rows, BATCH_ROWS):
+            piece = touched.slice(start, BATCH_ROWS)
+            file.remove(seen, layer, piece)
+            file.put(seen, layer, new.rows_with_keys(piece))
+
+
+def _absent(gone: pa.RecordBatch, batch: Any, keys: list[str]) -> pa.RecordBatch:
+    """Return the keys of rows that go for good, so that others keep their feature ids."""
+    mask = pc.is_null(batch.new)
+    there = pc.is_valid(batch.old)
+    return gone.filter(mask.filter(there))
+
+
+def _touched(batch: Any, edits: LayerEdits, new: Dataset) -> pa.RecordBatch:
+    """Return the keys of rows that were edited."""
+    names = list(new.key.names)
+    sides = [rows.select(names) for rows in (batch.old_rows(), batch.new_rows())]
+    both = pa.Table.from_batches([sides[0], sides[1].cast(sides[0].schema)])
+    unique = both.group_by(names).aggregate([]).select(names).combine_chunks()
+    return unique.to_batches()[0] if unique.num_rows else sides[0]
+
+
+def _new_rows(edits: LayerEdits) -> pa.RecordBatch | None:
+    found = [batch.new_rows() for batch in edits.batches]
+    table = pa.Table.from_batches(found) if found else None
+    if table is None or not table.num_rows:
+        return None
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays(column.chunks) for column in table.columns], schema=table.schema
+    )
+
+
+def write_as_edits(repo: OpenRepo, file: LivingFile, old: Dataset, new: Dataset) -> None:
+    """Give a table the rows of another version, as edits of the one that it has."""
+    before, layer = layer_of(file, old), layer_of(file, new)
+    seen = file.look(before)
+    alike = seen is not None and seen.is_whole and _same_columns(before, layer)
+    with repo.settings.open_engine(old.size) as engine:
+        if not alike:
+            file.drop(before)
+            file.make(layer, rows_of(repo, new, engine))
+        for batch in row_changes(old, new, engine):
+            names = list(new.key.names)
+            new_rows = batch.new_rows()
+            gone = _absent(batch.old_rows().select(list(old.key.names)), batch, names)
+            if alike and seen is not None:
+                file.remove(seen, layer, gone)
+                file.put(seen, layer, new_rows)
+            for keys in (gone, new_rows.select(names)):
+                file.note(layer, keys)

@@ -1,0 +1,60 @@
+"""Where the living working copy of a repository is: known from a setting, without opening it.
+
+    kart.workingcopy.location      in a repository that Kart made, as Kart has it
+    havasu.workingcopy.location    in any other
+
+A path is of the work tree. Other places, such as a database's, are Kart's own to look after.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["LivingPlace", "behind_mark", "default_location", "living_place", "setting"]
+
+
+@dataclass(frozen=True, slots=True)
+class LivingPlace:
+    """The working copy of a repository, which may not have been made yet."""
+
+    path: Path
+    """The file."""
+    kart: bool
+    """Whether it is Kart's as well."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self.path.is_file()
+
+
+def setting(git: GitRepository) -> str:
+    """Return the name of the setting that says where the working copy is."""
+    return "kart.workingcopy.location" if git.is_kart else "havasu.workingcopy.location"
+
+
+def living_place(repo: OpenRepo) -> LivingPlace | None:
+    """Return where the working copy is, or would be; None where there is to be none."""
+    git = repo.git
+    if git.is_bare:
+        return None
+    text = git.config.get(setting(git))
+    if not text or not text.lower().endswith(".gpkg") or "://" in text:
+        return None
+    base = os.path.realpath(git.work_tree or "")
+    return LivingPlace(Path(os.path.normpath(os.path.join(base, text))), git.is_kart)
+
+
+def default_location(git: GitRepository) -> str:
+    """Return the name that a working copy has unless another is asked for."""
+    return f"{Path(os.path.realpath(git.work_tree or '.')).name}.gpkg"
+
+
+def behind_mark(git: GitRepository) -> Path:
+    """Return the file that stands while HEAD may be moving and the working copy has yet to."""
+    return git.git_directory / "havasu" / "working-copy-behind"

@@ -1,0 +1,34 @@
+"""`havasu-vc create-workingcopy`."""
+
+from __future__ import annotations
+
+import click
+
+from havasu_vc.cli.counts import counted
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+
+__all__ = ["command"]
+
+
+@click.command("create-workingcopy", cls=Command)
+@click.argument("location", required=False)
+@click.option(
+    "--delete-existing/--no-delete-existing",
+    "delete",
+    default=True,
+    help="Whether a working copy that is there may be made anew.",
+)
+@click.option("--discard-changes", "discard", is_flag=True, help="Drop edits in it.")
+@click.pass_obj
+def command(invocation: Invocation, location: str | None, delete: bool, discard: bool) -> None:
+    """Make the GeoPackage of all datasets that QGIS and others edit.
+
+    It is LOCATION, or where the repository has had it, or DIRECTORY.gpkg in the work tree.
+    From then on it follows HEAD, `status` and `diff` tell what is edited in it, and `commit`
+    commits that. One that is there is made anew, unless edits in it would be lost.
+    """
+    repo = invocation.open_repo()
+    result = repo.workspace.create_living(location, anew=delete, discard=discard)
+    invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
+    invocation.notes(result.notes)

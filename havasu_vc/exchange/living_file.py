@@ -1,0 +1,532 @@
+"""A living working copy: one GeoPackage with the datasets of a commit, which knows its edits.
+
+    with open_living(path, names, write=True) as file:      the write lock, or `LockedError`
+        seen = file.look(layer)                              how a table stands now
+        file.tracked(seen)                                   keys that were touched
+        file.rows(seen, keys)                                rows as they are now
+        file.put(layer, rows), file.remove(layer, keys)      rows of another commit, untracked
+
+Whoever opens it to write holds the lock until all is done, so an editor that saves waits, and
+one that holds the lock makes us refuse before anything moved. What the file says is trusted
+where its triggers are all there; whoever asks compares the number of rows as well.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from havasu_vc.errors import InvalidFileError, KeyViolationError, LockedError, StorageError
+from havasu_vc.exchange.edit_copy import free_name
+from havasu_vc.exchange.edit_reading import exact_values, restore_exact
+from havasu_vc.exchange.edit_state import (
+    exact_columns,
+    read_exact,
+    srid_column,
+    table_columns,
+)
+from havasu_vc.exchange.living_index import add_functions, index_triggers, pack_index
+from havasu_vc.exchange.living_layer import Layer, value_column
+from havasu_vc.exchange.living_seen import Seen, look, unchanged
+from havasu_vc.exchange.living_tables import (
+    EXACT,
+    Names,
+    create_file,
+    create_layer,
+    describe_columns,
+    drop_layer,
+    track_triggers,
+)
+from havasu_vc.exchange.ogr_formats import quoted, read_only
+from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.type_table import is_whole
+from havasu_vc.model.types import Encoding, Field, Primitive
+
+__all__ = ["LivingFile", "new_living", "open_living"]
+
+_BATCH = 1 << 16
+_ASKED = 500
+_PATIENCE = 3.0
+
+
+@contextmanager
+def new_living(path: Path, names: Names) -> Iterator[LivingFile]:
+    """Make a working copy, which nobody may open before it is whole."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536"):
+                database.execute(f"PRAGMA {pragma}")
+            add_functions(database)
+            create_file(database, names)
+            database.execute("BEGIN")
+            yield LivingFile(path, names, database)
+            database.execute("COMMIT")
+            database.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        raise StorageError(f"{path.name} cannot be written: {error}") from error
+
+
+@contextmanager
+def open_living(path: Path, names: Names, *, write: bool = False) -> Iterator[LivingFile]:
+    """Open a working copy; to write, with the lock and in one transaction.
+
+    Raises `InvalidFileError` for a file that is none, and `LockedError` when another program
+    holds the lock.
+    """
+    where = str(path) if write else read_only(str(path))
+    try:
+        with closing(
+            sqlite3.connect(where, uri=not write, isolation_level=None, timeout=_PATIENCE)
+        ) as database:
+            database.execute("PRAGMA cache_size = -65536")
+            if write:
+                add_functions(database)
+                database.execute("BEGIN IMMEDIATE")
+            file = LivingFile(path, names, database)
+            file.check()
+            yield file
+            if database.in_transaction:
+                database.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise _translated(path, error) from error
+
+
+def _translated(path: Path, error: sqlite3.Error) -> Exception:
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return LockedError(
+            f"another program, such as QGIS, is writing to {path.name}; nothing is changed",
+            hints=("save or drop the edits there, then try again",),
+        )
+    if isinstance(error, sqlite3.OperationalError) and "disk" in text:
+        return StorageError(f"{path.name} cannot be written: {text}")
+    return InvalidFileError(str(path), f"it cannot be used as a working copy: {text}")
+
+
+class LivingFile:
+    """An open working copy."""
+
+    def __init__(self, path: Path, names: Names, database: sqlite3.Connection) -> None:
+        self.path = path
+        """Where it is."""
+        self.names = names
+        """Whose tables it has."""
+        self._database = database
+
+    # What it is of
+
+    def check(self) -> None:
+        """Raise `InvalidFileError` for a file that is no working copy."""
+        found = self._database.execute(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN (?, ?)",
+            (self.names.state, self.names.track),
+        ).fetchone()
+        columns = table_columns(self._database, self.names.state)
+        if found != (2,) or [each.name for each in columns] != ["table_name", "key", "value"]:
+            raise InvalidFileError(
+                str(self.path),
+                "it is no working copy of this repository",
+                hints=("`havasu-vc create-workingcopy` makes one; move this file away first",),
+            )
+
+    @property
+    def tree(self) -> str:
+        """The root tree whose datasets it has; empty for none."""
+        query = f"SELECT value FROM {self.names.state} WHERE table_name = '*' AND key = 'tree'"
+        row = self._database.execute(query).fetchone()
+        return str(row[0]) if row else ""
+
+    def set_tree(self, tree: str) -> None:
+        """Remember the root tree whose datasets it has now."""
+        self._database.execute(
+            f"INSERT OR REPLACE INTO {self.names.state} VALUES ('*', 'tree', ?)", (tree,)
+        )
+
+    def tables(self) -> dict[str, str]:
+        """Return the tables that the file says it has, by dataset; Kart's says of none."""
+        query = f"SELECT value, table_name FROM {self.names.state} WHERE key = 'dataset'"
+        return {str(path): str(table) for path, table in self._database.execute(query)}
+
+    def table_of(self, path: str) -> str:
+        """Return the table that a dataset has or would have: its path, `__` between its parts."""
+        wanted = path.replace("/", "__")
+        if self.names.kart:
+            return wanted
+        known = self.tables()
+        return known.get(path) or free_name(wanted, list(known.values()))
+
+    # How a table stands
+
+    def look(self, layer: Layer) -> Seen | None:
+        """Return how a layer's table stands; None where it is gone."""
+        return look(self._database, self.names, layer)
+
+    def count(self, seen: Seen) -> int:
+        """Return how many rows a table has."""
+        row = self._database.execute(f"SELECT count(*) FROM {quoted(seen.table)}").fetchone()
+        return int(row[0])
+
+    def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
+        """Return the layers that none of some tables is."""
+        own = {each.lower() for each in known}
+        rows = self._database.execute(
+            "SELECT table_name FROM gpkg_contents WHERE data_type IN ('features', 'attributes') "
+            "ORDER BY table_name"
+        )
+        return tuple(name for (name,) in rows if name.lower() not in own)
+
+    # What was edited
+
+    def has_track(self, layer: Layer) -> bool:
+        """Whether any key of a layer was touched."""
+        query = f"SELECT 1 FROM {self.names.track} WHERE table_name = ? LIMIT 1"
+        return self._database.execute(query, (layer.table,)).fetchone() is not None
+
+    def tracked(self, seen: Seen) -> pa.RecordBatch:
+        """Return the keys that were touched, in stored types."""
+        query = f"SELECT pk FROM {self.names.track} WHERE table_name = ? AND pk NOTNULL"
+        texts = [value for (value,) in self._database.execute(query, (seen.layer.table,))]
+        fields = seen.layer.schema.key.fields
+        rows = [json.loads(text) for text in texts] if len(fields) > 1 else [(t,) for t in texts]
+        columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+        return _batch(
+            [_of_track(field, values) for field, values in zip(fields, columns, strict=True)],
+            seen.layer.schema.select(seen.layer.schema.key.names),
+        )
+
+    def forget(self, layer: Layer, keys: pa.RecordBatch | None = None) -> None:
+        """Forget that keys were touched, or that any were."""
+        if keys is None:
+            query = f"DELETE FROM {self.names.track} WHERE table_name = ?"
+            self._database.execute(query, (layer.table,))
+            return
+        self._database.executemany(
+            f"DELETE FROM {self.names.track} WHERE table_name = ? AND pk = ?",
+            ((layer.table, _as_tracked(key)) for key in self._sql_keys(layer, keys)),
+        )
+
+    def note(self, layer: Layer, keys: pa.RecordBatch) -> None:
+        """Note that keys were touched, as triggers do."""
+        self._database.executemany(
+            f"INSERT OR REPLACE INTO {self.names.track} VALUES (?, ?)",
+            ((layer.table, _as_tracked(key)) for key in self._sql_keys(layer, keys)),
+        )
+
+    def keys(self, seen: Seen) -> pa.RecordBatch:
+        """Return all keys of a table, in stored types; raises for one that comes twice."""
+        schema = seen.layer.schema.select(seen.layer.schema.key.names)
+        names = ", ".join(map(quoted, seen.key))
+        found = [
+            _batch(
+                [
+                    value_column(field, values, main=False)
+                    for field, values in zip(schema.fields, zip(*rows, strict=True), strict=True)
+                ],
+                schema,
+            )
+            for rows in _many(self._database.execute(f"SELECT {names} FROM {quoted(seen.table)}"))
+        ]
+        table = pa.Table.from_batches(found, arrow_schema(schema))
+        if any(column.null_count for column in table.columns):
+            raise KeyViolationError(f"{seen.table} has a row without a key")
+        if table.group_by(list(schema.names)).aggregate([]).num_rows != table.num_rows:
+            raise KeyViolationError(f"a key of {seen.table} comes twice")
+        return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(schema)
+
+    def rows(self, seen: Seen, schema: Schema, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+        """Return the rows of some keys that are there, in `schema`; with None, all rows."""
+        fid = quoted(seen.fid) if seen.fid else "rowid"
+        names = ", ".join([fid, *map(quoted, schema.names)])
+        select = f"SELECT {names} FROM {quoted(seen.table)}"
+        found: list[tuple[Any, ...]] = []
+        if keys is None:
+            found = self._database.execute(select).fetchall()
+        else:
+            key, wanted = seen.key, self._sql_keys(seen.layer, keys)
+            where = quoted(key[0]) if len(key) == 1 else f"({', '.join(map(quoted, key))})"
+            one = "?" if len(key) == 1 else f"({', '.join('?' * len(key))})"
+            for start in range(0, len(wanted), _ASKED):
+                part = wanted[start : start + _ASKED]
+                marks = ", ".join([one] * len(part))
+                given = f"({marks})" if len(key) == 1 else f"(VALUES {marks})"
+                values = [value for each in part for value in each]
+                found += self._database.execute(f"{select} WHERE {where} IN {given}", values)
+        columns = list(zip(*found, strict=True)) or [()] * (len(schema.fields) + 1)
+        fids = pa.array(columns[0], pa.int64())
+        main = seen.layer.geometry
+        main_id = None if main is None else main.id
+        arrays = [
+            value_column(field, values, main=field.id == main_id)
+            for field, values in zip(schema.fields, columns[1:], strict=True)
+        ]
+        return _batch(self._restored(seen, schema, arrays, fids), schema)
+
+    def _restored(
+        self, seen: Seen, schema: Schema, arrays: list[pa.Array], fids: pa.Array
+    ) -> list[pa.Array]:
+        """Return columns with exact values where cells read as these would."""
+        if self.names.kart or not len(fids):
+            return arrays
+        table, there = seen.layer.table, exact_columns(self._database, seen.layer.table)
+        if not there:
+            return arrays
+        before = {now: then for then, now in seen.columns.items()}
+        numbers = np.asarray(fids)
+        span = int(numbers.min()), int(numbers.max())
+        for place, field in enumerate(schema.fields):
+            name = before.get(field.name)
+            if name in there:
+                exact = read_exact(self._database, table, name, *span)
+                arrays[place] = restore_exact(field, arrays[place], fids, exact)
+            elif name is not None and srid_column(name) in there:
+                exact = read_exact(self._database, table, srid_column(name), *span)
+                arrays[place] = _with_srids(field, arrays[place], numbers, exact)
+        return arrays
+
+    def _sql_keys(self, layer: Layer, keys: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        only = replace(layer, schema=layer.schema.select(layer.schema.key.names))
+        return list(zip(*only.encode(keys).columns, strict=True))
+
+    # Changing it
+
+    def make(self, layer: Layer, batches: Iterable[pa.RecordBatch]) -> int:
+        """Make a layer with all of its rows; return how many there are."""
+        create_layer(self._database, layer)
+        ids, boxes, count = [], [], 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            fids = None
+            if layer.has_own_fid:
+                fids = list(range(count + 1, count + batch.num_rows + 1))
+            numbers, bounds = self._insert(layer, batch, fids)
+            count += batch.num_rows
+            if bounds is not None:
+                ids.append(np.array(numbers, np.int64))
+                boxes.append(bounds)
+        geometry = layer.geometry
+        if geometry is not None:
+            if ids:
+                every = np.concatenate(boxes)
+                pack_index(self._database, layer.table, geometry.name, np.concatenate(ids), every)
+                self._widen(layer, every)
+            for statement in index_triggers(layer.table, geometry.name, layer.fid):
+                self._database.execute(statement)
+        self.track(layer)
+        if not layer.kart:
+            self._database.execute(
+                f"INSERT OR REPLACE INTO {self.names.state} VALUES (?, 'dataset', ?)",
+                (layer.table, layer.dataset),
+            )
+        return count
+
+    def track(self, layer: Layer, seen: Seen | None = None) -> None:
+        """Give a table the triggers that track its edits, anew where it has some."""
+        table = layer.table if seen is None else seen.table
+        for name, statement in track_triggers(
+            layer, table, layer.schema.key.names, self.names
+        ).items():
+            self._database.execute(f"DROP TRIGGER IF EXISTS {quoted(name)}")
+            self._database.execute(statement)
+
+    def drop(self, layer: Layer) -> None:
+        """Remove a layer, whatever it is called now, and what was tracked of it."""
+        seen = self.look(layer)
+        drop_layer(self._database, layer, layer.table if seen is None else seen.table)
+        self.forget(layer)
+        self._database.execute(
+            f"DELETE FROM {self.names.state} WHERE table_name = ? AND key = 'dataset'",
+            (layer.table,),
+        )
+
+    @contextmanager
+    def suspended(self, layer: Layer, seen: Seen) -> Iterator[None]:
+        """Write to a table without tracking it."""
+        for each in ("ins", "upd", "del"):
+            name = quoted(f"{self.names.trigger}_{layer.table}_{each}")
+            self._database.execute(f"DROP TRIGGER IF EXISTS {name}")
+        yield
+        self.track(layer, seen)
+
+    def put(self, seen: Seen, layer: Layer, rows: pa.RecordBatch) -> None:
+        """Write rows in the place of those that have their keys, whose feature ids they keep."""
+        if not rows.num_rows:
+            return
+        keys = rows.select(list(layer.schema.key.names))
+        fids = None
+        if layer.has_own_fid:
+            known = self._fids(seen, layer, keys)
+            fids = [known.get(key) for key in self._sql_keys(layer, keys)]
+        self.remove(seen, layer, keys)
+        _, bounds = self._insert(layer, rows, fids, table=seen.table)
+        if bounds is not None:
+            self._widen(layer, bounds, seen.table)
+
+    def remove(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> None:
+        """Remove the rows of some keys."""
+        wanted = self._sql_keys(layer, keys)
+        where = " AND ".join(f"{quoted(name)} = ?" for name in layer.schema.key.names)
+        if not self.names.kart and exact_columns(self._database, layer.table):
+            fids = wanted
+            if layer.has_own_fid:
+                fids = [(fid,) for fid in self._fids(seen, layer, keys).values()]
+            self._database.executemany(
+                f"DELETE FROM {EXACT} WHERE fid = ? AND table_name = ?",
+                ((*fid, layer.table) for fid in fids),
+            )
+        self._database.executemany(f"DELETE FROM {quoted(seen.table)} WHERE {where}", wanted)
+
+    def settle(self, seen: Seen, layer: Layer, rows: pa.RecordBatch | None) -> None:
+        """Note that a table, as it stands, is what a layer is; `rows` were edited."""
+        if self.names.kart:
+            return
+        describe_columns(self._database, layer, seen.table)
+        if rows is None or not exact_columns(self._database, seen.layer.table):
+            return
+        self._database.execute(
+            f"DELETE FROM {EXACT} WHERE table_name = ? AND fid NOT IN "
+            f"(SELECT rowid FROM {quoted(seen.table)})",
+            (layer.table,),
+        )
+
+    def _fids(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> dict[tuple[Any, ...], int]:
+        names = layer.schema.key.names
+        where = " AND ".join(f"{quoted(name)} = ?" for name in names)
+        select = f"SELECT {quoted(layer.fid)} FROM {quoted(seen.table)} WHERE {where}"
+        found = {}
+        for key in self._sql_keys(layer, keys):
+            row = self._database.execute(select, key).fetchone()
+            if row is not None:
+                found[key] = int(row[0])
+        return found
+
+    def _insert(
+        self,
+        layer: Layer,
+        batch: pa.RecordBatch,
+        fids: Sequence[int | None] | None,
+        *,
+        table: str | None = None,
+    ) -> tuple[Sequence[Any], np.ndarray | None]:
+        """Insert rows; return their feature ids, where they are known, and bounds."""
+        rows = layer.encode(batch, self._srs_id(table or layer.table))
+        columns = list(rows.columns)
+        names = list(layer.schema.names)
+        if fids is not None:
+            columns, names = [list(fids), *columns], [layer.fid, *names]
+        numbers = columns[0] if fids is not None else columns[names.index(layer.fid)]
+        marks = ", ".join("?" * len(names))
+        self._database.executemany(
+            f"INSERT INTO {quoted(table or layer.table)} ({', '.join(map(quoted, names))}) "
+            f"VALUES ({marks})",
+            zip(*columns, strict=True),
+        )
+        if not layer.kart:
+            known = all(number is not None for number in numbers)
+            self._remember_exact(layer, batch, numbers if known else None, table or layer.table)
+        return numbers, rows.bounds
+
+    def _srs_id(self, table: str) -> int:
+        query = "SELECT srs_id FROM gpkg_geometry_columns WHERE lower(table_name) = lower(?)"
+        row = self._database.execute(query, (table,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def _remember_exact(
+        self, layer: Layer, batch: pa.RecordBatch, fids: Sequence[int] | None, table: str
+    ) -> None:
+        """Remember what the table does not hold of rows that were written."""
+        for field, values in zip(layer.schema.fields, batch.columns, strict=True):
+            if field.geometry is not None:
+                name, (rows, texts) = srid_column(field.name), _srids(field, values)
+            elif field.type in (Primitive.FLOAT, Primitive.DOUBLE):
+                name, (rows, texts) = field.name, exact_values(field, values)
+            else:
+                continue
+            if not len(rows):
+                continue
+            numbers = fids
+            if numbers is None:
+                keys = batch.select(list(layer.schema.key.names))
+                known = self._fids(unchanged(layer, table), layer, keys)
+                numbers = [known[key] for key in self._sql_keys(layer, keys)]
+            self._database.executemany(
+                f"INSERT OR REPLACE INTO {EXACT} VALUES (?, ?, ?, ?)",
+                (
+                    (layer.table, name, numbers[row], text)
+                    for row, text in zip(rows.to_pylist(), texts.to_pylist(), strict=True)
+                ),
+            )
+
+    def _widen(self, layer: Layer, bounds: np.ndarray, table: str | None = None) -> None:
+        """Have the extent of a layer hold some bounds, and say that it changed."""
+        there = bounds[~np.isnan(bounds).any(axis=1)]
+        if not len(there):
+            return
+        low, high = there[:, :2].min(axis=0).tolist(), there[:, 2:].max(axis=0).tolist()
+        self._database.execute(
+            "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = "
+            "min(ifnull(min_y, ?2), ?2), max_x = max(ifnull(max_x, ?3), ?3), max_y = "
+            "max(ifnull(max_y, ?4), ?4), last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') "
+            "WHERE table_name = ?5",
+            (*low, *high, table or layer.table),
+        )
+
+
+def _batch(columns: Sequence[pa.Array], schema: Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns), schema=arrow_schema(schema))
+
+
+def _empty(schema: Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+
+
+def _many(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+    while found := rows.fetchmany(_BATCH):
+        yield found
+
+
+def _of_track(field: Field, values: Sequence[Any]) -> pa.Array:
+    """Return a key column of what was tracked, which is text, in its stored type."""
+    if is_whole(field.type):
+        values = [int(value) for value in values]
+    elif field.type is Primitive.BINARY and values and isinstance(values[0], str):
+        values = [bytes.fromhex(value) for value in values]
+    return value_column(field, values, main=False)
+
+
+def _as_tracked(key: tuple[Any, ...]) -> str | bytes:
+    """Return a key as a trigger notes it."""
+    if len(key) == 1:
+        return key[0] if isinstance(key[0], bytes) else str(key[0])
+    parts = [each.hex().upper() if isinstance(each, bytes) else each for each in key]
+    return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+
+
+def _srids(field: Field, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the rows whose geometry has an SRID of its own, and these as text."""
+    encoding = Encoding.EWKB if field.geometry is None else field.geometry.encoding
+    _, srids = geometry_bytes.to_canonical(values, encoding)
+    if srids is None:
+        return pa.array([], pa.int64()), pa.array([], pa.string())
+    rows = np.flatnonzero(srids)
+    return pa.array(rows), pa.array(srids[rows]).cast(pa.string())
+
+
+def _with_srids(
+    field: Field, values: pa.Array, fids: np.ndarray, exact: Mapping[int, str]
+) -> pa.Array:
+    """Return geometries with the SRIDs that they have of their own."""
+    encoding = Encoding.EWKB if field.geometry is None else field.geometry.encoding
+    wkb, _ = geometry_bytes.to_canonical(values, encoding)
+    own = np.array([int(exact.get(int(fid), 0)) for fid in fids], np.int32)
+    return geometry_bytes.from_canonical(wkb, own, encoding)

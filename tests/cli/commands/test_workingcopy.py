@@ -1,0 +1,317 @@
+"""`havasu-vc create-workingcopy`, and commands that work on what it makes."""
+
+import json
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
+from tests.support.git import run_git
+from tests.support.templates import copy_tree
+
+Edit = Callable[[str], None]
+
+
+@contextmanager
+def editor(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a working copy as an editor does: with the functions that the index calls."""
+
+    def number(place: int) -> Callable[[bytes | None], float | None]:
+        def side(shape: bytes | None) -> float | None:
+            # Points alone: the header of eight bytes, five of WKB, then x and y.
+            return None if shape is None else float(struct.unpack_from("<2d", shape, 13)[place % 2])
+
+        return side
+
+    with closing(sqlite3.connect(path)) as database:
+        for place, name in enumerate(("ST_MinX", "ST_MinY", "ST_MaxX", "ST_MaxY")):
+            database.create_function(name, 1, number(place))
+        database.create_function("ST_IsEmpty", 1, lambda shape: None if shape is None else 0)
+        yield database
+        database.commit()
+
+
+@pytest.fixture(scope="session", params=["havasu", "kart"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of two commits with a working copy, of either kind."""
+    folder = tmp_path_factory.mktemp("living")
+    source, repo = folder / "points.csv", folder / "repo"
+    succeed(invoke(["init", repo, *(["--kart"] if request.param == "kart" else [])]))
+    common: list[str | Path] = [
+        "-C",
+        repo,
+        "import",
+        source,
+        "--primary-key",
+        "id",
+        "--crs",
+        "EPSG:4326",
+    ]
+    source.write_text(FIRST)
+    succeed(invoke([*common, "-m", "First"]))
+    source.write_text(SECOND)
+    succeed(invoke([*common, "--replace", "-m", "Second"]))
+    succeed(invoke(["-C", repo, "create-workingcopy"]))
+    return repo
+
+
+@pytest.fixture
+def repo(made: Path, tmp_path: Path) -> Path:
+    return copy_tree(made, tmp_path / "repo")
+
+
+@pytest.fixture
+def edit(repo: Path) -> Edit:
+    """Run a statement as an editor."""
+
+    def run(statement: str) -> None:
+        with editor(repo / "repo.gpkg") as database:
+            database.execute(statement)
+
+    return run
+
+
+def rows(repo: Path, columns: str = "id, name", table: str = "points") -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        return database.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall()
+
+
+def test_it_holds_what_head_has(repo: Path, run: Run) -> None:
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+    assert "working copy clean" in succeed(run("status")).stdout
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        near = "SELECT id FROM rtree_points_geom WHERE maxx > 174.55 AND maxx < 174.7"
+        assert database.execute(near).fetchall() == [(2,)]
+
+
+def test_git_passes_over_it(repo: Path) -> None:
+    if (repo / ".kart").exists():
+        pytest.skip("git cannot look at a repository of Kart's")
+    assert run_git("status", "--short", cwd=repo) == ""
+
+
+def test_edits_are_seen_and_committed(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 2")
+    edit("INSERT INTO points (id, name) VALUES (9, 'nine')")
+    edit("UPDATE points SET height = height WHERE id = 4")
+
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["workingCopy"]["changes"] == {
+        "points": {"feature": {"inserts": 1, "updates": 1, "deletes": 1}}
+    }
+    diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    changes = diff["points"]["feature"]
+    assert [(c.get("-", {}).get("name"), c.get("+", {}).get("name")) for c in changes] == [
+        ("one", "uno"), ("TWO", None), (None, "nine"),
+    ]  # fmt: skip
+
+    succeed(run("commit", "-m", "By hand"))
+
+    assert "working copy clean" in succeed(run("status")).stdout
+    assert run("diff", "--exit-code").exit_code == 0
+    shown = json.loads(succeed(run("show", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    assert shown["points"]["feature"] == changes
+    assert rows(repo) == [(1, "uno"), (4, "four"), (9, "nine")]
+    assert run("commit", "-m", "Nothing").exit_code == 44
+
+
+def test_it_follows_head(run: Run, repo: Path) -> None:
+    succeed(run("switch", "-c", "past", "HEAD^"))
+    assert rows(repo) == [(1, "one"), (2, "two"), (3, "three")]
+    assert "working copy clean" in succeed(run("status")).stdout
+
+    succeed(run("reset", "--hard", "main"))
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        assert database.execute("SELECT rtreecheck('rtree_points_geom')").fetchone() == ("ok",)
+
+
+def test_edits_are_never_passed_over(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+
+    for command in (("switch", "-c", "past", "HEAD^"), ("reset", "--hard", "HEAD^")):
+        refused = run(*command)
+        assert refused.exit_code == 29
+        assert "not committed" in refused.stderr
+    assert run("create-workingcopy").exit_code == 29
+    assert rows(repo)[0] == (1, "uno")
+
+    succeed(run("switch", "--discard-changes", "-c", "past", "HEAD^"))
+    assert rows(repo) == [(1, "one"), (2, "two"), (3, "three")]
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
+def test_edits_are_dropped(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET id = 7 WHERE id = 1")
+    edit("INSERT OR REPLACE INTO points (id, name) VALUES (4, 'vier')")
+
+    assert "Dropped the edits of points" in succeed(run("restore")).stderr
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
+def test_an_editor_that_holds_the_lock_stops_it_before_anything_moved(run: Run, repo: Path) -> None:
+    with editor(repo / "repo.gpkg") as database:
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("UPDATE points SET name = 'uno' WHERE id = 1")
+        for command in (("switch", "-c", "past", "HEAD^"), ("commit", "-m", "x"), ("restore",)):
+            refused = run(*command)
+            assert (refused.exit_code, "QGIS" in refused.stderr) == (20, True)
+        assert "On branch main" in succeed(run("status")).stdout
+        database.rollback()
+    assert rows(repo)[0] == (1, "one")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ["DROP TRIGGER {prefix}_track_points_del", "DELETE FROM points WHERE id < 3"],
+        [
+            "CREATE TABLE aside AS SELECT * FROM sqlite_master WHERE name LIKE '%track_points_del'",
+            "DROP TRIGGER {prefix}_track_points_del",
+            "DELETE FROM points WHERE id < 3",
+            "{again}",
+        ],
+    ],
+    ids=["a missing trigger", "rows deleted while a trigger was away"],
+)
+def test_the_track_is_trusted_but_verified(
+    run: Run, edit: Edit, repo: Path, damage: list[str]
+) -> None:
+    prefix = "_kart" if (repo / ".kart").exists() else "_havasu_vc"
+    for statement in damage:
+        if statement == "{again}":
+            (statement,) = rows(repo, "sql", "aside")[0]  # type: ignore[assignment]
+        edit(statement.format(prefix=prefix))
+
+    told = succeed(run("status")).stdout
+    assert "2 deletes" in told
+    assert "compared in full" in told
+    succeed(run("commit", "-m", "Fewer"))
+    assert "working copy clean" in succeed(run("status")).stdout
+    assert "compared in full" not in run("status").stdout
+
+
+def test_a_column_is_added_renamed_and_dropped(run: Run, edit: Edit) -> None:
+    before = json.loads(succeed(run("meta", "get", "points", "schema.json", "-o", "json")).stdout)
+    edit("ALTER TABLE points RENAME COLUMN name TO label")
+    edit("ALTER TABLE points ADD COLUMN floors INTEGER")
+    edit("ALTER TABLE points DROP COLUMN height")
+    edit("UPDATE points SET floors = 3 WHERE id = 1")
+
+    diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]["points"]
+    assert len(diff["feature"]) == 1
+    succeed(run("commit", "-m", "Other columns"))
+
+    after = json.loads(succeed(run("meta", "get", "points", "schema.json", "-o", "json")).stdout)
+    ids = {column["name"]: column["id"] for column in _columns(before)}
+    now = {column["name"]: column["id"] for column in _columns(after)}
+    assert now["label"] == ids["name"]
+    assert set(now) == {"id", "label", "floors", "lon", "lat", "geom"}
+    assert "working copy clean" in succeed(run("status")).stdout
+    edit("UPDATE points SET floors = 4 WHERE id = 2")
+    assert "1 updates" in succeed(run("status")).stdout
+    succeed(run("commit", "-m", "More"))
+
+    succeed(run("switch", "-c", "past", "HEAD^^"))
+    assert "working copy clean" in succeed(run("status")).stdout
+    succeed(run("switch", "main"))
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
+def _columns(value: object) -> list[dict[str, str]]:
+    assert isinstance(value, dict)
+    found = value["points"]["schema.json"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_table_that_is_gone_is_a_deletion_that_is_told(run: Run, edit: Edit, repo: Path) -> None:
+    edit("DROP TABLE points")
+    assert "a commit deletes the dataset" in succeed(run("status")).stdout
+
+    succeed(run("restore"))
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+
+    edit("DROP TABLE points")
+    succeed(run("commit", "-m", "Gone"))
+    assert run("data", "ls").stdout.strip() in ("", "Empty repository")
+    succeed(run("reset", "--hard", "HEAD^"))
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+
+
+def test_a_table_that_was_renamed_is_still_the_dataset(run: Run, edit: Edit, repo: Path) -> None:
+    edit("ALTER TABLE points RENAME TO places")
+    edit("UPDATE places SET name = 'uno' WHERE id = 1")
+    assert "its table is called places now" in succeed(run("status")).stdout
+    succeed(run("commit", "-m", "Renamed"))
+    assert rows(repo, table="places")[0] == (1, "uno")
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
+def test_bad_input(run: Run, edit: Edit, repo: Path, tmp_path: Path) -> None:
+    assert run("create-workingcopy", "postgresql://localhost/x").exit_code == 30
+    assert run("create-workingcopy", "copy.txt").exit_code == 2
+    assert run("create-workingcopy", "--no-delete-existing").exit_code == 2
+    edit("UPDATE points SET height = 'tall' WHERE id = 1")
+    refused = run("commit", "-m", "Odd")
+    assert (refused.exit_code, "'height'" in refused.stderr) == (23, True)
+    succeed(invoke(["init", "--bare", tmp_path / "bare"]))
+    assert invoke(["-C", tmp_path / "bare", "create-workingcopy"]).exit_code == 20
+
+
+def test_a_file_that_is_no_working_copy_is_told_and_kept(run: Run, repo: Path) -> None:
+    path = repo / "repo.gpkg"
+    path.unlink()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE mine (x)")
+    assert "no working copy" in run("status").stdout
+    assert run("commit", "-m", "x").exit_code == 28
+    assert run("create-workingcopy").exit_code == 28
+    assert rows(repo, "count(*)", "mine") == [(0,)]
+
+
+def test_edits_are_set_aside_and_come_back(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 4")
+    edit("INSERT INTO points (id, name) VALUES (9, 'nine')")
+    succeed(run("stash"))
+    assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
+    assert "working copy clean" in succeed(run("status")).stdout
+
+    edit("UPDATE points SET name = 'zwei' WHERE id = 2")
+    assert run("stash", "pop").exit_code == 29
+    succeed(run("commit", "-m", "Two"))
+    succeed(run("stash", "pop"))
+
+    assert rows(repo) == [(1, "uno"), (2, "zwei"), (9, "nine")]
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    counts = {"inserts": 1, "updates": 1, "deletes": 1}
+    assert status["workingCopy"]["changes"] == {"points": {"feature": counts}}
+    assert run("stash", "pop").exit_code == 40
+
+
+def test_branches_are_merged_in_place(run: Run, edit: Edit, repo: Path) -> None:
+    succeed(run("switch", "-c", "other"))
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    succeed(run("commit", "-m", "Name"))
+    succeed(run("switch", "main"))
+    edit("UPDATE points SET height = 7 WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 2")
+    succeed(run("commit", "-m", "Height"))
+
+    edit("UPDATE points SET name = 'x' WHERE id = 4")
+    assert run("merge", "other").exit_code == 29
+    succeed(run("restore"))
+    succeed(run("merge", "other", "-m", "Both"))
+
+    assert rows(repo, "id, name, height") == [(1, "uno", 7.0), (4, "four", 4.5)]
+    assert "working copy clean" in succeed(run("status")).stdout
+    succeed(run("revert", "HEAD~1"))
+    assert "working copy clean" in succeed(run("status")).stdout
