@@ -7,12 +7,11 @@ anything read.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import TypeGuard
 
-import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset, DatasetEdit, TreeEdit
@@ -31,10 +30,10 @@ from havasu_vc.history.conflicts import (
 )
 from havasu_vc.history.diff import planned_changes, row_changes
 from havasu_vc.history.dropped import columns_back, dropped_and_edited
+from havasu_vc.history.glances import Glance
 from havasu_vc.history.merge import merge_changes
 from havasu_vc.history.merge_plans import MergePlans, plan_merge
 from havasu_vc.history.merge_union import Versions, joined, union
-from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.evolution import field_ids
 from havasu_vc.model.merging import MergedSchema, merge_items, merge_schemas
@@ -43,7 +42,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.store.trees import DatasetFolder
 
-__all__ = ["DatasetMerger", "Glance", "MergedDataset", "Versions", "markers_of", "merge_dataset"]
+__all__ = ["DatasetMerger", "MergedDataset", "Versions", "markers_of", "merge_dataset"]
 
 DATASET = "dataset"
 """The name under which a dataset as a whole is in conflict."""
@@ -65,32 +64,6 @@ class MergedDataset:
     """The conflicts that have to be resolved."""
     marker: str = HAVASU_MARKER
     """The name of the internals' folder."""
-
-
-class Glance:
-    """Looks at conflicts without merging: counts all rows, and keeps the first of each kind."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.rows: Counter[str] = Counter()
-        """How many rows are in conflict, by dataset."""
-
-    def few(self, path: str, batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Take in the row conflicts of a dataset; return those that are kept, in their order."""
-        kept: list[pa.RecordBatch] = []
-        seen: Counter[str] = Counter()
-        for batch in batches:
-            self.rows[path] += batch.num_rows
-            kinds = np.array(batch.column("kind").to_pylist())
-            chosen = np.zeros(len(kinds), bool)
-            for kind in np.unique(kinds):
-                first = np.flatnonzero(kinds == kind)[: self._most - seen[kind]]
-                chosen[first] = True
-                seen[kind] += len(first)
-            if chosen.any():
-                # Taken, not sliced: a slice would keep the whole batch in memory.
-                kept.append(pc.take(batch, pa.array(np.flatnonzero(chosen))))
-        return kept
 
 
 def merge_dataset(
@@ -208,7 +181,15 @@ class DatasetMerger:
         without = self._take_back(columns.schema)
         ours = self._ours.schema
         schemas = MergeSchemas(self._base.schema, ours, columns.theirs, columns.schema, without)
-        steps = (step.conflicts for step in self._steps(schemas, self._plans()))
+        plans = self._plans()
+        if _for_owners(plans):
+            from havasu_vc.history.owned_merges import can_merge_owned, owned_glance
+
+            if can_merge_owned(plans, schemas):
+                with self._settings.open_engine(self._size) as engine:
+                    found = owned_glance(plans, schemas, self._policy, glance.most, engine)
+                return self._conflicts(glance.take(self._path, *found), columns.schema)
+        steps = (step.conflicts for step in self._steps(schemas, plans))
         pieces = glance.few(self._path, (each for each in steps if each.num_rows))
         return self._conflicts(pieces, columns.schema)
 
@@ -298,17 +279,20 @@ class DatasetMerger:
         """
         rows = None if self._resolved is None else self._resolved.rows
         plans = self._plans()
-        if plans is not None and plans.count > LEAST_ROWS:
+        if _for_owners(plans):
             from havasu_vc.history.owned_merges import can_merge_owned, owned_merge
 
             if can_merge_owned(plans, schemas):
-                size = max(self._ours.size, self._theirs.size)
-                with self._settings.open_engine(size) as engine:
+                with self._settings.open_engine(self._size) as engine:
                     pieces += owned_merge(edit, plans, schemas, self._policy, rows, engine)
                 if rows is not None:
                     edit.collect(renumbered_rows(rows, schemas))
                 return
         edit.collect(self._changes(schemas, plans, rows, pieces))
+
+    @property
+    def _size(self) -> int:
+        return max(self._ours.size, self._theirs.size)
 
     def _plans(self) -> MergePlans | None:
         """Return how both sides are compared with the base; None for datasets without files."""
@@ -354,6 +338,11 @@ class DatasetMerger:
         rows = conflict_table(pieces, merged) if pieces else None
         items = {**self._items, **dict.fromkeys(sorted(self._waiting))}
         return DatasetConflicts(self._path, rows, items, self._columns_said)
+
+
+def _for_owners(plans: MergePlans | None) -> TypeGuard[MergePlans]:
+    """Whether a merge is so large that owners of keys may make it."""
+    return plans is not None and plans.count > LEAST_ROWS
 
 
 def columns_in_conflict(merged: MergedSchema) -> dict[str, ColumnConflict]:

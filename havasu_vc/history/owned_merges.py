@@ -21,7 +21,7 @@ from havasu_vc.datasets.dealing import Cuts
 from havasu_vc.datasets.havasu.diff import DiffPlan
 from havasu_vc.datasets.havasu.edit import Edit, is_small
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
-from havasu_vc.datasets.havasu.owners import Owner, report_batch
+from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
 from havasu_vc.datasets.havasu.parquet import Positions, file_name, group_bytes, key_ranges
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece, pair
@@ -31,6 +31,7 @@ from havasu_vc.datasets.protocol import DatasetEdit
 from havasu_vc.engine.protocol import Batches, Engine
 from havasu_vc.history.answered import conflict_keys, with_resolutions
 from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep
+from havasu_vc.history.glances import few_of
 from havasu_vc.history.merge import merge_changes
 from havasu_vc.history.merge_plans import MergePlans
 from havasu_vc.history.owned_edits import can_be_owned, collect_owned, key_edges, owner_values
@@ -40,7 +41,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import kernel, task_of
 from havasu_vc.records import dataclass
 
-__all__ = ["can_merge_owned", "owned_merge"]
+__all__ = ["can_merge_owned", "owned_glance", "owned_merge"]
 
 LEAST_BYTES, MOST_BYTES = 8 << 20, 64 << 20
 """How much one task merges: a quarter of all, but between these."""
@@ -118,6 +119,14 @@ def own_merge(pieces: tuple[()], owner: Owner, share: Share) -> Iterator[pa.Reco
     yield report_batch(replace(report, number=share.number, aside=tuple(conflicts)))
 
 
+@kernel
+def own_glance(pieces: tuple[()], share: Share, most: int) -> Iterator[pa.RecordBatch]:
+    """Merge an interval of keys, and report some of its conflicts; nothing is dealt to it."""
+    steps = (step.conflicts for step in share.steps())
+    found = few_of((each for each in steps if each.num_rows), most)
+    yield report_batch((share.number, *found))
+
+
 def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
     """Whether owners of intervals of keys can make a merge."""
     if not schemas.merged.key or schemas.back or plans.ours.dealt or plans.theirs.dealt:
@@ -143,42 +152,60 @@ def owned_merge(
     """Take what a merge changes into an edit of our side, and return the conflicts."""
     assert isinstance(edit, Edit)
     dataset = edit.dataset
-    id_ = dataset.key.fields[0].id
-    known = {e.file: key_edges(view, e) for view in plans.views for e in view.data_entries}
-    cuts, parts = _cut(dataset, plans, id_)
+    cuts, shares = _shares(plans, schemas, policy, answers)
     leaving = _to_be_rewritten(dataset, plans)
     if leaving:
         edit.touch(None)
         for entry in dataset.data_entries:
             if entry.file in leaving:
                 edit.remove(entry)
-    owners = [
+    owners = (
         replace(owner, rewritten=leaving.intersection(file.name for file in owner.files))
         for owner in owner_values(edit, cuts, "change")
-    ]
-    sides = [_shared(plan, cuts, id_, known) for plan in (plans.ours, plans.theirs)]
-    tasks = [
-        task_of(
-            own_merge,
-            (),
-            owner,
-            Share(
-                number,
-                parts[number],
-                sides[0][number],
-                sides[1][number],
-                schemas,
-                policy,
-                None if answers is None else _within(answers, owner.interval, schemas.merged),
-            ),
-        )
-        for number, owner in enumerate(owners)
-    ]
+    )
+    tasks = [task_of(own_merge, (), *each) for each in zip(owners, shares, strict=True)]
 
     def run() -> Batches:
         return engine.run_dealt([], tasks, description="Merging")
 
     return collect_owned(edit, run)
+
+
+def owned_glance(
+    plans: MergePlans, schemas: MergeSchemas, policy: MergePolicy, most: int, engine: Engine
+) -> tuple[int, list[pa.RecordBatch]]:
+    """Return how many conflicts a merge has, and so many of each kind, the first by key."""
+    _, shares = _shares(plans, schemas, policy, None)
+    tasks = [task_of(own_glance, (), share, most) for share in shares]
+    found = [parse_value(batch) for batch in engine.run_dealt([], tasks, description="Comparing")]
+    kept = (each for _, _, some in sorted(found, key=lambda each: each[0]) for each in some)
+    return sum(count for _, count, _ in found), few_of(kept, most)[1]
+
+
+def _shares(
+    plans: MergePlans, schemas: MergeSchemas, policy: MergePolicy, answers: pa.Table | None
+) -> tuple[Cuts, list[Share]]:
+    """Return where keys are cut, and what each owner merges."""
+    ours = plans.views[1]
+    id_ = ours.key.fields[0].id
+    known = {e.file: key_edges(view, e) for view in plans.views for e in view.data_entries}
+    cuts, parts = _cut(ours, plans, id_)
+    sides = [_shared(plan, cuts, id_, known) for plan in (plans.ours, plans.theirs)]
+    shares = [
+        Share(
+            number,
+            intervals,
+            sides[0][number],
+            sides[1][number],
+            schemas,
+            policy,
+            None
+            if answers is None
+            else _within(answers, Interval(id_, intervals[0].low, intervals[-1].high), schemas),
+        )
+        for number, intervals in enumerate(parts)
+    ]
+    return cuts, shares
 
 
 def _files_of(piece: Piece) -> Iterable[str]:
@@ -291,8 +318,9 @@ def _pieces_of(piece: Piece, cuts: Cuts, id_: int, known: Edges) -> Iterator[tup
         yield owner, replace(piece, wanted=chosen, data={file: piece.data[file] for file in chosen})
 
 
-def _within(answers: pa.Table, interval: Interval, merged: Schema) -> pa.Table:
+def _within(answers: pa.Table, interval: Interval, schemas: MergeSchemas) -> pa.Table:
     """Return the conflicts whose keys are in an interval."""
+    merged = schemas.merged
     (rows,) = answers.combine_chunks().to_batches() or (None,)
     if rows is None:
         return answers

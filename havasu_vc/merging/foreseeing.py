@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.history.conflicts import DatasetConflicts
-from havasu_vc.history.merge_datasets import Glance
+from havasu_vc.history.glances import Glance
 from havasu_vc.merging.bases import base_tree, merge_bases
 from havasu_vc.merging.state import MergeState
 from havasu_vc.merging.trees import MergeRules, clashing_files, merge_trees, root_tree

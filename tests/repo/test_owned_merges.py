@@ -16,6 +16,7 @@ from havasu_vc.datasets.kinds import require_files
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import merge_datasets, owned_edits, owned_merges
 from havasu_vc.history.conflicts import MergePolicy, Side
+from havasu_vc.merging import foreseen
 from havasu_vc.merging.state import read_state
 from tests.repo.points import Rows, merged_rows
 from tests.repo.tables import rows, write
@@ -119,6 +120,7 @@ def forked(
 def outcome(path: Path, policy: MergePolicy | None) -> tuple[Any, ...]:
     """Merge, and return all that may be seen of it; conflicts are resolved with theirs."""
     repo = Repo.open(path)
+    seen = foreseen(repo.opened, "HEAD", "dev", most=3) if policy is None else None
     result = repo.merge("dev", policy=policy)
     conflicts = [(each.path, each.rows, dict(each.columns)) for each in result.conflicts]
     if result.kind == "conflicts":
@@ -129,7 +131,10 @@ def outcome(path: Path, policy: MergePolicy | None) -> tuple[Any, ...]:
         repo.continue_merge()
     assert list(repo.fsck(full=True)) == []
     view = require_files(repo.dataset("t"))
-    return result.changes, conflicts, rows(repo, "t"), view.snapshot.digests
+    if seen is not None:
+        assert seen.rows == {each.path: each.unresolved_rows for each in result.conflicts}
+    foreseen_rows = None if seen is None else [each.rows for each, _ in seen.datasets]
+    return result.changes, conflicts, foreseen_rows, rows(repo, "t"), view.snapshot.digests
 
 
 POLICIES = {
@@ -168,7 +173,7 @@ def test_owners_merge_as_one_does(
             with owners(share, few=100 * (number % 2)):
                 found.append(outcome(copy, POLICIES[policy]))
     expected, clashes = merged_rows(base, ours, theirs)
-    held = {row["id"]: (row["name"], row["height"]) for row in found[0][2]}
+    held = {row["id"]: (row["name"], row["height"]) for row in found[0][3]}
     assert {key: row for key, row in held.items() if key not in clashes} == expected
     assert found[1] == found[0]
     assert found[2] == found[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ __all__ = [
     "Owner",
     "OwnerReport",
     "parse_report",
+    "parse_value",
     "report_batch",
 ]
 
@@ -136,15 +138,20 @@ class OwnerReport:
     """What somebody else has to decide, such as conflicts, in key order."""
 
 
-def report_batch(report: OwnerReport) -> pa.RecordBatch:
-    """Return a report as an owner yields it."""
+def report_batch(report: object) -> pa.RecordBatch:
+    """Return a report, an owner's or another value, as a task yields it."""
     return pa.RecordBatch.from_arrays(
         [pa.array([pickle.dumps(report)], pa.binary())], schema=_REPORT
     )
 
 
+def parse_value(batch: pa.RecordBatch) -> Any:
+    """Return what was reported; it comes from a task of ours."""
+    return pickle.loads(batch.column("report")[0].as_py())
+
+
 def parse_report(batch: pa.RecordBatch) -> OwnerReport:
-    """Return what an owner reported; it comes from a task of ours."""
-    report = pickle.loads(batch.column("report")[0].as_py())
+    """Return what an owner reported."""
+    report = parse_value(batch)
     assert isinstance(report, OwnerReport)
     return report
