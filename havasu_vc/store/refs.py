@@ -9,7 +9,8 @@ two went wrong. Names follow git's rules.
 import random
 import re
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pygit2
@@ -17,6 +18,7 @@ import pygit2
 from havasu_vc.errors import (
     ConcurrentChangeError,
     CorruptDatasetError,
+    CorruptionError,
     InvalidArgumentError,
     InvalidNameError,
     LockedError,
@@ -104,6 +106,20 @@ def read_head(repository: GitRepository) -> Head:
     return Head(branch, read_ref(repository, "HEAD" if branch is None else BRANCHES + branch))
 
 
+@contextmanager
+def _reading_refs() -> Iterator[None]:
+    """Say of refs that libgit2 cannot read that git's own files are damaged."""
+    try:
+        yield
+    except (KeyError, pygit2.InvalidSpecError):  # there is none, or no such name
+        raise
+    except pygit2.GitError as error:
+        raise CorruptionError(
+            f"git's refs cannot be read: {error}",
+            hints=("`git fsck` and `git for-each-ref` tell more; refs are in the git directory",),
+        ) from error
+
+
 def default_branch(repository: GitRepository) -> str | None:
     """Return the branch that others begin from, as far as can be told; None where it cannot.
 
@@ -111,7 +127,8 @@ def default_branch(repository: GitRepository) -> str | None:
     """
     start = f"{_REMOTES}origin/"
     try:
-        target = repository.handle.references[f"{start}HEAD"].target
+        with _reading_refs():
+            target = repository.handle.references[f"{start}HEAD"].target
     except (KeyError, pygit2.InvalidSpecError):
         target = None
     if isinstance(target, str) and target.startswith(start):
@@ -126,7 +143,8 @@ def default_branch(repository: GitRepository) -> str | None:
 def read_ref(repository: GitRepository, name: str) -> ObjectId | None:
     """Return what a ref points at, or None if there is no such ref."""
     try:
-        return str(repository.handle.references[name].resolve().target)
+        with _reading_refs():
+            return str(repository.handle.references[name].resolve().target)
     except (KeyError, pygit2.InvalidSpecError):
         return None
 
@@ -228,7 +246,9 @@ def list_refs(
     Without `symbolic`, only those that point at an object themselves.
     """
     found = {}
-    for ref in repository.handle.references.iterator():
+    with _reading_refs():
+        refs = list(repository.handle.references.iterator())
+    for ref in refs:
         name = ref.raw_name.decode("utf-8", "surrogateescape")
         if not name.startswith(prefix) or not (symbolic or isinstance(ref.target, pygit2.Oid)):
             continue

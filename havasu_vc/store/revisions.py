@@ -22,6 +22,7 @@ from havasu_vc.errors import InvalidArgumentError, RevisionNotFoundError, StateE
 from havasu_vc.records import dataclass
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.objects import EMPTY_TREE, ObjectId
+from havasu_vc.store.refs import read_ref
 from havasu_vc.store.repository import GitRepository
 
 __all__ = [
@@ -163,7 +164,7 @@ def commit_tree(repository: GitRepository, commit: ObjectId) -> ObjectId:
 
 
 def _head(repository: GitRepository) -> Revision:
-    if repository.handle.head_is_unborn:
+    if read_ref(repository, "HEAD") is None:
         return Revision("HEAD", None, EMPTY_TREE)
     return resolve(repository, "HEAD")
 
@@ -203,7 +204,7 @@ def _commit_id_by_git(repository: GitRepository, name: str) -> ObjectId:
 def _require_readable(repository: GitRepository, name: str) -> None:
     """Raise where a name begins with a ref, or the id, of an object that is damaged or gone."""
     start = re.split(r"[~^:]|@\{", name, maxsplit=1)[0]
-    head = _target(repository, "HEAD")
+    head = read_ref(repository, "HEAD")
     if _ID.fullmatch(start):
         # An id that is not here may be of any repository; HEAD's is of this one.
         named = start if start == head or repository.objects.has(start) else None

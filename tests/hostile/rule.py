@@ -51,8 +51,7 @@ def broken(
     try:
         item.make(scene)
         kept = ground.base / "kept"
-        if len(commands) > 1:
-            place_copy(ground, kept)
+        place_copy(ground, kept)
         dirty = False
         size = _size(ground.folder) - _size(ground.template) + item.unpacked
         ground.watch.heard()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.hostile.commands import run
 from tests.hostile.items import Item
-from tests.hostile.rule import Normal, _broken, _said
+from tests.hostile.rule import Normal, _broken, _said, broken
 from tests.hostile.scene import SECRET, Ground, Result, Scene, ground, place
 
 pytestmark = pytest.mark.xdist_group("hostile")
@@ -123,3 +123,18 @@ def test_commands_are_run_in_a_process_of_their_own(scene: Scene) -> None:
     assert listed.output == b"good\npoints\n" and listed.code == 0
     assert json.loads(again.output) and listed.memory > 1 << 20 and listed.wall > 0
     assert Path(scene.repo).is_dir()
+
+
+def test_a_command_that_writes_meets_the_item(jail: Ground) -> None:
+    """Each gets the scene with the item in it, and not the one that was there before."""
+
+    def make(scene: Scene) -> None:
+        scene.source = scene.folder / "evil.json"
+        scene.source.write_text('{"kart.patch/v1": "' + SECRET + '"}', encoding="utf-8")
+        (scene.repo / "\x1b[31m").mkdir()
+
+    item = Item("none", "a source", make, "apply")
+    assert broken(jail, item, ["apply"], {}) == []
+    assert (jail.folder / "evil.json").exists() and (jail.folder / "repo" / "\x1b[31m").is_dir()
+    assert broken(jail, item, ["ls", "apply", "import"], {}) == []
+    assert (jail.folder / "evil.json").exists()
