@@ -42,7 +42,7 @@ from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.table import table_exists
 from havasu_vc.workspace.condition import Condition, condition_of
 from havasu_vc.workspace.in_folder import FolderPlace
-from havasu_vc.workspace.materialise import Checkout, flavour_for, materialise
+from havasu_vc.workspace.materialise import DEFAULT, Checkout, materialise
 from havasu_vc.workspace.places import TablePlace, in_the_way, is_newest
 from havasu_vc.workspace.removal import remove_unreadable
 from havasu_vc.workspace.snapshots import data_path
@@ -376,7 +376,7 @@ class _Following:
             return
         near = [table.tree for table in (found, known) if table is not None]
         view = table_view(self.repo, folder, "HEAD", near=near)
-        flavour = flavour_for(view, self.state.flavour)
+        flavour = self.state.flavour or DEFAULT
         refs, notes = other_refs(self.repo, view) if self.state.refs else ({}, ())
         self.notes += notes if self.strict else ()
         shown, clustered = self._laid_out(view, folder.internals, found or known)

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from havasu_vc.datasets.havasu.native_types import native_types
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.formats.havasu.entry import Content, Entry
 from havasu_vc.formats.havasu.json_text import document_hash
@@ -38,7 +39,7 @@ from havasu_vc.formats.iceberg.values import (
     TableMetadata,
 )
 from havasu_vc.records import dataclass
-from havasu_vc.serving.forms import Form, native_types, plain_schema
+from havasu_vc.serving.forms import Form, plain_schema
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.store.object_urls import is_url
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list

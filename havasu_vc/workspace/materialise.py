@@ -3,6 +3,7 @@
     <location>/data/<sha256>.parquet            linked from the store
     <location>/data/<sha256>-deletes.parquet    position deletes, made of the dataset's
     <location>/metadata/…                       as Iceberg has it
+    <location>/metadata/duckdb.metadata.json    the same with geometries (`for_duckdb`)
 
 Everything that a snapshot names is complete and durable before the metadata file that
 names it appears; the version before is good until then. A snapshot of the same tree
@@ -26,16 +27,20 @@ from havasu_vc.formats.iceberg.values import (
     Snapshot,
     TableMetadata,
 )
-from havasu_vc.model.types import descendants
 from havasu_vc.records import dataclass
 from havasu_vc.tables.table import Table
 from havasu_vc.workspace.draft import TableDraft
 from havasu_vc.workspace.expiry import expired, forget_metadata, remove_unneeded
+from havasu_vc.workspace.for_duckdb import show_to_duckdb
+from havasu_vc.workspace.in_folder import FolderPlace
 from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import BASE, checked_out_properties, is_untouched
 from havasu_vc.workspace.state import RefState, TableState
 
-__all__ = ["Checkout", "OtherRef", "flavour_for", "materialise"]
+__all__ = ["DEFAULT", "Checkout", "OtherRef", "materialise"]
+
+DEFAULT = Flavour.ICEBERG
+"""What every engine reads; what Havasu's readers need besides are properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Checkout:
     tree: str
     """The tree of its internals there."""
     flavour: Flavour | None = None
-    """The engine that it is written for; None is `spark` for rasters, else `havasu`."""
+    """The readers that it is written for; None for all of them."""
     copy: bool = False
     """Whether files are copied rather than linked."""
     keep: int = 10
@@ -70,14 +75,6 @@ class Checkout:
     """Other branches and tags, by name."""
     clustered: str | None = None
     """The tree of the clustered version that is shown in place of the dataset's own files."""
-
-
-def flavour_for(view: HavasuDataset, wanted: Flavour | None) -> Flavour:
-    """Return what a dataset's table is written for."""
-    if wanted is not None:
-        return wanted
-    rasters = any(column.raster is not None for column in descendants(view.schema.fields))
-    return Flavour.SPARK if rasters else Flavour.HAVASU
 
 
 def materialise(
@@ -100,7 +97,7 @@ def materialise(
         _require_same(table, view, place)
     if upon is not None and (table is None or table.version != upon):
         raise _overtaken(place)
-    flavour = flavour_for(view, checkout.flavour)
+    flavour = checkout.flavour or DEFAULT
     draft = TableDraft(
         place,
         None if table is None else _usable(table.metadata),
@@ -135,6 +132,8 @@ def materialise(
     if not is_untouched(place.read(published.version)):
         # A writer that found the name free renamed its own file to it right after.
         raise _overtaken(place)
+    if isinstance(place, FolderPlace):
+        show_to_duckdb(view, metadata, place.folder)
     if table is not None:
         remove_unneeded(place, table, published)
         forget_metadata(place, table, published)

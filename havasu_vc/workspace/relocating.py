@@ -29,7 +29,8 @@ from havasu_vc.tables.locations import local_path
 from havasu_vc.tables.positions import read_position_deletes, write_position_deletes
 from havasu_vc.tables.publishing import publish, write_manifest, write_manifest_list
 from havasu_vc.tables.snapshots import manifests_of, read_manifest
-from havasu_vc.tables.table import Table, read_table
+from havasu_vc.tables.table import METADATA, Table, read_table
+from havasu_vc.workspace.for_duckdb import NAME as FOR_DUCKDB
 from havasu_vc.workspace.properties import FLAVOUR, VERSION, is_untouched
 
 __all__ = ["Relocated", "relocate_table"]
@@ -63,6 +64,8 @@ def relocate_table(location: Path) -> Relocated:
         metadata,
         flavour=Flavour(flavour) if flavour in list(Flavour) else Flavour.HAVASU,
     )
+    # It has the old paths; the next checkout makes it anew.
+    (location / METADATA / FOR_DUCKDB).unlink(missing_ok=True)
     return Relocated(written, mover.rewritten)
 
 

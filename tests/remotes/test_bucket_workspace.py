@@ -163,7 +163,7 @@ class TestAnywhere:
         tables.assert_show_head()
 
     def test_flavours_change(self, tables: Tables) -> None:
-        for flavour in (Flavour.ICEBERG, Flavour.SPARK, Flavour.HAVASU):
+        for flavour in (Flavour.HAVASU, Flavour.SPARK, Flavour.ICEBERG):
             assert tables.repo.workspace.check_out(CheckoutRequest(flavour)).changed == ("points",)
             assert tables.read().metadata.properties["havasu-vc.flavour"] == flavour.value
         tables.assert_show_head()

@@ -248,7 +248,7 @@ class TestFollowing:
         assert_shows_head(repo)
 
     def test_flavours_change(self, repo: Repo) -> None:
-        for flavour in (Flavour.ICEBERG, Flavour.SPARK, Flavour.HAVASU):
+        for flavour in (Flavour.HAVASU, Flavour.SPARK, Flavour.ICEBERG):
             assert repo.workspace.check_out(CheckoutRequest(flavour)).changed == ("points",)
             assert table_at(repo).metadata.properties["havasu-vc.flavour"] == flavour.value
             assert_shows_head(repo)

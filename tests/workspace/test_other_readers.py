@@ -1,7 +1,8 @@
-"""PyIceberg reads checkouts of flavour `iceberg`; DuckDB and GeoPandas read the data files."""
+"""PyIceberg, Polars and DuckDB read checkouts as they are; GeoPandas reads the data files."""
 
 import hashlib
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from havasu_vc.checkouts.checking_out import CheckoutRequest
 from havasu_vc.datasets.havasu import writing
 from havasu_vc.datasets.havasu.blocks import block_names
 from havasu_vc.exchange.source import SourceOptions
-from havasu_vc.formats.iceberg.values import Flavour
+from tests.serving.conftest import engines
+from tests.serving.test_engines import duckdb as duckdb_session
 from tests.support.templates import empty_repo
+
+__all__ = ["duckdb_session", "engines"]
 
 GEO = (
     b'{"version": "1.0.0", "primary_column": "geom", "columns":'
@@ -28,7 +32,7 @@ COUNT = 20_000
 
 @pytest.fixture(params=["key", "hilbert"])
 def repo(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Repo:
-    """A repository whose dataset has a delete file, checked out for strict readers.
+    """A repository whose dataset has a delete file, checked out as it is by default.
 
     Along a Hilbert curve the data files have four columns more, of blocks' bounds.
     """
@@ -47,7 +51,7 @@ def repo(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     options = SourceOptions(primary_key=("id",))
     monkeypatch.setattr(writing, "GROUP_ROWS", 5000)
     repo.import_(tmp_path / "in.parquet", "points", options=options, order=request.param)
-    repo.workspace.check_out(CheckoutRequest(Flavour.ICEBERG))
+    repo.workspace.check_out(CheckoutRequest())
     (file,) = (repo.workspace.root / "points" / "data").iterdir()
     assert (set(pq.read_schema(file).names) > set(block_names(3))) is (request.param == "hilbert")
     changed = pa.table({"id": [5, 6, 19_000, COUNT], "name": ["five", None, "many", "new"]})
@@ -76,6 +80,36 @@ def test_pyiceberg_reads_the_table(repo: Repo) -> None:
         some = table.scan(row_filter="id > 18999", selected_fields=("id", "name")).to_arrow()
     assert in_order(found) == scanned(repo)
     assert len(some) == len([row for row in scanned(repo) if row["id"] > 18999])
+
+
+def test_polars_reads_the_table(repo: Repo) -> None:
+    polars = pytest.importorskip("polars")
+    folder = repo.workspace.root / "points"
+    version = (folder / "metadata" / "version-hint.text").read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = (
+            polars.scan_iceberg(f"{folder}/metadata/v{version}.metadata.json").sort("id").collect()
+        )
+    assert found.to_dicts() == scanned(repo)
+
+
+def test_duckdb_reads_the_table(
+    repo: Repo, duckdb_session: Callable[[list[str]], list[Any]]
+) -> None:
+    folder = repo.workspace.root / "points"
+    tables = [str(folder), f"{folder}/metadata/duckdb.metadata.json"]
+    plain, shown, kind = duckdb_session(
+        [
+            f"SELECT id, name FROM iceberg_scan('{tables[0]}') ORDER BY id",
+            f"SELECT id, name, geom FROM iceberg_scan('{tables[1]}') ORDER BY id",
+            f"SELECT DISTINCT typeof(geom) FROM iceberg_scan('{tables[1]}')",
+        ]
+    )
+    rows = scanned(repo)
+    assert plain == [[row["id"], row["name"]] for row in rows]
+    assert shown == [[row["id"], row["name"], row["geom"] and row["geom"].hex()] for row in rows]
+    assert kind[0][0].startswith("GEOMETRY")
 
 
 def test_duckdb_reads_the_data_files(repo: Repo) -> None:

@@ -74,8 +74,8 @@ class _Tables:
 @click.option(
     "--flavour",
     type=click.Choice(FLAVOURS),
-    help="What tables are written for: the Havasu specification, Iceberg's Spark (the choice"
-    " of auto for rasters), or strict Iceberg readers.",
+    help="What tables are written for: all readers of Iceberg (the choice of auto), the Havasu"
+    " specification to the letter, or the same for Iceberg's Spark.",
 )
 @click.option("--refs/--no-refs", default=None, help="Show branches and tags in the tables.")
 @click.option("--copy/--link", default=None, help="Copy data files, or link them where possible.")

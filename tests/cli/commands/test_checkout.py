@@ -65,7 +65,7 @@ def test_tables_are_made_and_follow(run: Run, repo: Path) -> None:
     assert (repo / "tables" / "points" / "metadata" / "v2.metadata.json").is_file()
     assert succeed(run("switch", "main")).stderr == "Switched to branch 'main'\n"
     assert (repo / "tables" / "points" / "metadata" / "version-hint.text").read_text() == "3"
-    again = succeed(run("checkout", "main", "--flavour", "iceberg"))
+    again = succeed(run("checkout", "main", "--flavour", "havasu"))
     assert "Checked out 1 table at " in again.stderr
 
 
