@@ -23,6 +23,7 @@ from havasu_vc.serving.names import TOP, Name, candidates
 from havasu_vc.serving.refs import EVERY, ServedRef, find_ref, ref_of_prefix
 from havasu_vc.serving.routes import Call
 from havasu_vc.serving.tokens import Tokens
+from havasu_vc.serving.wanted import MOST_BYTES
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
 
@@ -65,7 +66,8 @@ class Catalog:
         git = GitRepository.open(path)
         self.settings = settings
         """How it is served."""
-        self.tables = TableMaker(git.data_folder / "catalog")
+        most = git.config.integer("havasu.catalog.keep", MOST_BYTES)
+        self.tables = TableMaker(git.data_folder / "catalog", most)
         """Makes tables of datasets."""
         self.feeds = Feeds(self.tables)
         """Makes the tables beside datasets."""

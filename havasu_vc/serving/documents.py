@@ -141,6 +141,18 @@ class Shown:
     """How it is laid out."""
     rows: int
     """The rows of its data files."""
+    files: tuple[str, ...]
+    """All that was written for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Manifests of files that stay."""
+
+    manifests: tuple[ManifestFile, ...]
+    """The manifests."""
+    deletes: tuple[str, ...]
+    """The delete files that they name."""
 
 
 class Documents:
@@ -149,11 +161,16 @@ class Documents:
     def __init__(self, root: Path) -> None:
         self.root = root
         """The folder of all tables' documents."""
-        self._manifests: Remembered[object, tuple[ManifestFile, ...]] = Remembered(_REMEMBERED)
+        self._manifests: Remembered[object, _Group] = Remembered(_REMEMBERED)
         self._known: Remembered[str, _Known] = Remembered(_MOST_KNOWN)
         self._deletes: Remembered[object, tuple[tuple[int, DataFile], ...]] = Remembered(
             _REMEMBERED
         )
+
+    def forget(self) -> None:
+        """Take nothing for written any more."""
+        self._manifests.forget()
+        self._deletes.forget()
 
     def folder(self, view: HavasuDataset) -> Path:
         """Return where the documents of a dataset are, whatever its uuid looks like."""
@@ -183,8 +200,11 @@ class Documents:
             *(self._entry(Status.DELETED, spec, file, snapshot) for spec, file in gone),
         ]
         manifests = self._changed(changed, now.layout, snapshot, folder)
+        deletes = [entry.file.path for _, entry in changed if entry.file.content]
         if old is not None:
-            manifests += self._staying(now, now.common(old), folder)
+            for group in self._staying(now, now.common(old), folder):
+                manifests += group.manifests
+                deletes += group.deletes
         version = now.layout.metadata.format_version
         if version > 2:
             manifests = with_row_ids(manifests)
@@ -193,7 +213,8 @@ class Documents:
         data = [each for each in now.known.values() if not each.deletes]
         rows, size = sum(each.rows for each in data), sum(each.size for each in data)
         summary = {**counts, **totals(rows, len(data), size)}
-        return Shown(str(listed), summary, now.layout, rows)
+        files = (str(listed), *(each.path for each in manifests), *deletes)
+        return Shown(str(listed), summary, now.layout, rows, files)
 
     def known(self, view: HavasuDataset) -> dict[str, _Known]:
         """Return what is to be known of the files of a version, by sha256."""
@@ -233,7 +254,7 @@ class Documents:
             for (_, spec_id), members in sorted(groups.items())
         ]
 
-    def _staying(self, files: _Files, names: Iterable[str], folder: Path) -> list[ManifestFile]:
+    def _staying(self, files: _Files, names: Iterable[str], folder: Path) -> list[_Group]:
         groups: dict[tuple[bool, int], list[str]] = {}
         for name in names:
             each = files.known[name]
@@ -245,17 +266,16 @@ class Documents:
             parts: dict[int, list[str]] = {}
             for name in sorted(members):
                 parts.setdefault(int(name[:8], 16) >> (32 - bits), []).append(name)
-            for part in parts.values():
-                found += self._group(files, part, folder)
+            found += [self._group(files, part, folder) for part in parts.values()]
         return found
 
-    def _group(self, files: _Files, names: list[str], folder: Path) -> list[ManifestFile]:
+    def _group(self, files: _Files, names: list[str], folder: Path) -> _Group:
         """Return the manifests of files that stay, which follow from these alone."""
         layout = files.layout
         told = hashlib.sha256("".join(names).encode()).digest()
         key = (told, layout.schema_id, layout.specs_key, layout.flavour, bool(layout.types), folder)
 
-        def make() -> tuple[ManifestFile, ...]:
+        def make() -> _Group:
             groups: dict[int, list[ManifestEntry]] = {}
             for name in names:
                 for spec_id, file in files.described(name):
@@ -264,12 +284,14 @@ class Documents:
                     )
                     groups.setdefault(spec_id, []).append(entry)
             snapshot = Snapshot(_BEFORE, DATA_SEQUENCE, 0, None)
-            return tuple(
+            manifests = tuple(
                 _written(folder, members, layout, spec_id, snapshot)
                 for spec_id, members in sorted(groups.items())
             )
+            named = (entry.file for members in groups.values() for entry in members)
+            return _Group(manifests, tuple(file.path for file in named if file.content))
 
-        return list(self._manifests.made(key, make))
+        return self._manifests.made(key, make)
 
 
 def _written(

@@ -119,7 +119,7 @@ class Feeds:
         self._columns: Remembered[object, _Columns] = Remembered(_MOST_KNOWN)
         self._parts: Remembered[object, _Part] = Remembered(_MOST_KNOWN)
         self._manifests: Remembered[object, ManifestFile] = Remembered(_MOST_KNOWN)
-        self._lists: Remembered[object, str] = Remembered(_MOST_KNOWN)
+        self._lists: Remembered[object, tuple[str, ...]] = Remembered(_MOST_KNOWN)
         self._loaded: Remembered[object, LoadedTable] = Remembered(
             _MOST_BYTES, lambda table: 4 * len(table.document)
         )
@@ -130,7 +130,16 @@ class Feeds:
         if not versions:
             return None
         key = (path, versions[0].commit.id, kind)
-        return self._loaded.made(key, lambda: self._table(repo, path, versions, kind))
+
+        def find() -> LoadedTable:
+            return self._loaded.made(key, lambda: self._table(repo, path, versions, kind))
+
+        return self._tables.wanted.told(find, self._forget)
+
+    def _forget(self) -> None:
+        """Take nothing for written any more."""
+        for each in (self._loaded, self._parts, self._manifests, self._lists):
+            each.forget()
 
     def _table(
         self, repo: OpenRepo, path: str, versions: tuple[Version, ...], kind: str
@@ -147,7 +156,9 @@ class Feeds:
         else:
             parts = [self._history(path, steps, folder)] if steps else []
             schema = COMMITS
-        metadata = self._assembled(path, _layout(schema), parts, folder)
+        shown = [each for each in parts if each.file.record_count]
+        files = [each.file.path for each in parts]
+        metadata = self._assembled(path, _layout(schema), shown, folder, files)
         metadata = replace(
             metadata,
             table_uuid=str(UUID(name)),
@@ -158,7 +169,10 @@ class Feeds:
         location = folder / "metadata" / f"{tag}.metadata.json"
         if not location.exists():
             replace_file(location, document)
-        return LoadedTable(path, versions, metadata, document, str(location), folder, tag, None)
+        named = (str(location), *dict.fromkeys(files))
+        return LoadedTable(
+            path, versions, metadata, document, str(location), folder, tag, None, named
+        )
 
     def _known(self, repo: OpenRepo, path: str, version: Version) -> _Columns:
         def look() -> _Columns:
@@ -213,9 +227,14 @@ class Feeds:
         return _Part(newest, snapshot_id, described(place), _layout(COMMITS))
 
     def _assembled(
-        self, path: str, layout: TableMetadata, parts: Sequence[_Part], folder: Path
+        self,
+        path: str,
+        layout: TableMetadata,
+        shown: Sequence[_Part],
+        folder: Path,
+        files: list[str],
     ) -> TableMetadata:
-        shown = [each for each in parts if each.file.record_count]
+        """Return metadata with a snapshot for each part; what is written is added to `files`."""
         snapshots: list[Snapshot] = []
         rows = size = 0
         for place, part in enumerate(shown):
@@ -223,11 +242,13 @@ class Feeds:
             parent = snapshots[-1].snapshot_id if snapshots else None
             number = part.version.number
             bare = Snapshot(part.snapshot_id, number, 0, None, parent_id=parent)
+            written = self._listed(shown[: place + 1], bare, folder)
+            files += written
             snapshots.append(
                 replace(
                     bare,
                     timestamp_ms=part.version.commit.committer.time * 1000,
-                    manifest_list=self._listed(shown[: place + 1], bare, folder),
+                    manifest_list=written[0],
                     summary={
                         **summary_of([_entry(part, Status.ADDED)], []),
                         **totals(rows, place + 1, size),
@@ -251,15 +272,15 @@ class Feeds:
             snapshot_log=tuple(LogEntry(e.timestamp_ms, e.snapshot_id) for e in snapshots),
         )
 
-    def _listed(self, parts: Sequence[_Part], snapshot: Snapshot, folder: Path) -> str:
-        """Have a snapshot's manifests there, and return the list of them.
+    def _listed(self, parts: Sequence[_Part], snapshot: Snapshot, folder: Path) -> tuple[str, ...]:
+        """Have a snapshot's manifests there, and return the list of them, and them.
 
         Each commit has a manifest of its own, in the list of its own snapshot at the least. Once
         a group of commits is full, one manifest stands for all of theirs.
         """
         first = parts[0].snapshot_id
 
-        def make() -> str:
+        def make() -> tuple[str, ...]:
             manifests: list[ManifestFile] = []
             group: list[_Part] = []
             for part in parts[:-1]:
@@ -269,7 +290,8 @@ class Feeds:
                     group = []
             group.append(parts[-1])
             manifests += [self._manifest([part], Status.ADDED, folder) for part in group]
-            return str(write_manifest_list(folder, manifests, snapshot))
+            listed = write_manifest_list(folder, manifests, snapshot)
+            return str(listed), *(each.path for each in manifests)
 
         return self._lists.made((folder, first, snapshot.snapshot_id), make)
 

@@ -32,6 +32,7 @@ from havasu_vc.serving.forms import Form
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import Remembered
 from havasu_vc.serving.told import told
+from havasu_vc.serving.wanted import MOST_BYTES, Wanted
 from havasu_vc.sharing import FarDataset, far_place
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.trees import DatasetFolder
@@ -68,6 +69,8 @@ class LoadedTable:
     """What tells it from what the table was or will be."""
     place: str | None
     """The bucket that data files are in which are not here."""
+    files: tuple[str, ...]
+    """All documents that it leads to."""
 
 
 def snapshot_id_of(path: str, version: Version) -> int:
@@ -80,8 +83,10 @@ def snapshot_id_of(path: str, version: Version) -> int:
 class TableMaker:
     """Makes the metadata of a repository's tables, and remembers what it made."""
 
-    def __init__(self, root: Path) -> None:
-        """Write documents below a folder."""
+    def __init__(self, root: Path, most: int = MOST_BYTES) -> None:
+        """Write documents below a folder, and keep about so many bytes of them."""
+        self.wanted = Wanted(root, most)
+        """Sees to it that what clients are told of is there."""
         self.documents = Documents(root / "tables")
         self.root = root
         self.history = VersionHistory()
@@ -99,9 +104,16 @@ class TableMaker:
         if not versions:
             return None
         key = (path, versions[0].commit.id, branch, form)
-        return self._loaded.made(
-            key, lambda: self._made(repo, path, versions, branch=branch, form=form)
-        )
+
+        def make() -> LoadedTable:
+            return self._made(repo, path, versions, branch=branch, form=form)
+
+        return self.wanted.told(lambda: self._loaded.made(key, make), self._forget)
+
+    def _forget(self) -> None:
+        """Take nothing for written any more."""
+        for each in (self._loaded, self._shown, self.documents):
+            each.forget()
 
     def view(self, repo: OpenRepo, path: str, version: Version) -> HavasuDataset:
         """Return the dataset that a version's snapshot shows."""
@@ -136,7 +148,7 @@ class TableMaker:
         views = [view, *(self.view(repo, path, each) for each in versions[1:])]
         same = [v for v in views if v.properties.table_uuid == view.properties.table_uuid]
         versions = versions[: len(same)]
-        shown = [
+        made = [
             self._show(path, each, before, (now, then), form)
             for each, before, now, then in zip(
                 versions,
@@ -146,6 +158,7 @@ class TableMaker:
                 strict=True,
             )
         ][:MOST]
+        shown, written = [each[:2] for each in made], [each[2] for each in made]
         versions = versions[: len(shown)]
         metadata = self._assembled(path, view, versions, shown, branch, form)
         if metadata.format_version > 2:
@@ -162,7 +175,18 @@ class TableMaker:
         location = documents / f"{name}.metadata.json"
         if not location.exists():
             replace_file(location, document)  # some clients read it by its name
-        return LoadedTable(path, versions, metadata, document, str(location), staging, name, place)
+        files = dict.fromkeys(file for files in written for file in files)
+        return LoadedTable(
+            path,
+            versions,
+            metadata,
+            document,
+            str(location),
+            staging,
+            name,
+            place,
+            (str(location), *files),
+        )
 
     def _show(
         self,
@@ -171,7 +195,7 @@ class TableMaker:
         before: Version | None,
         views: tuple[HavasuDataset, HavasuDataset | None],
         form: Form,
-    ) -> tuple[Snapshot, Layout]:
+    ) -> tuple[Snapshot, Layout, tuple[str, ...]]:
         bare = Snapshot(
             snapshot_id_of(path, version),
             version.number,
@@ -193,7 +217,7 @@ class TableMaker:
             schema_id=layout.schema_id,
             others={"first-row-id": 0, "added-rows": shown.rows} if layout.types else {},
         )
-        return snapshot, layout
+        return snapshot, layout, shown.files
 
     def _assembled(
         self,

@@ -41,6 +41,12 @@ class Remembered(Generic[_K, _V]):
             while self._held > self._most and len(self._values) > 1:
                 self._held -= self._size(self._values.popitem(last=False)[1])
 
+    def forget(self) -> None:
+        """Remember nothing any more."""
+        with self._lock:
+            self._values.clear()
+            self._held = 0
+
     def made(self, key: _K, make: Callable[[], _V]) -> _V:
         """Return the value of a key, made by whoever asks for it first; others wait for it."""
         found = self.get(key)

@@ -18,6 +18,7 @@ from havasu_vc.store.durability import reporting_storage_errors
 from havasu_vc.store.files import STALE_SECONDS, DataFileStore, LinkedFiles
 from havasu_vc.store.locks import exclusive_lock
 from havasu_vc.store.repository import GitRepository
+from havasu_vc.store.room import make_room
 from havasu_vc.store.sound import forget_complete
 from havasu_vc.upkeep.roots import collect_roots, reachable_files
 
@@ -94,6 +95,8 @@ def delete_unreached(
         size += _size(path)
         if not dry_run:
             _remove(path)
+    # What the catalog derives is made again when somebody asks for it.
+    size += make_room(folder / "catalog", 0, seconds=grace_seconds, dry_run=dry_run)
     return Garbage(count, size, young)
 
 
