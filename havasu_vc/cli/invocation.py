@@ -43,6 +43,8 @@ class Invocation:
     """Whether colours are allowed where they can be seen."""
     engine: str = "auto"
     """Where tasks run."""
+    master: str | None = None
+    """Where Spark runs."""
 
     def say(self, text: str) -> None:
         """Tell the person what was done, on stderr."""
@@ -73,7 +75,16 @@ class Invocation:
         """Return the settings to open a repository with."""
         from havasu_vc.engine.settings import Settings
 
-        return Settings(engine=self.engine, progress=self._progress(), note=self.note)
+        engine = self.engine
+        if self.master is not None:
+            if engine == "local":
+                raise click.UsageError(
+                    "--master says where Spark runs, which --engine local is not"
+                )
+            engine = "spark"
+        return Settings(
+            engine=engine, master=self.master, progress=self._progress(), note=self.note
+        )
 
     def open_repo(self, *, rows: bool = True) -> Repo:
         """Open the repository that the command is about.

@@ -154,11 +154,21 @@ def after_dashes(context: click.Context) -> tuple[str, ...] | None:
 
 
 def engine_option(function: _F) -> _F:
-    """Add `--engine`, which goes into the invocation."""
+    """Add `--engine` and `--master`, which go into the invocation."""
 
     def set_engine(context: click.Context, parameter: click.Parameter, value: str) -> None:
         _update(context, engine=value)
 
+    def set_master(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        _update(context, master=value)
+
+    function = click.option(
+        "--master",
+        metavar="URL",
+        expose_value=False,
+        callback=set_master,
+        help="Where Spark runs, as spark://HOST:7077, yarn or local[4]; implies --engine spark.",
+    )(function)
     return click.option(
         "--engine",
         type=click.Choice(("auto", "local", "spark")),

@@ -47,11 +47,13 @@ class EngineSettings:
     session: "SparkSession | None" = None
     """A running Spark session to use."""
     master: str | None = None
-    """Where Spark runs if there is no session; None for `local[*]`."""
+    """Where Spark runs if there is no session; None for where Spark's own settings say."""
     scratch: Path | None = None
     """Where to spill; a folder that all machines share if Spark's are several."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings, for a session that is started."""
+    archives: str | None = None
+    """A packed Python that executors unpack and run: `env.tar.gz#environment`."""
 
 
 def configured(config: SpokenConfig) -> EngineSettings:
@@ -69,8 +71,12 @@ def configured(config: SpokenConfig) -> EngineSettings:
             )
         conf[name.strip()] = value.strip()
     scratch = config.get("havasu.spark.scratch")
-    master = config.get("havasu.spark.master")
-    return EngineSettings(master=master, scratch=Path(scratch) if scratch else None, conf=conf)
+    return EngineSettings(
+        master=config.get("havasu.spark.master"),
+        scratch=Path(scratch) if scratch else None,
+        conf=conf,
+        archives=config.get("havasu.spark.archives"),
+    )
 
 
 def choose_engine(
@@ -90,7 +96,7 @@ def choose_engine(
     chosen = settings or EngineSettings()
     if name == "spark" or (name == "auto" and input_bytes > threshold):
         try:
-            return _spark_engine(chosen, progress)
+            return _spark_engine(chosen, progress, note)
         except MissingProgramError as error:
             if name == "spark":
                 raise
@@ -105,7 +111,9 @@ def choose_engine(
     )
 
 
-def _spark_engine(settings: EngineSettings, progress: Progress | None) -> Engine:
+def _spark_engine(
+    settings: EngineSettings, progress: Progress | None, note: Callable[[str], None] | None
+) -> Engine:
     from havasu_vc.engine.spark import SparkEngine
 
     return SparkEngine(
@@ -113,5 +121,7 @@ def _spark_engine(settings: EngineSettings, progress: Progress | None) -> Engine
         settings.master,
         settings.scratch,
         conf=settings.conf,
+        archives=settings.archives,
         progress=progress,
+        note=note,
     )

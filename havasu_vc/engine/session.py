@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from havasu_vc.engine.protocol import one_line
-from havasu_vc.errors import EngineError, MissingProgramError
+from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 __all__ = [
     "OLDEST_JAVA",
     "cause_of",
+    "chosen_master",
     "ensure_package",
     "is_local_master",
     "require_java",
     "require_spark",
     "setting",
     "ship_package",
+    "shipped_name",
+    "spark_defaults",
     "start_session",
     "zipped_package",
 ]
@@ -53,6 +56,10 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_SETTING = re.compile(r"([^#\s=][^\s=]*)(?:\s*=\s*|\s+)(.*)")
+_LOST = re.compile(r"^Lost task [^:]*\): ")
+_OURS = ("spark.sql.session.timeZone",)
+"""What no default may change: what rows mean depends on it."""
 _WORKER_PATH = "spark.executorEnv.PYTHONPATH"
 _LOCAL_SETTINGS = {
     # Nothing here is for other machines to reach, and no name need resolve.
@@ -65,6 +72,45 @@ _LOCAL_SETTINGS = {
 def is_local_master(master: str) -> bool:
     """Return whether a master runs its executors in the driver's own process."""
     return master == "local" or master.startswith("local[")
+
+
+def chosen_master(master: str | None) -> str:
+    """Return where Spark runs: as told, else as `spark-submit` or `spark-defaults.conf` say.
+
+    Raises `InvalidArgumentError` for Spark Connect, whose sessions lack what tasks need.
+    """
+    found = master or _submitted_master() or spark_defaults().get("spark.master") or "local[*]"
+    if found.startswith("sc://"):
+        raise InvalidArgumentError(
+            f"{found} is a Spark Connect server, where tasks of havasu-vc cannot run yet",
+            hints=("give the cluster's own master, as spark://HOST:7077",),
+        )
+    return found
+
+
+def _submitted_master() -> str | None:
+    """Return the master that `spark-submit` was given, if it runs this program."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    master = SparkConf(_jvm=SparkContext._jvm).get("spark.master")
+    return None if master is None else str(master)
+
+
+def spark_defaults() -> dict[str, str]:
+    """Return what `spark-defaults.conf` says, which Spark itself reads as well."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
+    if folder is None:
+        return {}
+    try:
+        lines = Path(folder, "spark-defaults.conf").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    settings = (_SETTING.fullmatch(line.strip()) for line in lines)
+    return {found[1]: found[2] for found in settings if found is not None}
 
 
 def require_spark() -> None:
@@ -80,9 +126,12 @@ def require_spark() -> None:
 
 
 def start_session(
-    master: str, settings: Mapping[str, str], scratch: Path
+    master: str, settings: Mapping[str, str], scratch: Path, archives: str | None = None
 ) -> tuple[SparkSession, bool]:
-    """Return a session, and whether it was started here rather than found running."""
+    """Return a session, and whether it was started here rather than found running.
+
+    Executors run the Python of `archives` if that is given: `env.tar.gz#environment`.
+    """
     require_spark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -90,11 +139,16 @@ def start_session(
     running = SparkSession.getActiveSession() if SparkContext._active_spark_context else None
     if running is not None:
         return running, False
-    every = dict(_SETTINGS)
+    defaults = spark_defaults()
+    every = {name: v for name, v in _SETTINGS.items() if name in _OURS or name not in defaults}
     if is_local_master(master):
         every |= {**_LOCAL_SETTINGS, "spark.local.dir": str(scratch)}
     every |= {"spark.master": master, **settings}
-    with tempfile.TemporaryFile() as log, _own_interrupts(), _this_python(master):
+    python = None
+    if archives is not None:
+        every["spark.archives"] = archives
+        python = f"./{archives.partition('#')[2] or Path(archives).name}/bin/python"
+    with tempfile.TemporaryFile() as log, _own_interrupts(), _worker_python(master, python):
         try:
             return _start(every, log), True
         except Exception as error:
@@ -147,10 +201,12 @@ def _own_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _this_python(master: str) -> Iterator[None]:
-    """Let workers run the Python that runs this; on a cluster only if nobody chose another."""
+def _worker_python(master: str, python: str | None) -> Iterator[None]:
+    """Let workers run a Python, or that which runs this; on a cluster if nobody chose another."""
     before = os.environ.get("PYSPARK_PYTHON")
-    if before is None or is_local_master(master):
+    if python is not None and not is_local_master(master):
+        os.environ["PYSPARK_PYTHON"] = python
+    elif before is None or is_local_master(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
         yield
@@ -201,11 +257,17 @@ def cause_of(error: Exception) -> str:
             if line and not line[0].isspace():
                 return line
     _, failure, last = text.partition("most recent failure: ")
-    lines = (last if failure else text).strip().splitlines()
+    lines = _LOST.sub("", last if failure else text).strip().splitlines()
     return lines[0] if lines else one_line(error)
 
 
 _shipped: dict[str, Path] = {}
+
+
+def shipped_name(session: SparkSession) -> str | None:
+    """Return what the file is called in which executors were sent this package, if they were."""
+    found = _shipped.get(session.sparkContext.applicationId)
+    return None if found is None else found.name
 
 
 def ship_package(session: SparkSession) -> None:

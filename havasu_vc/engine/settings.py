@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.records import dataclass
@@ -26,6 +27,8 @@ class Settings:
     """`local`, `spark`, or `auto`: Spark when the input is large."""
     engine_settings: EngineSettings | None = None
     """How the engine is set up; None for what the repository's settings say."""
+    master: str | None = None
+    """Where Spark runs, whatever the repository's settings say."""
     progress: Progress | None = None
     """Hears how far the work is."""
     note: Callable[[str], None] = _nobody
@@ -35,11 +38,13 @@ class Settings:
 
     def open_engine(self, input_bytes: int) -> Engine:
         """Return the engine for work of this size; the caller closes it."""
-        from havasu_vc.engine.choose import choose_engine, configured
+        from havasu_vc.engine.choose import EngineSettings, choose_engine, configured
 
         settings = self.engine_settings
         if settings is None and self.config is not None:
             settings = configured(self.config)
+        if self.master is not None:
+            settings = replace(settings or EngineSettings(), master=self.master)
         return choose_engine(
             self.engine,
             input_bytes=input_bytes,

@@ -23,9 +23,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from havasu_vc.engine.partition import partition_tasks
+from havasu_vc.engine.probing import probe
 from havasu_vc.engine.protocol import Batches, NumberedBatches, Progress, SilentProgress
 from havasu_vc.engine.session import (
     cause_of,
+    chosen_master,
     ensure_package,
     is_local_master,
     require_spark,
@@ -65,15 +67,19 @@ class SparkEngine:
         scratch: Path | None = None,
         *,
         conf: Mapping[str, str] | None = None,
+        archives: str | None = None,
         spill_budget: int = SPILL_BUDGET,
         progress: Progress | None = None,
+        note: Callable[[str], None] | None = None,
     ) -> None:
         if session is None:
-            self._master = master or "local[*]"
             require_spark()
+            self._master = chosen_master(master)
         else:
             self._master = _master_of(session)
         self._conf = dict(conf or {})
+        self._archives = archives
+        self._note = note
         self._shared = scratch is not None or is_local_master(self._master)
         self._session = session
         self._prepared = False
@@ -109,9 +115,15 @@ class SparkEngine:
         """Return the session, started if need be, whose executors find this package."""
         if self._session is None:
             local = self._scratch.new_folder("spark")
-            self._session, self._owned = start_session(self._master, self._conf, local)
+            self._session, self._owned = start_session(
+                self._master, self._conf, local, self._archives
+            )
         if not self._prepared:
             ensure_package(self._session)
+            if not is_local_master(self._master):
+                for text in probe(self._session):
+                    if self._note is not None:
+                        self._note(text)
             self._prepared = True
         return self._session
 

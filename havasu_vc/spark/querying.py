@@ -82,7 +82,7 @@ def open_query(
             spark.catalog.setCurrentCatalog(CATALOG)
             functions.register(spark)
             return Query(spark, tuple(state.tables), catalog=True)
-    spark = session(master=master)
+    spark = session(repo, jar=False, master=master)
     views = register(spark, repo, ref or "HEAD")
     functions.register(spark)
     return Query(spark, tuple(views.values()), catalog=False)

@@ -18,7 +18,14 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from havasu_vc.engine.session import is_local_master, require_spark, ship_package, start_session
+from havasu_vc.engine.choose import EngineSettings, configured
+from havasu_vc.engine.session import (
+    chosen_master,
+    is_local_master,
+    require_spark,
+    ship_package,
+    start_session,
+)
 from havasu_vc.errors import (
     EngineError,
     InvalidArgumentError,
@@ -92,9 +99,11 @@ def session(
         return _with_catalog(running, tables or warehouse_of(opened))
     scratch = Path(tempfile.mkdtemp(prefix="havasu-vc-spark-"))
     atexit.register(shutil.rmtree, scratch, True)
-    place = master or every.pop("spark.master", None) or "local[*]"
+    told = EngineSettings() if opened is None else configured(opened.config)
+    place = chosen_master(master or every.pop("spark.master", None) or told.master)
+    every = {**told.conf, **every}
     try:
-        started, _ = start_session(place, every, scratch)
+        started, _ = start_session(place, every, scratch, told.archives)
     except EngineError as error:
         raise _without_jar(error, jar_wanted(opened)) from error
     if not is_local_master(place):

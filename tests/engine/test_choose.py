@@ -8,7 +8,8 @@ import pytest
 
 from havasu_vc.engine.choose import THRESHOLD, EngineSettings, choose_engine, configured
 from havasu_vc.engine.local import LocalEngine
-from havasu_vc.engine.session import require_java
+from havasu_vc.engine.session import chosen_master, require_java, spark_defaults
+from havasu_vc.engine.settings import Settings
 from havasu_vc.engine.spark import SparkEngine
 from havasu_vc.errors import EngineError, InvalidArgumentError, MissingProgramError
 
@@ -123,8 +124,10 @@ class Said(dict[str, tuple[str, ...]]):
 def test_a_repository_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def start(master: str, settings: Mapping[str, str], scratch: Path) -> None:
-        asked.append((master, dict(settings)))
+    def start(
+        master: str, settings: Mapping[str, str], scratch: Path, archives: str | None
+    ) -> None:
+        asked.append((master, dict(settings), archives))
         raise EngineError("no Spark here")
 
     monkeypatch.setattr("havasu_vc.engine.spark.start_session", start)
@@ -134,6 +137,7 @@ def test_a_repository_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> 
             "havasu.spark.master": ("spark://head:7077",),
             "havasu.spark.conf": ("spark.executor.memory=4g", "spark.executorEnv.A = b=c"),
             "havasu.spark.scratch": ("/shared",),
+            "havasu.spark.archives": ("env.tar.gz#environment",),
         }
     )
     settings = configured(said)
@@ -143,7 +147,7 @@ def test_a_repository_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(EngineError):
             engine.session()
     conf = {"spark.executor.memory": "4g", "spark.executorEnv.A": "b=c"}
-    assert asked == [("spark://head:7077", conf)]
+    assert asked == [("spark://head:7077", conf, "env.tar.gz#environment")]
     assert configured(Said()) == EngineSettings()
 
 
@@ -151,3 +155,34 @@ def test_a_repository_says_where_spark_runs(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_setting_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"havasu\.spark\.conf is"):
         configured(Said({"havasu.spark.conf": (text,)}))
+
+
+def test_a_master_is_chosen_as_spark_chooses_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert chosen_master(None) == "local[*]"
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(
+        "# spark.master local[1]\n\nspark.master    yarn\nspark.ui.enabled=true\n"
+    )
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert spark_defaults() == {"spark.master": "yarn", "spark.ui.enabled": "true"}
+    assert chosen_master(None) == "yarn"
+    assert chosen_master("local[2]") == "local[2]"
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "nothing"))
+    assert chosen_master(None) == "local[*]"
+
+
+def test_spark_connect_is_refused_by_name() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"sc://head:15002 is a Spark Connect server"):
+        chosen_master("sc://head:15002")
+
+
+def test_a_master_for_one_command_is_above_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("havasu_vc.engine.spark.require_spark", lambda: None)
+    said = Said({"havasu.spark.master": ("yarn",), "havasu.spark.conf": ("a=b",)})
+    settings = Settings(engine="spark", config=said, master="sc://head")
+    with pytest.raises(InvalidArgumentError, match="sc://head"):
+        settings.open_engine(0)

@@ -13,7 +13,7 @@ __all__ = ["command"]
 @click.command("shell", cls=Command)
 @click.option("--ref", metavar="REV", help="Ask the datasets of a revision, not the checkout.")
 @click.option("--no-jar", is_flag=True, help="Do without Iceberg: views instead of tables.")
-@click.option("--master", metavar="URL", help="Where Spark runs.  [default: local[*]]")
+@click.option("--master", metavar="URL", help="Where Spark runs; else as settings say.")
 @click.pass_obj
 def command(invocation: Invocation, ref: str | None, no_jar: bool, master: str | None) -> None:
     """Open a Python shell with Spark, the repository and its tables at hand.

@@ -43,7 +43,7 @@ __all__ = ["command"]
     "--rows", type=click.IntRange(1), default=100, show_default=True, help="Rows that text shows."
 )
 @click.option("--no-jar", is_flag=True, help="Do without Iceberg: views instead of tables.")
-@click.option("--master", metavar="URL", help="Where Spark runs.  [default: local[*]]")
+@click.option("--master", metavar="URL", help="Where Spark runs; else as settings say.")
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -1,0 +1,89 @@
+"""The first task of a cluster: workers that cannot run ours are told of in one line."""
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from havasu_vc.engine.session import zipped_package
+from tests.support.spark import has_java
+from tests.support.templates import empty_repo
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def python_with(folder: Path, statement: str) -> str:
+    """Return a program that is this Python, after a statement."""
+    (folder / "started").mkdir()
+    (folder / "started" / "sitecustomize.py").write_text(f"import sys; {statement}\n")
+    script = folder / "python"
+    path = f'PYTHONPATH="{folder / "started"}:$PYTHONPATH"'
+    script.write_text(f'#!/bin/sh\n{path} exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def imported(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
+    """Import a table on a cluster of one worker, whose Python is given."""
+    if not has_java():
+        pytest.skip("there is no Java")
+    repo = empty_repo(folder / "repo")
+    for name, value in {
+        "master": "local-cluster[1,1,1024]",
+        "scratch": str(folder / "scratch"),
+        "conf": "spark.executor.memory=512m",
+    }.items():
+        repo.config.set(f"havasu.spark.{name}", value)
+    pq.write_table(pa.table({"id": range(50), "name": ["x"] * 50}), folder / "t.parquet")
+    program = "from havasu_vc.cli.main import main; main()"
+    given = ["import", str(folder / "t.parquet"), "--primary-key", "id", "--engine", "spark"]
+    return subprocess.run(
+        [sys.executable, "-c", program, *given],
+        env=os.environ
+        | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+        | {"SPARK_WORKER_DIR": str(folder / "work")},
+        cwd=repo.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], what: str) -> None:
+    error, *hints = done.stderr.strip().splitlines()
+    assert done.returncode == 11, done.stderr
+    assert error.startswith("Error: the executors of local-cluster[1,1,1024] cannot run tasks of")
+    assert what in error
+    assert "PYSPARK_PYTHON" in hints[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_no_python_at_all(tmp_path: Path) -> None:
+    refused(imported(tmp_path, "/nowhere/python"), "/nowhere/python")
+
+
+def test_a_python_without_pyarrow(tmp_path: Path) -> None:
+    refused(imported(tmp_path, python_with(tmp_path, "sys.modules['pyarrow'] = None")), "yarrow")
+
+
+def test_a_worker_with_a_havasu_vc_of_its_own(tmp_path: Path) -> None:
+    """Python looks there before it looks into what it was sent."""
+    other = tmp_path / "other"
+    zipfile.ZipFile(io.BytesIO(zipped_package())).extractall(other)
+    first = f"sys.path.insert(0, {str(other)!r})"
+    done = imported(tmp_path, python_with(tmp_path, f"{first}; import havasu_vc"))
+    assert done.returncode == 11
+    assert "runs another havasu-vc" in done.stderr and str(other) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_as_it_should_be(tmp_path: Path) -> None:
+    done = imported(tmp_path, sys.executable)
+    assert done.returncode == 0, done.stderr
+    assert "pyarrow" not in done.stderr
