@@ -50,6 +50,9 @@ _PATIENCE = 5.0
 class LocalEngine:
     """Runs tasks in threads of this process."""
 
+    distributed = False
+    """Whether tasks may run on other machines than this one."""
+
     def __init__(
         self,
         *,

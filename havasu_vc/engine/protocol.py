@@ -59,6 +59,10 @@ class SilentProgress:
 class Engine(Protocol):
     """Runs tasks. Use it as a context manager: leaving it removes what it spilled."""
 
+    @property
+    def distributed(self) -> bool:
+        """Whether tasks may run on other machines than this one."""
+
     def run(self, tasks: Sequence[Task], *, description: str = "") -> Batches:
         """Yield the batches of all tasks, in task order."""
 

@@ -60,6 +60,9 @@ SPILL_BUDGET = 8 << 30
 class SparkEngine:
     """Runs tasks as Spark jobs, in a session that is given or that it starts."""
 
+    distributed = True
+    """Whether tasks may run on other machines than this one."""
+
     def __init__(
         self,
         session: SparkSession | None = None,

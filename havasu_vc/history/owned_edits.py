@@ -55,13 +55,18 @@ def can_be_owned(dataset: HavasuDataset, schema: Schema) -> bool:
     return lies_in_key_order(dataset, list(dataset.data_entries))
 
 
-def owned_edit(edit: Edit, tasks: Sequence[Task], mode: str, engine: Engine) -> None:
-    """Take what the rows of some tasks change into an edit; `mode` says what rows mean."""
+def owned_edit(
+    edit: Edit, tasks: Sequence[Task], mode: str, engine: Engine, *, url: str | None = None
+) -> None:
+    """Take what the rows of some tasks change into an edit; `mode` says what rows mean.
+
+    With a `url` owners write there.
+    """
     edit.dataset.bring(edit.dataset.data_entries)
     cuts = cuts_of(edit)
     dealing = [task_of(deal, task, cuts) for task in tasks]
-    owners = owners_of(edit, cuts, mode)
-    collect_owned(edit, lambda: engine.run_dealt(dealing, owners, description="Editing"))
+    owners = owners_of(edit, cuts, mode, url=url)
+    collect_owned(edit, lambda: engine.run_dealt(dealing, owners, description="Editing"), url=url)
 
 
 def collect_owned(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from havasu_vc.sharing.data_remotes import usable_data_place as usable_data_place
     from havasu_vc.sharing.far_datasets import FarDataset as FarDataset
     from havasu_vc.sharing.far_datasets import far_place as far_place
+    from havasu_vc.sharing.far_datasets import sent as sent
+    from havasu_vc.sharing.far_datasets import written_far as written_far
     from havasu_vc.sharing.fetching import FetchResult as FetchResult
     from havasu_vc.sharing.fetching import fetch as fetch
     from havasu_vc.sharing.fetching import fetch_data as fetch_data
@@ -61,7 +63,7 @@ __getattr__ = loads(
             "repository_at",
             "usable_data_place",
         ],
-        "far_datasets": ["FarDataset", "far_place"],
+        "far_datasets": ["FarDataset", "far_place", "sent", "written_far"],
         "fetching": ["FetchResult", "fetch", "fetch_data", "remotes", "upstream_of"],
         "fetching_on_demand": ["RemoteFetcher"],
         "parts": ["Part", "kept_part", "parse_box"],

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from havasu_vc.datasets.havasu.view import HavasuDataset
+from havasu_vc.datasets.protocol import TreeEdit
 from havasu_vc.errors import HavasuError
 from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_remotes import usable_data_place
 from havasu_vc.store.far_files import url_below
+from havasu_vc.store.object_systems import put_object
 from havasu_vc.store.object_urls import with_endpoint
 
-__all__ = ["FarDataset", "far_place"]
+__all__ = ["FarDataset", "far_place", "sent", "written_far"]
 
 _FAR = ("s3", "gs", "gcs", "abfs", "abfss")
 
@@ -41,6 +44,27 @@ class FarDataset(HavasuDataset):
         self, entries: Iterable[Entry], *, deletes: bool = True, helpful: Iterable[Entry] = ()
     ) -> None:
         """Bring nothing: what is not here is read where it is."""
+
+
+def written_far(repo: OpenRepo, view: HavasuDataset) -> FarDataset | None:
+    """Return a dataset whose data is in a bucket and not here, to be edited where that is."""
+    storage = view.storage
+    if storage.fetcher is None and all(map(storage.has, view.stored_entries)):
+        return None
+    url = far_place(repo)
+    if url is None:
+        return None
+    return FarDataset(view.path, view.folder, storage, view.revision, url=url)
+
+
+def sent(made: TreeEdit, view: HavasuDataset, url: str) -> TreeEdit:
+    """Return an edit whose files are all where the data is, those too that were written here."""
+    staging = view.storage.staging
+    names = (path.rpartition("/")[2] for path in made.blobs if path.startswith("data/"))
+    written = [name for name in names if staging.has(name)]
+    for name in written:
+        put_object(url_below(url, name), staging.path(name))
+    return replace(made, elsewhere=made.elsewhere.union(written))
 
 
 def far_place(repo: OpenRepo) -> str | None:

@@ -41,12 +41,11 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Field, List, Map, Primitive, Struct, Type
 from havasu_vc.repo.results import CommitResult
+from havasu_vc.sharing import sent
 from havasu_vc.spark.executor_reading import far_url, in_place
 from havasu_vc.spark.history_tasks import havasu_view
 from havasu_vc.spark.reading import opened, quoted
 from havasu_vc.spark.staging import StagedFile, stage
-from havasu_vc.store.far_files import url_below
-from havasu_vc.store.object_systems import put_object
 from havasu_vc.transfer import replacement
 
 __all__ = ["write"]
@@ -122,17 +121,7 @@ def _owned(
         if not edit.counts.total:
             return TreeEdit(view.path, {})
         made = edit.finish()
-        return made if url is None else _sent(made, view, url)
-
-
-def _sent(made: TreeEdit, view: HavasuDataset, url: str) -> TreeEdit:
-    """Return an edit whose files are all where the data is, those too that were written here."""
-    staging = view.storage.staging
-    names = (path.rpartition("/")[2] for path in made.blobs if path.startswith("data/"))
-    written = [name for name in names if staging.has(name)]
-    for name in written:
-        put_object(url_below(url, name), staging.path(name))
-    return replace(made, elsewhere=made.elsewhere.union(written))
+        return made if url is None else sent(made, view, url)
 
 
 def _stored_rows(batch: pa.RecordBatch, schema: Schema, mode: str) -> pa.RecordBatch:

@@ -52,6 +52,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.sharing import FarDataset, sent, written_far
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
 from havasu_vc.transfer.replaced import Replaced
@@ -142,7 +143,7 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
                 if old is not None:
                     limit = request.similarity_detection_limit
                     earlier = earlier_import(repo, transaction.head.commit or "", old, limit)
-                    edit = _replacing(old, source, engine, request, earlier)
+                    edit = _replacing(repo, old, source, engine, request, earlier)
                     notes += _described(path, old.schema, source.schema, edit.meta)
                 else:
                     edit = _fresh(path, source, transaction.storage, engine, request)
@@ -319,6 +320,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _replacing(
+    repo: OpenRepo,
     old: Dataset,
     source: Source,
     engine: Engine,
@@ -341,7 +343,11 @@ def _replacing(
         or (name.startswith("meta/crs/") and not _same_definition(known, data))
     }
     tasks = [task_of(renamed, task, schema) for task in source.tasks()]
-    return replacement(old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier)
+    held = old.in_files
+    far = None if held is None or not engine.distributed else written_far(repo, held)
+    return replacement(
+        old, tasks, schema, meta, engine, source.input_bytes, earlier=earlier, far=far
+    )
 
 
 def earlier_import(repo: OpenRepo, head: str, old: Dataset, limit: int) -> EarlierImport | None:
@@ -418,22 +424,25 @@ def replacement(
     size: int,
     *,
     earlier: EarlierImport | None = None,
+    far: FarDataset | None = None,
 ) -> TreeEdit:
     """Return the edit that makes a dataset hold the rows of some tasks, and no others.
 
     Tasks that own intervals of keys compare rows and write what differs. Where there are none,
-    rows are staged as a dataset of their own first, and compared with the old one.
+    rows are staged as a dataset of their own first, and compared with the old one. What is `far`
+    is read and written in the bucket where its data is.
     """
     documents = {name: data for name, data in meta.items() if old.folder.read(name) != data}
     if (held := old.in_files) is not None and can_be_owned(held, schema):
-        more, edit = held.evolved(schema)
+        more, edit = (far or held).evolved(schema)
         with edit:
             edit.add_documents(documents)
             with _naming(old.path):
-                owned_edit(edit, tasks, "overwrite", engine)
+                owned_edit(edit, tasks, "overwrite", engine, url=None if far is None else far.url)
             if not (edit.counts.total or documents or (more and schema != old.schema)):
                 return TreeEdit(old.path, {})
-            return edit.finish()
+            made = edit.finish()
+            return made if far is None else sent(made, far, far.url)
     new = old.remade(schema, has_key=bool(schema.key), earlier=earlier)
     files = new.files
     curve = None if files is None or files.hilbert is None else Curve(files.hilbert)

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import S3FileSystem
 
-from havasu_vc import Repo
+from havasu_vc import Repo, Settings
 from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine.choose import EngineSettings
 from havasu_vc.errors import StorageError
 from havasu_vc.history import owned_edits
 from havasu_vc.spark import read, write
@@ -95,6 +96,32 @@ def test_every_mode_writes_to_the_bucket_and_brings_no_file(
         if number < 8000 or number > 20400
     }
     assert names(spark, far) == model
+    assert files(far) == []
+
+    far.push()
+    here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
+    assert list(here.fsck(full=True)) == []
+    assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
+
+
+@pytest.mark.parametrize("few", [0, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_release_is_compared_and_written_in_the_bucket(
+    far: Repo,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+) -> None:
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", few)
+    kept, changed = points(7000), points(40, start=7000, name=f"new {few}")
+    release = pa.concat_tables([kept, changed, points(9, start=30_000 + few)])
+    file = write_file(tmp_path / "release.parquet", release)
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    result = far.with_settings(settings).import_(file, "big", replace=True)
+    counts = result.datasets["big"]
+    model = names(spark, far)
+    assert model == dict(zip(release["id"].to_pylist(), release["name"].to_pylist(), strict=True))
+    assert counts.inserts == 9
     assert files(far) == []
 
     far.push()
