@@ -28,10 +28,15 @@ __all__ = ["Application", "app"]
 
 MOST_BYTES = 32 << 20
 """The largest body that is taken in."""
-SECONDS = 30
+MOST_HELD = 256 << 20
+"""What the bodies of all requests may take together while they come."""
+SECONDS = 30.0
 """So long a client may take to send some more of a body."""
+SECONDS_IN_ALL = 120.0
+"""So long it may take to send all of it."""
 THREADS = 8
 """So many requests are worked on at a time."""
+_TAKEN = "havasu_vc.taken"
 _log = logging.getLogger("havasu_vc.serving")
 
 
@@ -49,6 +54,7 @@ class Application:
         self.router = Router(
             [route("GET", "/v1/config", self._configuration, stated=False), *_routes()]
         )
+        self._held = 0
         self._threads = ThreadPoolExecutor(THREADS, "havasu-vc-serve")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +73,9 @@ class Application:
             problem = problem_of(error)
             if problem.status >= 500:
                 _log.exception("%s %s", request.method, request.url.path)
-            answer = Answer(problem.status, problem.document)
+            # What is left of a body that was not taken in is not read to its end.
+            rest = {} if scope.get(_TAKEN) else {"connection": "close"}
+            answer = Answer(problem.status, problem.document, rest)
         await _response(request.method, answer)(scope, receive, send)
 
     async def _answer(self, request: Request, scope: Scope) -> Answer:
@@ -81,14 +89,47 @@ class Application:
         if caller.read_only and found.writes:
             raise Refused(403, "ForbiddenException", f"{caller.name} may only read")
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        body = await _body(request)
+        body = await self._body(request)
+        scope[_TAKEN] = True
         name = caller.name or None
         call = Call(request.method, names, dict(query), headers, body, name, caller.read_only)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, found.handler, self.catalog, call)
 
+    async def _body(self, request: Request) -> bytes:
+        """Return a request's body, which is refused as soon as it is too much or too slow."""
+        stated = request.headers.get("content-length", "0")
+        if not stated.isdecimal() or int(stated) > MOST_BYTES:
+            raise _too_large()
+        pieces: list[bytes] = []
+        held = 0
+        try:
+            async with asyncio.timeout(SECONDS_IN_ALL):
+                stream = aiter(request.stream())
+                while True:
+                    try:
+                        piece = await asyncio.wait_for(anext(stream), SECONDS)
+                    except StopAsyncIteration:
+                        return b"".join(pieces)
+                    held += len(piece)
+                    self._held += len(piece)
+                    if held > MOST_BYTES:
+                        raise _too_large()
+                    if self._held > MOST_HELD:
+                        text = "too many clients send too much at one time; try again"
+                        raise Refused(503, "ServiceUnavailableException", text)
+                    pieces.append(piece)
+        except TimeoutError:
+            raise Refused(408, "BadRequestException", "the request did not come in time") from None
+        finally:
+            self._held -= held
+
     def _configuration(self, catalog: Catalog, call: Call) -> Answer:
         return configuration(catalog, call, [each for each in self.router.routes if each.stated])
+
+
+def _too_large() -> Refused:
+    return Refused(413, "BadRequestException", "the request's body is too large")
 
 
 def _token(catalog: Catalog, call: Call) -> Answer:
@@ -97,26 +138,6 @@ def _token(catalog: Catalog, call: Call) -> Answer:
 
 def _routes() -> tuple[Route, ...]:
     return (route("POST", "/v1/oauth/tokens", _token, stated=False), *READING, *WRITING)
-
-
-async def _body(request: Request) -> bytes:
-    stated = request.headers.get("content-length", "0")
-    if not stated.isdecimal() or int(stated) > MOST_BYTES:
-        raise Refused(413, "BadRequestException", "the request's body is too large")
-    pieces, held = [], 0
-    stream = aiter(request.stream())
-    while True:
-        try:
-            piece = await asyncio.wait_for(anext(stream), SECONDS)
-        except StopAsyncIteration:
-            break
-        except TimeoutError:
-            raise Refused(408, "BadRequestException", "the request did not come in time") from None
-        held += len(piece)
-        if held > MOST_BYTES:
-            raise Refused(413, "BadRequestException", "the request's body is too large")
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def _response(method: str, answer: Answer) -> Response:

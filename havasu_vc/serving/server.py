@@ -15,6 +15,7 @@ from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.serving.application import app
 from havasu_vc.serving.catalog import ServeSettings
+from havasu_vc.serving.patience import impatient
 
 __all__ = ["Address", "serve"]
 
@@ -54,6 +55,7 @@ def serve(
         timeout_keep_alive=30,
     )
     _load(config, address)
+    config.http_protocol_class = impatient(config.http_protocol_class)
     scheme = "http" if address.certificate is None else "https"
     started(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
     uvicorn.Server(config).run(sockets=[listening])
