@@ -44,19 +44,14 @@ from havasu_vc.errors import (
     StateError,
     UncommittedChangesError,
 )
-from havasu_vc.exchange.export import replacing
 from havasu_vc.exchange.living_file import LivingFile, new_living, open_living
 from havasu_vc.exchange.living_tables import KART, OURS
-from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.results import CommitResult, ExportResult
-from havasu_vc.repo.soundness import sound_datasets
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.preparation import ignore
 
 __all__ = ["LivingCopy", "create_living", "living_copy"]
 
@@ -76,6 +71,10 @@ class LivingCopy:
 
         Raises `UncommittedChangesError` where one has edits, unless these may go.
         """
+        from havasu_vc.exchange.export import replacing
+        from havasu_vc.merging import require_calm
+        from havasu_vc.repo.soundness import sound_datasets
+
         repo, path = self._repo, self._place.path
         require_calm(repo)
         head = repo.head()
@@ -99,6 +98,8 @@ class LivingCopy:
         return ExportResult(str(path), rows)
 
     def _configure(self) -> None:
+        from havasu_vc.store.preparation import ignore
+
         git, path = self._repo.git, self._place.path
         base = git.work_tree
         assert base is not None
@@ -243,6 +244,8 @@ class LivingCopy:
         allow_empty: bool = False,
     ) -> CommitResult:
         """Commit what is edited in all tables, or in some."""
+        from havasu_vc.merging import require_calm
+
         repo = self._repo
         require_calm(repo)
         notes: list[str] = []
@@ -281,6 +284,8 @@ class LivingCopy:
         then = repo.folders(base.revision)[edit.path]
         if now is not None and now.internals == then.internals:
             return edit
+        from havasu_vc.repo.rebasing import rebase_edits
+
         head = repo.resolve(transaction.head.commit or "[EMPTY]")
         try:
             (rebased,) = rebase_edits(repo, transaction.storage, [edit], base.revision, head)
@@ -307,6 +312,8 @@ class LivingCopy:
 
     def set_aside(self, paths: Sequence[str], message: str, ref: str) -> None:
         """Commit what is edited in all tables, or in some, to a ref of its own, and drop it."""
+        from havasu_vc.merging import require_calm
+
         repo = self._repo
         require_calm(repo)
         with following(repo), Transaction(repo) as transaction:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import pair_rows
@@ -22,6 +21,7 @@ from havasu_vc.exchange.living_file import LivingFile
 from havasu_vc.exchange.living_layer import Layer, plan_layer
 from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.history.diff import diff_datasets, meta_changes
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, MetaChange
@@ -214,7 +214,7 @@ def _compared(
         piece = keys.slice(start, BATCH_ROWS)
         old = base.rows_with_keys(piece)
         # Rarely one comes whose key only hashes alike.
-        old = old.take(pc.drop_null(aligned(old, piece, base.schema)))
+        old = pc.take(old, pc.drop_null(aligned(old, piece, base.schema)))
         new = file.rows(seen, schema, piece)
         apart += new.num_rows - old.num_rows
         found += [batch for batch in pair_rows(old, new, base.schema, schema) if len(batch)]
@@ -265,7 +265,7 @@ def _all_keys(repo: OpenRepo, file: LivingFile, base: Dataset, seen: Seen) -> pa
 def _sorted(keys: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     names = schema.key.names
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
-    return keys.take(order)
+    return pc.take(keys, order)
 
 
 def each_layer(

@@ -19,7 +19,6 @@ from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.checkouts.living_edits import (
     Base,
@@ -37,6 +36,7 @@ from havasu_vc.exchange.living_file import LivingFile, open_living
 from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_tables import KART, OURS
 from havasu_vc.history.diff import row_changes
+from havasu_vc.model import kernels as pc
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
@@ -52,8 +52,8 @@ class Held:
     """It, open to write."""
     discard: bool = False
     """Whether edits that are not committed go."""
-    dropped: set[str] = field(default_factory=set)
-    """Datasets whose edits go, whatever becomes of others."""
+    dropped: dict[str, LayerEdits] = field(default_factory=dict)
+    """Edits that go, by dataset, whatever becomes of others."""
     committed: dict[str, LayerEdits] = field(default_factory=dict)
     """Edits that HEAD has when it has moved, by dataset."""
     as_is: bool = False
@@ -78,7 +78,7 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
             yield held
         except HavasuError:
             # Some operations move HEAD more than once, and stop on the way.
-            held.discard, held.dropped, held.committed = False, set(), {}
+            held.discard, held.dropped, held.committed = False, {}, {}
             _follow(repo, held)
             raise
         finally:
@@ -193,7 +193,8 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
     same = old is not None and new is not None and _tree(old) == _tree(new)
     if old is None or (same and not goes):
         return _Plan(path, old, new)
-    edits = held.committed.get(path) or read_layer(repo, held.file, old)
+    edits = held.committed.get(path) or held.dropped.get(path)
+    edits = edits or read_layer(repo, held.file, old)
     if not goes and not edits.is_empty:
         return _Plan(path, old, new, edits, kept=True)
     return _Plan(path, old, new, edits)
@@ -255,14 +256,14 @@ def _absent(gone: pa.RecordBatch, batch: Any, keys: list[str]) -> pa.RecordBatch
     """Return the keys of rows that go for good, so that others keep their feature ids."""
     mask = pc.is_null(batch.new)
     there = pc.is_valid(batch.old)
-    return gone.filter(mask.filter(there))
+    return pc.filter(gone, pc.filter(mask, there))
 
 
 def _touched(batch: Any, edits: LayerEdits, new: Dataset) -> pa.RecordBatch:
     """Return the keys of rows that were edited."""
     names = list(new.key.names)
     sides = [rows.select(names) for rows in (batch.old_rows(), batch.new_rows())]
-    both = pa.Table.from_batches([sides[0], sides[1].cast(sides[0].schema)])
+    both = pa.Table.from_batches([sides[0], sides[1]])
     unique = both.group_by(names).aggregate([]).select(names).combine_chunks()
     return unique.to_batches()[0] if unique.num_rows else sides[0]
 

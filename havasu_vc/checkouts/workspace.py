@@ -44,7 +44,8 @@ class Workspace:
     @property
     def exists(self) -> bool:
         """Whether there are tables to edit: checked out, or in a living working copy."""
-        return has_workspace(self._repo.git) or self.living is not None
+        place = living_place(self._repo)
+        return has_workspace(self._repo.git) or (place is not None and place.exists)
 
     @property
     def has_tables(self) -> bool:

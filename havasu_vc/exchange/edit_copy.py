@@ -20,13 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from havasu_vc.errors import InvalidArgumentError, StorageError, UnsupportedTypeError
-from havasu_vc.exchange.edit_reading import (
-    EditedLayer,
-    EditForm,
-    edit_form,
-    exact_values,
-    open_edited_layer,
-)
+from havasu_vc.exchange.edit_reading import EditedLayer, open_edited_layer
 from havasu_vc.exchange.edit_state import (
     LayerState,
     open_state,
@@ -35,6 +29,14 @@ from havasu_vc.exchange.edit_state import (
     write_exact,
     write_state,
 )
+from havasu_vc.exchange.edit_values import (
+    EditForm,
+    edit_form,
+    exact_values,
+    free_name,
+    integer_key,
+    refuse_equal_names,
+)
 from havasu_vc.exchange.export import Written, replacing
 from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
 from havasu_vc.exchange.gdal import write_stream
@@ -42,8 +44,6 @@ from havasu_vc.exchange.gdal_writer import geometry_options, layer_metadata
 from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model.diffs import DatasetHeader
-from havasu_vc.model.schema import Schema
-from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
 
@@ -51,11 +51,7 @@ __all__ = [
     "EditCopy",
     "EditedLayer",
     "LayerToEdit",
-    "free_name",
-    "integer_key",
     "read_edit_copy",
-    "refuse_equal_names",
-    "table_names",
     "write_edit_copy",
 ]
 
@@ -254,30 +250,6 @@ class _LayerWriter:
             (),
         )  # fmt: skip
         write_state(database, state)
-
-
-def integer_key(schema: Schema) -> str | None:
-    """Return the one whole-number column that is the key, if the key is one."""
-    fields = schema.key.fields
-    if len(fields) == 1 and is_whole(fields[0].type):
-        return fields[0].name
-    return None
-
-
-def free_name(wanted: str, names: Sequence[str]) -> str:
-    """Return a name that none of some columns has, whatever its case."""
-    lower = {name.lower() for name in names}
-    candidates = (wanted, *(f"{wanted}_{number}" for number in range(1, 1000)))
-    return next(name for name in candidates if name not in lower)
-
-
-def refuse_equal_names(schema: Schema) -> None:
-    """Raise `UnsupportedTypeError` for names that a GeoPackage does not tell apart."""
-    seen: dict[str, str] = {}
-    for name in schema.names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            raise UnsupportedTypeError(name, f"GeoPackage does not tell it from column {other!r}")
 
 
 def table_names(paths: Sequence[str]) -> list[str]:

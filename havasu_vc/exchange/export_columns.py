@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import CrsError, UnsupportedTypeError
 from havasu_vc.exchange.formats import ExportFormat
@@ -26,6 +25,7 @@ from havasu_vc.formats.havasu.scalars import from_scalar
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.reproject import transform
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.types import Decimal, Field, Fixed, List, Map, Primitive, Struct, Type
 from havasu_vc.records import dataclass

@@ -25,14 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidFileError, KeyViolationError, LockedError, StorageError
-from havasu_vc.exchange.edit_copy import free_name
-from havasu_vc.exchange.edit_reading import exact_values, restore_exact
 from havasu_vc.exchange.edit_state import (
     exact_columns,
     read_exact,
     srid_column,
     table_columns,
 )
+from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
 from havasu_vc.exchange.living_index import add_functions, index_triggers, pack_index
 from havasu_vc.exchange.living_layer import Layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
@@ -47,6 +46,7 @@ from havasu_vc.exchange.living_tables import (
 )
 from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.geo import wkb as geometry_bytes
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.type_table import is_whole
@@ -519,7 +519,7 @@ def _srids(field: Field, values: pa.Array) -> tuple[pa.Array, pa.Array]:
     if srids is None:
         return pa.array([], pa.int64()), pa.array([], pa.string())
     rows = np.flatnonzero(srids)
-    return pa.array(rows), pa.array(srids[rows]).cast(pa.string())
+    return pa.array(rows), pc.cast(pa.array(srids[rows]), pa.string())
 
 
 def _with_srids(

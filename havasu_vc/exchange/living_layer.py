@@ -17,16 +17,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from havasu_vc.errors import UnsupportedTypeError
-from havasu_vc.exchange.edit_copy import free_name, integer_key, refuse_equal_names
-from havasu_vc.exchange.edit_reading import EditForm, edit_form
+from havasu_vc.exchange.edit_values import (
+    EditForm,
+    edit_form,
+    free_name,
+    integer_key,
+    refuse_equal_names,
+)
 from havasu_vc.exchange.export_columns import Notes, outgoing_geometry
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 from havasu_vc.geo.buffers import byte_column
 from havasu_vc.geo.crs import Crs
+from havasu_vc.model import kernels as pc
 from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.type_table import is_whole

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.commands.switch import open_to_switch
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
@@ -31,7 +32,7 @@ def command(invocation: Invocation, output_format: str) -> None:
     Edits are those that an engine made in the tables of `havasu-vc checkout`; they are
     counted by dataset and nothing is changed.
     """
-    repo = invocation.open_repo(rows=False)
+    repo = open_to_switch(invocation)
     status, workspace = repo.status(), repo.workspace.changes()
     printed = _printed(status, workspace)
     problems = (*status.problems, *(() if workspace is None else workspace.problems))

@@ -1,8 +1,11 @@
 """`havasu-vc create-workingcopy`, and commands that work on what it makes."""
 
 import json
+import shutil
 import sqlite3
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -315,3 +318,82 @@ def test_branches_are_merged_in_place(run: Run, edit: Edit, repo: Path) -> None:
     assert "working copy clean" in succeed(run("status")).stdout
     succeed(run("revert", "HEAD~1"))
     assert "working copy clean" in succeed(run("status")).stdout
+
+
+DYING = """
+import os, sqlite3, sys
+
+left = int(sys.argv[1])
+
+def died() -> None:
+    global left
+    left -= 1
+    if left == 0:
+        os._exit(99)
+
+class Connection(sqlite3.Connection):
+    def execute(self, statement, *rest):
+        if statement.split()[0] not in ("SELECT", "PRAGMA"):
+            died()
+        return super().execute(statement, *rest)
+
+    def executemany(self, statement, rows):
+        died()
+        return super().executemany(statement, rows)
+
+connect = sqlite3.connect
+sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)
+replaced = os.replace
+
+def replace(*given):
+    died()
+    replaced(*given)
+
+os.replace = replace
+from havasu_vc.cli.main import main
+sys.argv[1:] = sys.argv[2:]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("switch", "--discard-changes", "-c", "past", "HEAD^"),
+        ("commit", "-m", "One"),
+        ("restore",),
+        ("stash",),
+    ],
+    ids=lambda command: str(command[0]),
+)
+@pytest.mark.thorough
+def test_what_was_cut_off_is_finished_by_the_next_command(
+    run: Run, edit: Edit, repo: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Die in turn at each call by which the file changes or HEAD moves, then look."""
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    template = copy_tree(repo, tmp_path / "template")
+    edited = rows(repo)
+    deaths, number = 0, 1
+    while True:
+        shutil.rmtree(repo)
+        copy_tree(template, repo)
+        words = [sys.executable, "-c", DYING, str(number), "-C", str(repo), *command]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        status = json.loads(succeed(run("status", "-o", "json")).stdout)
+        changed = status["kart.status/v2"]["workingCopy"]["changes"]
+        assert rows(repo) == (edited if changed else names_at_head(run)), number
+        marks = [*repo.glob(".*/havasu/working-copy-behind")]
+        assert marks == []
+        if done.returncode != 99:
+            assert done.returncode == 0, done.stderr
+            break
+        deaths, number = deaths + 1, number + 1 + number // 8
+    assert deaths > 5
+
+
+def names_at_head(run: Run) -> list[tuple[object, ...]]:
+    """Return the rows of HEAD, from the dataset itself."""
+    shown = succeed(run("diff", "[EMPTY]...HEAD", "-o", "json", "points:feature")).stdout
+    changes = json.loads(shown)["kart.diff/v1+hexwkb"]["points"]["feature"]
+    return [(each["+"]["id"], each["+"]["name"]) for each in changes]
