@@ -10,7 +10,7 @@ written the next is read.
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
@@ -31,6 +31,7 @@ __all__ = [
     "RunReader",
     "SortRange",
     "cut_ranges",
+    "first_beyond",
     "first_from",
     "order_of",
     "sort_run",
@@ -239,6 +240,11 @@ class RunReader:
 def first_from(column: pa.Array, value: Any) -> int:
     """Return where values that are not below `value` begin, in a column in order."""
     return bisect_left(range(len(column)), value, key=lambda index: column[index].as_py())
+
+
+def first_beyond(column: pa.Array, value: Any) -> int:
+    """Return where values above `value` begin, in a column in order."""
+    return bisect_right(range(len(column)), value, key=lambda index: column[index].as_py())
 
 
 def order_of(table: pa.Table, names: tuple[str, ...]) -> Any:

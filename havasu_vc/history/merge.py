@@ -247,6 +247,8 @@ def _aligned(mine: _Rows | None, other: _Rows, schemas: MergeSchemas) -> _Window
 
 def partners(keys: pa.RecordBatch, among: pa.RecordBatch) -> pa.Array:
     """Return where each key is among others; null where it is not."""
+    if keys.num_columns == 1:
+        return pc.index_in(keys.column(0), value_set=pc.cast(among.column(0), keys.column(0).type))
     schema = pa.schema([pa.field(name, keys.column(name).type) for name in keys.schema.names])
     both = pa.concat_batches([keys.cast(schema), among.cast(schema)])
     codes = np.zeros(both.num_rows, np.int64)

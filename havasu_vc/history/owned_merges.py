@@ -131,6 +131,9 @@ def can_merge_owned(plans: MergePlans, schemas: MergeSchemas) -> bool:
     """Whether owners of intervals of keys can make a merge."""
     if not schemas.merged.key or schemas.back or plans.ours.dealt or plans.theirs.dealt:
         return False
+    sides = (schemas.base, schemas.ours, schemas.theirs, schemas.merged)
+    if len({tuple(field.id for field in side.key.fields) for side in sides}) > 1:
+        return False
     ours = plans.views[1]
     storage = ours.storage
     if storage.fetcher is not None:

@@ -49,7 +49,7 @@ from havasu_vc.datasets.havasu.pieces import Interval, cut_intervals, groups_in
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.writing import WrittenFile, distinct_files, write_data_files
 from havasu_vc.datasets.pairing import partners, sort_by_key
-from havasu_vc.datasets.sorting import check_increasing
+from havasu_vc.datasets.sorting import check_increasing, first_beyond, first_from
 from havasu_vc.datasets.spool import Spool
 from havasu_vc.errors import EngineError, PatchError
 from havasu_vc.formats.havasu.entry import Origin
@@ -248,10 +248,13 @@ class Owning:
             ):
                 if batch.num_rows:
                     there = batch.select(list(names))
-                    partner = partners(there, wanted, kept, keyed)
+                    edges = pc.min_max(there.column(names[0])).as_py()
+                    start = first_from(first, edges["min"])
+                    end = first_beyond(first, edges["max"])
+                    partner = partners(there, wanted.slice(start, end - start), kept, keyed)
                     found = np.flatnonzero(partner >= 0)
-                    files[found] = number
-                    positions[found] = batch.column(_POS).to_numpy()[partner[found]]
+                    files[start + found] = number
+                    positions[start + found] = batch.column(_POS).to_numpy()[partner[found]]
         return files, positions
 
     def _settle(self, old: pa.RecordBatch, given: pa.RecordBatch | None) -> None:
