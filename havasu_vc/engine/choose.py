@@ -96,7 +96,11 @@ def choose_engine(
     chosen = settings or EngineSettings()
     if name == "spark" or (name == "auto" and input_bytes > threshold):
         try:
-            return _spark_engine(chosen, progress, note)
+            engine = _spark_engine(chosen, progress, note)
+            if name == "auto" and note is not None:
+                size = f"{input_bytes / (1 << 30):,.1f} GiB"
+                note(f"there are {size} to read: Spark does the work, as --engine local would not")
+            return engine
         except MissingProgramError as error:
             if name == "spark":
                 raise

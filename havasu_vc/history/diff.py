@@ -23,12 +23,14 @@ from havasu_vc.model.diffs import DatasetDiff, DatasetHeader, MetaChange
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 
-__all__ = ["diff_datasets", "meta_changes", "planned_changes", "row_changes"]
+__all__ = ["bytes_between", "diff_datasets", "meta_changes", "planned_changes", "row_changes"]
 
 Note = Callable[[str], None]
 """Hears what a person should know."""
 
 PARTS = 64
+FEW_BYTES = 32 << 20
+"""Bytes of both versions below which nobody asks how many of them differ."""
 
 
 def diff_datasets(
@@ -51,6 +53,17 @@ def diff_datasets(
             yield from row_changes(old, new, engine, note=note)
 
     return DatasetDiff(path, before, after, meta_changes(before, after), changes())
+
+
+def bytes_between(old: Dataset | None, new: Dataset | None) -> int:
+    """Return about how many bytes a diff of two versions reads, as far as entries tell."""
+    whole = sum(view.size for view in (old, new) if view is not None)
+    before, after = (None if view is None else view.in_files for view in (old, new))
+    if before is None or after is None or whole <= FEW_BYTES:
+        return whole
+    from havasu_vc.datasets.havasu.diff import differing_entries
+
+    return sum(entry.size for side in differing_entries(before, after) for entry in side)
 
 
 def meta_changes(old: DatasetHeader | None, new: DatasetHeader | None) -> tuple[MetaChange, ...]:

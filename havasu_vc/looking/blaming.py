@@ -60,7 +60,7 @@ def blame_dataset(
     names = tuple(columns or ())
     wanted = None if keys is None else keys_batch(keys, view.schema)
     ids = [column_id(view, name) for name in names]
-    with repo.settings.open_engine(0) as engine:
+    with repo.settings.open_engine(0 if keys is not None else view.size) as engine:
         chosen = None if wanted is None else ChosenRows(wanted, view.schema, engine)
         if chosen is not None and wanted is not None:
             require_rows(view, chosen, wanted)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import CorruptionError, HavasuError, StateError
-from havasu_vc.history.diff import diff_datasets
+from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.names import KART_MARKERS, TABLES
@@ -114,7 +114,11 @@ def _view(repo: OpenRepo, folder: DatasetFolder | None, revision: Revision) -> D
 def _dataset_diff(
     repo: OpenRepo, path: str, old: Dataset | None, new: Dataset | None
 ) -> DatasetDiff:
-    size = sum(view.size for view in (old, new) if view is not None)
+    settings = repo.settings
     return diff_datasets(
-        path, old, new, lambda: repo.settings.open_engine(size), note=repo.settings.note
+        path,
+        old,
+        new,
+        lambda: settings.open_engine(bytes_between(old, new)),
+        note=settings.note,
     )

@@ -7,14 +7,16 @@ cannot loosen what it is checked by; where that side has none, it is that of the
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.datasets.storage import Storage
+from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import SchemaViolationError
-from havasu_vc.history.diff import diff_datasets
+from havasu_vc.history.diff import bytes_between, diff_datasets
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
@@ -146,13 +148,17 @@ def _moved_versions(
             yield new, None, view
 
 
+def _engine(repo: OpenRepo, old: Dataset | None, new: Dataset | None) -> Engine:
+    return repo.settings.open_engine(bytes_between(old, new))
+
+
 def _hold(repo: OpenRepo, policy: Policy, versions: Iterable[_Versions]) -> None:
     """Tell what is warned of datasets before and after; raise for what is refused."""
     watch = PolicyWatch(repo, policy)
     for path, old, new in versions:
         if not policy.of(path):
             continue
-        diff = diff_datasets(path, old, new, lambda: repo.settings.open_engine(0))
+        diff = diff_datasets(path, old, new, partial(_engine, repo, old, new))
         check = watch(diff, old, new)
         summarise(diff, Means(samples=0), [] if check is None else [check])
     refused = []

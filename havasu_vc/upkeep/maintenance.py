@@ -83,7 +83,7 @@ def fsck(repo: OpenRepo, *, full: bool = False) -> Iterator[Problem]:
             seen.add(folder.internals)
             view = repo.view(folder, revision.name)
             try:
-                with repo.settings.open_engine(0) as engine:
+                with repo.settings.open_engine(view.size if full else 0) as engine:
                     for each in findings_in(view, engine, full=full, checked=checked):
                         yield Problem(f"{each.where} at {revision.name}", each.message, each.hint)
             except HavasuError as error:

@@ -73,7 +73,7 @@ class Validation:
         except (CorruptionError, StateError) as error:
             yield Issue(path, Level.ERROR, "broken", error.message)
             return
-        with self._repo.settings.open_engine(0) as engine:
+        with self._repo.settings.open_engine(view.size) as engine:
             broken = False
             for issue in _of_dataset(path, view, engine):
                 broken = True
