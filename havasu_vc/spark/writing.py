@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -44,7 +45,8 @@ from havasu_vc.repo.results import CommitResult
 from havasu_vc.sharing import sent
 from havasu_vc.spark.executor_reading import far_url, in_place
 from havasu_vc.spark.history_tasks import havasu_view
-from havasu_vc.spark.reading import opened, quoted
+from havasu_vc.spark.querying import query_error
+from havasu_vc.spark.reading import opened, quoted, read_view
 from havasu_vc.spark.staging import StagedFile, stage
 from havasu_vc.transfer import replacement
 
@@ -57,18 +59,22 @@ def write(
     dataset: str,
     *,
     mode: str = "upsert",
+    when: str | None = None,
     message: str | None = None,
 ) -> CommitResult:
     """Commit the rows of a frame to a dataset.
 
     `upsert` inserts and updates by key, and columns that the frame lacks keep their values.
     `append` only inserts, `delete` needs the key columns alone, and `overwrite` makes the
-    dataset hold just these rows: what differs is committed.
+    dataset hold just these rows: what differs is committed. With `when`, SQL about the rows
+    `old` and `new`, an upsert updates only where it holds; rows with new keys come in any case.
     """
     if mode not in MODES:
         raise InvalidArgumentError(
             f"there is no mode {mode!r}", hints=(f"modes: {', '.join(MODES)}",)
         )
+    if when is not None and mode != "upsert":
+        raise InvalidArgumentError("a condition is for mode 'upsert' alone")
     source = opened(repo)
     schema = source.dataset(dataset).schema
     if mode not in ("append", "overwrite") and not schema.key:
@@ -83,15 +89,30 @@ def write(
 
     def make(found: Dataset, engine: Engine) -> TreeEdit:
         view = havasu_view(found)
+        rows = prepared
+        if when is not None:
+            rows = _prepared(_wanted(source, view, frame, when), schema, mode)
         if can_be_owned(view, view.schema) and isinstance(engine, SparkEngine):
-            return _owned(source, view, prepared, mode, engine)
-        return _staged(view, prepared, mode, engine, folder)
+            return _owned(source, view, rows, mode, engine)
+        return _staged(view, rows, mode, engine, folder)
 
     writer = source.with_settings(settings)
     try:
         return writer.commit_edits([(dataset, make)], message or f"Write to {dataset}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wanted(repo: Repo, view: HavasuDataset, frame: DataFrame, when: str) -> DataFrame:
+    """Return the rows of a frame that have new keys, or for which a condition holds."""
+    there = read_view(frame.sparkSession, in_place(repo, view)).alias("old")
+    keys = [(F.col(f"new.{quoted(n)}"), F.col(f"old.{quoted(n)}")) for n in view.key.names]
+    pairs = frame.alias("new").join(there, [new == old for new, old in keys], "left")
+    try:
+        chosen = pairs.where(keys[0][1].isNull() | F.expr(when))
+    except PySparkException as error:
+        raise query_error(error) from error
+    return chosen.select(*(F.col(f"new.{quoted(n)}").alias(n) for n in frame.columns))
 
 
 def _owned(
