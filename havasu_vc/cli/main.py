@@ -68,6 +68,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tag": ("tag", "List, create or delete tags"),
         "data": ("data", "List the datasets; fetch, send and drop data files"),
         "raster": ("raster", "Tell what rasters are: size, bands, place and pixels"),
+        "mv": ("mv", "Give a dataset another path"),
+        "rm": ("rm", "Remove datasets"),
         "meta": ("meta", "Show or change titles, schemas and CRS definitions"),
         "config": ("config", "Get and set options, as git config does"),
         "sql": ("sql", "Run a query of Spark SQL"),

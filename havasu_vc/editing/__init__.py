@@ -1,6 +1,7 @@
 """Editing: commits that change what datasets hold, made by a program.
 
-Rows that are written, patches, meta items, declared geometries, and what is brought back.
+Rows that are written, patches, meta items, declared geometries, datasets that move or go, and what
+is brought back.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from havasu_vc.editing.geometry_encodings import declare_geometries as declare_geometries
     from havasu_vc.editing.metadata import get_meta as get_meta
     from havasu_vc.editing.metadata import set_meta as set_meta
+    from havasu_vc.editing.moving import move_dataset as move_dataset
+    from havasu_vc.editing.moving import remove_datasets as remove_datasets
     from havasu_vc.editing.patches import apply_patch as apply_patch
     from havasu_vc.editing.restoring import restore as restore
     from havasu_vc.editing.writing import MODES as MODES
@@ -23,6 +26,7 @@ __getattr__ = loads(
     {
         "geometry_encodings": ["declare_geometries"],
         "metadata": ["get_meta", "set_meta"],
+        "moving": ["move_dataset", "remove_datasets"],
         "patches": ["apply_patch"],
         "restoring": ["restore"],
         "writing": ["MODES", "changes_of", "whole_rows", "write_rows"],

@@ -48,6 +48,11 @@ def _check_edits(
     review.check_edits(repo, storage, edits, base)
 
 
+def _check_moves(repo: OpenRepo, moves: Mapping[str, str | None], base: Revision) -> None:
+    """Hold the policy against datasets that move or go."""
+    review.check_moves(repo, moves, base)
+
+
 def _fetcher(opened: OpenRepo) -> Fetcher:
     return sharing.RemoteFetcher(opened)
 
@@ -119,6 +124,7 @@ class Repo:
     def keep_policy(self) -> None:
         """Have commits refused that are against the policy of the repository."""
         self.opened.check_edits = _check_edits
+        self.opened.check_moves = _check_moves
 
     @property
     def git(self) -> GitRepository:
@@ -270,6 +276,8 @@ class Repo:
     write = uses(lambda: editing.write_rows, within=committing)
     apply_patch = uses(lambda: editing.apply_patch, within=committing)
     set_meta = uses(lambda: editing.set_meta, within=committing)
+    move_dataset = uses(lambda: editing.move_dataset, within=committing)
+    remove_datasets = uses(lambda: editing.remove_datasets, within=committing)
     declare_geometries = uses(lambda: editing.declare_geometries, within=committing)
     commit_edits = uses(lambda: core.commit_edits, within=committing)
     restore = uses(lambda: editing.restore, within=following)

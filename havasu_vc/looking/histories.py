@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
@@ -11,10 +11,11 @@ from havasu_vc.looking.commit_values import info_of
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.commits import read_commit
-from havasu_vc.store.log import Alike, LogFilter, commits, parse_date
+from havasu_vc.store.commits import Commit, read_commit
+from havasu_vc.store.log import Alike, LogFilter, Moved, commits, parse_date
 from havasu_vc.store.refs import BRANCHES, list_refs, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.trees import DatasetFolder, find_datasets
 
 __all__ = ["commit_info", "log"]
 
@@ -64,7 +65,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     """Yield the commits that a revision or range reaches, newest first.
 
     `filters` name datasets, rows or meta items, and `columns` those of the rows that
-    count. The other conditions are git's.
+    count. The other conditions are git's. A dataset is followed where it was moved.
     """
     revision, filters = request.revision, request.filters
     hide: list[str] = []
@@ -89,8 +90,47 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     names = _names(repo)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
-        for commit in commits(repo.git, start.commit, wanted, hide=hide, alike=alike):
+        for commit in commits(
+            repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo)
+        ):
             yield info_of(commit, names)
+
+
+def _moves(repo: OpenRepo) -> Moved:
+    """Return what tells where a dataset was before it was moved, by its identity."""
+
+    def moved(parent: Commit, commit: Commit, paths: tuple[str, ...]) -> tuple[str, ...]:
+        objects = repo.git.objects
+        old = {folder.path: folder for folder in find_datasets(objects, parent.tree)}
+        new = {folder.path: folder for folder in find_datasets(objects, commit.tree)}
+        gone = [folder for path, folder in old.items() if path not in new]
+        names: dict[str, str] = {}
+        for path in new.keys() - old.keys() if gone else ():
+            identity = _identity(repo, new[path], commit.id)
+            for folder in gone:
+                if identity == _identity(repo, folder, parent.id):
+                    names[path] = folder.path
+        return tuple(_renamed(path, names) for path in paths)
+
+    return moved
+
+
+def _identity(repo: OpenRepo, folder: DatasetFolder, revision: str) -> str:
+    """Return what a dataset keeps when it is moved, be it only all that is in it."""
+    known = find_kind(folder.marker) and repo.view(folder, revision).likely_identity
+    return known or folder.internals
+
+
+def _renamed(path: str, names: Mapping[str, str]) -> str:
+    """Return a path with the name that its dataset had before.
+
+    >>> _renamed("maps/trees/.havasu-dataset/edits", {"maps/trees": "trees"})
+    'trees/.havasu-dataset/edits'
+    """
+    for new, old in names.items():
+        if path == new or path.startswith(f"{new}/"):
+            return old + path.removeprefix(new)
+    return path
 
 
 def _row_history(

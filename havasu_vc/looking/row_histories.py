@@ -60,7 +60,10 @@ class RowHistory:
         path, _, what = text.partition(":")
         kind, _, key = what.partition(":")
         folder = self._repo.folders(start).get(path)
-        versions = DatasetVersions(self._repo, path)
+        readable = folder is not None and find_kind(folder.marker) is not None
+        view = self._repo.view(folder, start.name) if folder is not None and readable else None
+        identity = None if view is None else view.likely_identity
+        versions = DatasetVersions(self._repo, path, identity)
         marker = DEFAULT.marker if folder is None else folder.marker
         inside = f"{path}/{marker}"
         if kind == "meta":
@@ -68,9 +71,8 @@ class RowHistory:
         rows = (find_kind(marker) or DEFAULT).rows
         if not key and not columns:
             return _Watched(versions, None, (), f"{inside}/{rows}" if kind else path)
-        if folder is None:
+        if view is None:
             raise DatasetNotFoundError(path, start.name)
-        view = self._repo.view(folder, start.name)
         ids = tuple(column_id(view, name) for name in columns)
         if not key:
             return _Watched(versions, None, ids, path)

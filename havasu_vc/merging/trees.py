@@ -182,7 +182,7 @@ def _groups(
         if first != path and second not in (path, first):
             raise ConflictError(
                 f"{path} was moved to {first} on one side and to {second} on the other",
-                hints=(f"move it to one place on both sides: `git mv {second} {first}`",),
+                hints=(f"move it to one place on both sides: `havasu-vc mv {second} {first}`",),
             )
         target = first if first != path else second
         places = (path, first if first in ours else None, second if second in theirs else None)

@@ -5,7 +5,7 @@ This is what every operation works on; `Repo` is the face that it shows to users
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.storage import Fetcher
 
     CheckEdits = Callable[["OpenRepo", Storage, Sequence[TreeEdit], Revision], None]
+    CheckMoves = Callable[["OpenRepo", Mapping[str, str | None], Revision], None]
 
 __all__ = ["OpenRepo", "unsafe_path"]
 
@@ -44,6 +45,8 @@ class OpenRepo:
         """Makes what brings data files that come on demand; None where they must be here."""
         self.check_edits: CheckEdits | None = None
         """Raises where edits must not be committed upon a revision; None where all may be."""
+        self.check_moves: CheckMoves | None = None
+        """Raises where datasets must not go, or get another path, upon a revision."""
         self._said: set[str] = set()
         self.held: object | None = None
         """The living working copy while HEAD may move, for those who know such."""

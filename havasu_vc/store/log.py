@@ -3,7 +3,8 @@
 No commit comes before all that were built upon it, and otherwise newer ones come first.
 With paths, only commits that changed one of them are given: the ids of the entries at
 the paths are compared with the parents', and of a merge that took one side as it was
-only that side is followed, so a commit costs the reading of a few trees at most.
+only that side is followed, so a commit costs the reading of a few trees at most. Where a
+path begins, whoever asks may say what it was before, and is given that from there on.
 """
 
 import re
@@ -19,7 +20,7 @@ from havasu_vc.store.objects import EMPTY_TREE, ObjectId
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.trees import TREE, read_entries
 
-__all__ = ["Alike", "LogFilter", "commits", "parse_date"]
+__all__ = ["Alike", "LogFilter", "Moved", "commits", "parse_date"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ EVERY = LogFilter()
 Alike = Callable[[Commit | None, Commit], bool]
 """Whether a commit changed nothing that is wanted of a parent, or of nothing at all."""
 
+Moved = Callable[[Commit, Commit, tuple[str, ...]], tuple[str, ...]]
+"""The paths, in a parent, of what is at some paths of a commit."""
+
 
 def commits(
     repository: GitRepository,
@@ -57,15 +61,16 @@ def commits(
     *,
     hide: Sequence[ObjectId] = (),
     alike: Alike | None = None,
+    moved: Moved | None = None,
 ) -> Iterator[Commit]:
     """Yield the commits that `start` reaches and those of `hide` do not.
 
-    `alike` looks closer where one of the paths differs.
+    `alike` looks closer where one of the paths differs; `moved` where none is in a parent.
     """
     author, grep = _pattern("author", wanted.author), _pattern("grep", wanted.grep)
     skipped = given = 0
     walk = _walk(repository, start, hide)
-    for commit in _touching(repository, walk, start, wanted.paths, alike):
+    for commit in _touching(repository, walk, start, wanted.paths, alike, moved):
         if given == wanted.limit:
             return
         time = commit.committer.time
@@ -131,32 +136,37 @@ def _touching(
     start: ObjectId,
     paths: tuple[str, ...],
     alike: Alike | None,
+    moved: Moved | None,
 ) -> Iterator[Commit]:
     """Yield those of `walk` that changed one of the paths."""
     if not paths:
         for identity in walk:
             yield read_commit(repository.objects, identity)
         return
-    ends = _Ends(repository, paths)
-    followed = {start}
+    ends = _Ends(repository)
+    followed = {start: paths}
     known: dict[ObjectId, Commit] = {}
     for identity in walk:
-        if identity not in followed:
+        here = followed.pop(identity, None)
+        if here is None:
             continue
-        followed.discard(identity)
         commit = known.pop(identity, None) or read_commit(repository.objects, identity)
-        here, same = ends.of(commit.tree), None
+        there, same = ends.of(commit.tree, here), None
+        before = dict.fromkeys(commit.parents, here)
         for parent in _parents(repository, commit):
             known[parent.id] = parent
-            if ends.of(parent.tree) == here or (alike is not None and alike(parent, commit)):
+            if moved is not None and any(there) and not any(ends.of(parent.tree, here)):
+                before[parent.id] = moved(parent, commit, here)
+            if ends.of(parent.tree, here) == there or (alike is not None and alike(parent, commit)):
                 same = parent
                 break
         if same is not None:
-            followed.add(same.id)
+            followed.setdefault(same.id, before[same.id])
             continue
-        followed.update(commit.parents)
+        for each, its in before.items():
+            followed.setdefault(each, its)
         # A first commit changed what it has.
-        if commit.parents or (any(here) and not (alike is not None and alike(None, commit))):
+        if commit.parents or (any(there) and not (alike is not None and alike(None, commit))):
             yield commit
 
 
@@ -169,18 +179,20 @@ def _parents(repository: GitRepository, commit: Commit) -> Iterator[Commit]:
 class _Ends:
     """The entry at each path in a tree, remembered by tree."""
 
-    def __init__(self, repository: GitRepository, paths: tuple[str, ...]) -> None:
+    def __init__(self, repository: GitRepository) -> None:
         self._source = repository.objects
-        self._parts = [[_raw(part) for part in path.split("/") if part] for path in paths]
-        self._trees: dict[ObjectId, tuple[bytes | None, ...]] = {}
+        self._trees: dict[tuple[ObjectId, tuple[str, ...]], tuple[bytes | None, ...]] = {}
         self._folders: dict[tuple[bytes, tuple[bytes, ...]], bytes | None] = {}
 
-    def of(self, tree: ObjectId) -> tuple[bytes | None, ...]:
+    def of(self, tree: ObjectId, paths: tuple[str, ...]) -> tuple[bytes | None, ...]:
         """Return mode and raw id at each path, as bytes to compare."""
-        if (known := self._trees.get(tree)) is None:
+        if (known := self._trees.get((tree, paths))) is None:
             root = bytes.fromhex(tree or EMPTY_TREE)
-            known = tuple(self._end(TREE, root, tuple(parts)) for parts in self._parts)
-            self._trees[tree] = known
+            known = tuple(
+                self._end(TREE, root, tuple(_raw(part) for part in path.split("/") if part))
+                for path in paths
+            )
+            self._trees[tree, paths] = known
         return known
 
     def _end(self, mode: bytes, identity: bytes, parts: tuple[bytes, ...]) -> bytes | None:

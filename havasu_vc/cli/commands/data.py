@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import click
 
+from havasu_vc.cli.commands.rm import command as remove_datasets
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
@@ -94,6 +95,9 @@ def _long_line(info: DatasetInfo) -> str:
     size = "" if info.size is None else format_size(info.size)
     columns = [info.path, info.kind, rows, size, info.title or ""]
     return "\t".join(visible(text) for text in columns).rstrip("\t")
+
+
+command.add_command(remove_datasets, "rm")
 
 
 @command.command("version", cls=Command, short_help="Tell the version of the repository's format")

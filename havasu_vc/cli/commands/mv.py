@@ -1,0 +1,32 @@
+"""`havasu-vc mv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, message_options
+from havasu_vc.cli.results import tell_commit
+
+__all__ = ["command"]
+
+
+@click.command("mv", cls=Command)
+@click.argument("dataset")
+@click.argument("path")
+@message_options
+@click.pass_obj
+def command(
+    invocation: Invocation, dataset: str, path: str, messages: tuple[str, ...], message_file: Any
+) -> None:
+    """Commit that DATASET is at PATH.
+
+    No row is written. The dataset stays the same one: its log, blame and merges with
+    branches that know it by its old path go on. Files beside it in its folder go along.
+    """
+    message = join_message(messages, message_file.read() if message_file else None)
+    repo = invocation.open_repo()
+    tell_commit(invocation, repo, repo.move_dataset(dataset, path, message=message))

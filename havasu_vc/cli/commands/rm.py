@@ -1,0 +1,31 @@
+"""`havasu-vc rm`, which is also `havasu-vc data rm` as Kart has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, message_options
+from havasu_vc.cli.results import tell_commit
+
+__all__ = ["command"]
+
+
+@click.command("rm", cls=Command)
+@click.argument("datasets", metavar="DATASET...", nargs=-1, required=True)
+@message_options
+@click.pass_obj
+def command(
+    invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str, ...], message_file: Any
+) -> None:
+    """Commit that datasets are no more.
+
+    Their rows stay in the history: `havasu-vc restore -s HEAD^ DATASET` brings one back.
+    Files beside a dataset in its folder stay.
+    """
+    message = join_message(messages, message_file.read() if message_file else None)
+    repo = invocation.open_repo()
+    tell_commit(invocation, repo, repo.remove_datasets(datasets, message=message))
