@@ -32,6 +32,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
+from havasu_vc.exchange.owned_imports import import_dealt
 from havasu_vc.exchange.source import Source, SourceOptions
 from havasu_vc.exchange.sources import open_sources
 from havasu_vc.geo.crs import same_crs
@@ -52,7 +53,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import ImportResult
 from havasu_vc.repo.transaction import Transaction
-from havasu_vc.sharing import FarDataset, sent, written_far
+from havasu_vc.sharing import FarDataset, far_place, sent, written_far
 from havasu_vc.store.log import commits
 from havasu_vc.store.trees import edit_tree, find_entry
 from havasu_vc.transfer.replaced import Replaced
@@ -146,7 +147,7 @@ def import_layers(repo: OpenRepo, request: ImportRequest) -> ImportResult:
                     edit = _replacing(repo, old, source, engine, request, earlier)
                     notes += _described(path, old.schema, source.schema, edit.meta)
                 else:
-                    edit = _fresh(path, source, transaction.storage, engine, request)
+                    edit = _fresh(repo, path, source, transaction.storage, engine, request)
                 counts[path] = edit.counts
                 if edit.blobs:
                     edits.append(edit)
@@ -280,7 +281,12 @@ def _hilbert(schema: Schema, order: str) -> str | None:
 
 
 def _fresh(
-    path: str, source: Source, storage: Storage, engine: Engine, request: ImportRequest
+    repo: OpenRepo,
+    path: str,
+    source: Source,
+    storage: Storage,
+    engine: Engine,
+    request: ImportRequest,
 ) -> TreeEdit:
     kind = kind_named(request.kind or DEFAULT.name)
     if not kind.in_files and request.order != "key":
@@ -292,6 +298,14 @@ def _fresh(
     hilbert = None if column is None else source.schema.by_name[column].id
     new = kind.new(path, source.schema, storage, meta=_meta(source, kind), hilbert=hilbert)
     curve = None if column is None else Curve(column, tuple(source.tasks([column])))
+    far = engine.distributed and storage.fetcher is not None and curve is None
+    url = far_place(repo) if far and new.schema.key else None
+    if url is not None and new.files is not None:
+        keys = source.tasks(list(new.schema.key.names))
+        with _naming(path):
+            return import_dealt(
+                new.files, source.tasks(), keys, url, engine, input_bytes=source.input_bytes
+            )
     return _written(path, new, source.tasks(), storage, engine, source.input_bytes, curve)
 
 

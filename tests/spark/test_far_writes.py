@@ -11,14 +11,16 @@ from pyarrow.fs import S3FileSystem
 from havasu_vc import Repo, Settings
 from havasu_vc.datasets.kinds import require_files
 from havasu_vc.engine.choose import EngineSettings
-from havasu_vc.errors import StorageError
+from havasu_vc.errors import KeyViolationError, StorageError
+from havasu_vc.exchange import owned_imports
+from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.history import owned_edits
 from havasu_vc.spark import read, write
 from tests.conftest import lacking
 from tests.datasets.thresholds import tiny_thresholds
 from tests.remotes.sharing import bare, clone, files, reopened, share
 from tests.repo.points import make
-from tests.repo.tables import BY_ID, points
+from tests.repo.tables import BY_ID, points, rows
 from tests.repo.tables import write as write_file
 from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
 
@@ -128,6 +130,31 @@ def test_a_release_is_compared_and_written_in_the_bucket(
     here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
     assert list(here.fsck(full=True)) == []
     assert {row["id"]: row["name"] for row in here.table("big").to_arrow().to_pylist()} == model
+
+
+@pytest.mark.parametrize("key", ["id", "name"])
+def test_an_import_in_any_order_goes_to_the_bucket(
+    far: Repo, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr(owned_imports, "PART_BYTES", 40_000)
+    table = points(9000)
+    order = pa.array([(number * 7919) % 9000 for number in range(9000)])
+    file = write_file(tmp_path / "table.parquet", table.take(order))
+    settings = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    options = SourceOptions(primary_key=(key,))
+    path = f"by-{key}"
+    far.with_settings(settings).import_(file, path, options=options)
+    assert files(far) == []
+    view = require_files(reopened(far).dataset(path))
+    assert len(view.data_entries) > 2, "there were several owners"
+    twice = write_file(tmp_path / "twice.parquet", pa.concat_tables([table, table.slice(70, 1)]))
+    with pytest.raises(KeyViolationError, match="twice"):
+        far.with_settings(settings).import_(twice, "twice", options=options)
+
+    far.push()
+    here = clone(far.config.get("remote.origin.url") or "", tmp_path / "here", data_url=DATA)
+    assert list(here.fsck(full=True)) == []
+    assert rows(here, path) == table.to_pylist()
 
 
 def test_few_rows_go_to_the_bucket_as_one_file(

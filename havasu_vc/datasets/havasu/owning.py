@@ -64,7 +64,7 @@ from havasu_vc.store.far_files import FarFileStore
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_urls import is_url
 
-__all__ = ["Owning", "own"]
+__all__ = ["Owning", "own", "store_at"]
 
 FEW_BYTES = 1 << 20
 """Changes of no more bytes come back as rows."""
@@ -103,7 +103,7 @@ class Owning:
         self._schema = owner.layout.schema
         self._names = self._schema.key.names
         self._stack = ExitStack()
-        self._store = _store_at(owner.place, self._stack)
+        self._store = store_at(owner.place, self._stack)
         self._keys = None if owner.keys is None else Path(owner.keys)
         self._come = self._spool()
         self._bytes = 0
@@ -454,7 +454,7 @@ class Owning:
                 yield sort_by_key(one_batch(every), self._schema)
 
 
-def _store_at(place: str, stack: ExitStack) -> DataFileStore:
+def store_at(place: str, stack: ExitStack) -> DataFileStore:
     """Return the store that new files go to; raises where this machine does not see it."""
     if is_url(place):
         return stack.enter_context(FarFileStore(place))
