@@ -42,6 +42,7 @@ __all__ = [
     "PIECES",
     "Deal",
     "RunsTasks",
+    "by_part",
     "check_told",
     "collected",
     "dealing_frame",
@@ -102,8 +103,28 @@ def task_frame(
         forget_archives()
         yield from run(pickle.loads(t.as_py()) for batch in batches for t in batch.column("task"))
 
-    frame = session.createDataFrame(given).repartitionById(parts, "part")
-    return frame.mapInArrow(run_given, columns)
+    return by_part(session.createDataFrame(given), parts).mapInArrow(run_given, columns)
+
+
+def by_part(frame: DataFrame, count: int) -> DataFrame:
+    """Return a frame in so many partitions, each row in that which its column `part` says."""
+    import pyspark
+
+    if not pyspark.__version__.startswith("4.0."):
+        return frame.repartitionById(count, "part")
+    # Spark 4.0 goes by hashes alone: for each partition a number whose hash falls there.
+    from pyspark.sql import functions as F
+
+    numbers: dict[int, int] = {}
+    tried = 32 * count
+    while len(numbers) < count:
+        hashes = frame.sparkSession.range(0, tried)
+        place = F.pmod(F.hash("id"), F.lit(count)).alias("part")
+        found = hashes.groupBy(place).agg(F.min("id").alias("number")).collect()
+        numbers = {row["part"]: row["number"] for row in found}
+        tried *= 8
+    every = F.array(*(F.lit(numbers[part]).cast("bigint") for part in range(count)))
+    return frame.repartition(count, F.element_at(every, F.col("part") + 1))
 
 
 def pieces_frame(frame: DataFrame, deal: Deal, owners: int) -> DataFrame:
@@ -140,7 +161,7 @@ def owned_frame(
         yield from _own_parts(batches, hop, deals_to)
 
     # One partition more takes the counts, and errors of those who deal.
-    return every.repartitionById(len(owners) + 1, "part").mapInArrow(run, PIECES)
+    return by_part(every, len(owners) + 1).mapInArrow(run, PIECES)
 
 
 def outcomes_of(pieces: DataFrame, owners: Sequence[Task]) -> Batches:

@@ -31,6 +31,7 @@ from havasu_vc.engine.session import cause_of
 from havasu_vc.engine.spark_dealing import (
     ERROR,
     OUTCOME,
+    by_part,
     check_told,
     collected,
     large_rows,
@@ -208,7 +209,7 @@ def _streamed(changes: DataFrame, owners: Sequence[int]) -> Batches:
     from pyspark.sql import functions as F
 
     part = F.when(F.col("kind") == OUTCOME, F.col("part") + 1).otherwise(0)
-    ordered = changes.withColumn("part", part).repartitionById(owners[-1] + 1, "part")
+    ordered = by_part(changes.withColumn("part", part), owners[-1] + 1)
     told: list[Any] | None = []
     rows = _Rows(ordered)
     try:

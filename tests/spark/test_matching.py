@@ -197,6 +197,21 @@ def test_a_file_that_is_not_there_is_named(
         list(engine.run_matched(comparison))
 
 
+def test_spark_4_0_finds_its_owners_by_hashes(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its frames cannot be told which partition a row goes to."""
+    comparison = Comparison(numbers(0, 20), numbers(5, 40), NUMBERS, NUMBERS)
+    monkeypatch.setattr(matching, "INTERVAL_BYTES", 100)
+    monkeypatch.setattr(matching, "SAMPLE_SHARE", 1)
+    monkeypatch.setattr("pyspark.__version__", "4.0.1")
+    monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.repartitionById", None)
+    with SparkEngine(spark) as engine:
+        rows = [row for batch in engine.run_matched(comparison) for row in batch.to_pylist()]
+    keys = [(row["new"] or row["old"])["number"] for row in rows]
+    assert keys == [*range(5), *range(10, 15), *range(20, 30), *range(40, 50)]
+
+
 def test_what_is_left_half_way_stops(spark: "SparkSession") -> None:
     with SparkEngine(spark) as engine:
         comparison = Comparison(numbers(0, 20), numbers(5, 40), NUMBERS, NUMBERS)
