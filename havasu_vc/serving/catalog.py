@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from havasu_vc.engine.settings import Settings
-from havasu_vc.errors import HavasuError
+from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.library import Repo
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
@@ -22,8 +22,10 @@ from havasu_vc.serving.metadata import LoadedTable, TableMaker
 from havasu_vc.serving.names import TOP, Name, candidates
 from havasu_vc.serving.refs import EVERY, ServedRef, find_ref, ref_of_prefix
 from havasu_vc.serving.routes import Call
+from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.tokens import Tokens
 from havasu_vc.serving.wanted import MOST_BYTES
+from havasu_vc.sharing import far_place
 from havasu_vc.store.refs import list_branches, list_tags
 from havasu_vc.store.repository import GitRepository
 
@@ -75,6 +77,15 @@ class Catalog:
         """The tokens that are asked for."""
         self._path = git.git_directory
         self._own = threading.local()
+        shared = git.config.get("havasu.catalog.url")
+        if shared is not None:
+            data = far_place(self.repo)
+            if data is None:
+                raise InvalidArgumentError(
+                    "havasu.catalog.url is set, and data files are in no bucket",
+                    hints=("`git config havasu.data.url` names one",),
+                )
+            self.tables.share(SharedPlace(shared, self.tables.root, data, self.repo.storage.files))
 
     @property
     def repo(self) -> OpenRepo:

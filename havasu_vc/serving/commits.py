@@ -11,7 +11,7 @@ answered, so a request that comes again is answered as before, also by another s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ from havasu_vc.serving.updates import TableChange, applied, new_document, requir
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.refs import list_branches
 from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.tables.locations import TableFolders
 
 __all__ = ["Served", "Shelf", "Writer"]
 
@@ -61,6 +62,12 @@ class Shelf(Protocol):
 
     def find(self, commit: str, path: str, snapshot_id: int) -> str | None:
         """Return the commit, the given one or one before it, whose table has a snapshot."""
+
+    def within(self, folders: Iterable[Path]) -> TableFolders:
+        """Return where files are found that must be in some folders."""
+
+    def spell(self, path: Path) -> str:
+        """Return the location of a folder that clients are told of."""
 
     def staging(self, identity: str) -> Path:
         """Return the folder that clients write files of a new table into, by its uuid."""
@@ -191,7 +198,8 @@ class Writer:
         if change.replaces:
             document = replacing(served.document, document, path)
         base = served.base.snapshot_id
-        table = sent_table(document, served.staging, served.folders, base, path)
+        folders = (served.staging, *served.folders)
+        table = sent_table(document, folders, self._shelf.within, base, path)
         edit = edit_of_served(self._repo, transaction, table, served.base)
         if not edit.blobs or served.base.tree == folder.internals:
             return edit
@@ -216,9 +224,9 @@ class Writer:
     def _creation(self, transaction: Transaction, path: str, change: TableChange) -> TreeEdit:
         self._require_free(transaction.folders, path)
         staging = self._shelf.staging(change.identity)
-        document = applied(new_document(str(staging)), change, path)
+        document = applied(new_document(self._shelf.spell(staging)), change, path)
         created = created_dataset(document, path)
         if change.snapshot is None:
             return created
-        table = sent_table(document, staging, (), None, path)
+        table = sent_table(document, (staging,), self._shelf.within, None, path)
         return edit_of_new(self._repo, transaction, table, created)

@@ -1,35 +1,53 @@
 """How clients reach data files that are in a bucket: where the server is, and with which key.
 
 Where it is and in which region is told to all. Credentials are given to those alone who ask for
-them, and never the server's own, which may delete: a key that can only read is named by
-`HAVASU_VC_READ_KEY_ID` and `HAVASU_VC_READ_SECRET_KEY` (and `HAVASU_VC_READ_SESSION_TOKEN`).
+them, and never the server's own, which may delete. A key that can only read is named by
+`HAVASU_VC_READ_KEY_ID` and `HAVASU_VC_READ_SECRET_KEY` (and `HAVASU_VC_READ_SESSION_TOKEN`), and
+one that can also write to the folder `staging` of the catalog's bucket by `HAVASU_VC_WRITE_…`:
+it is given to those who may commit.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from havasu_vc.store.object_urls import s3_settings
 
-__all__ = ["store_settings"]
+__all__ = ["credentials", "store_settings"]
 
 ASKED = "x-iceberg-access-delegation"
 _VENDED = "vended-credentials"
 _KEYS = {
-    "s3.access-key-id": "HAVASU_VC_READ_KEY_ID",
-    "s3.secret-access-key": "HAVASU_VC_READ_SECRET_KEY",
-    "s3.session-token": "HAVASU_VC_READ_SESSION_TOKEN",
+    "s3.access-key-id": "KEY_ID",
+    "s3.secret-access-key": "SECRET_KEY",
+    "s3.session-token": "SESSION_TOKEN",
 }
+_READ, _WRITE = "HAVASU_VC_READ_", "HAVASU_VC_WRITE_"
+
+
+def credentials(settings: Mapping[str, str], places: Sequence[str | None]) -> list[dict[str, Any]]:
+    """Return the settings as Iceberg's storage credentials, for all places that a table is in.
+
+    DuckDB takes what stands beside a table for its location alone, and so does it with
+    credentials of one place.
+    """
+    if not settings:
+        return []
+    prefixes = dict.fromkeys(f"{place.partition('?')[0].rstrip('/')}/" for place in places if place)
+    return [{"prefix": prefix, "config": dict(settings)} for prefix in prefixes]
 
 
 def store_settings(
     place: str | None,
     headers: Mapping[str, str],
+    *,
+    writes: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """Return what a client is told of the bucket that has a table's data files."""
+    """Return what a client, who may commit or not, is told of the bucket of a table's files."""
     if place is None or urlsplit(place).scheme != "s3":
         return {}
     said = s3_settings(environment)
@@ -39,5 +57,7 @@ def store_settings(
     if said.endpoint:
         found |= {"s3.endpoint": said.endpoint, "s3.path-style-access": "true"}
     if _VENDED in headers.get(ASKED, ""):
-        found |= {name: environment[key] for name, key in _KEYS.items() if environment.get(key)}
+        which = _WRITE if writes and environment.get(f"{_WRITE}KEY_ID") else _READ
+        named = {name: environment.get(which + key) for name, key in _KEYS.items()}
+        found |= {name: value for name, value in named.items() if value}
     return found

@@ -41,6 +41,7 @@ from havasu_vc.formats.iceberg.values import (
 from havasu_vc.records import dataclass
 from havasu_vc.serving.forms import Form, plain_schema
 from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.store.object_urls import is_url
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
 from havasu_vc.workspace.layouts import past_spec
@@ -161,6 +162,8 @@ class Documents:
     def __init__(self, root: Path) -> None:
         self.root = root
         """The folder of all tables' documents."""
+        self.shared: SharedPlace | None = None
+        """The bucket where clients see documents; None where they see the folder."""
         self._manifests: Remembered[object, _Group] = Remembered(_REMEMBERED)
         self._known: Remembered[str, _Known] = Remembered(_MOST_KNOWN)
         self._deletes: Remembered[object, tuple[tuple[int, DataFile], ...]] = Remembered(
@@ -189,10 +192,10 @@ class Documents:
         `before` is the version before it, which the snapshot's parent shows.
         """
         folder = self.folder(view)
-        now = _Files(view, self.known(view), folder, form, self._deletes)
+        now = _Files(view, self.known(view), folder, form, self._deletes, self.shared)
         old = None
         if before is not None:
-            old = _Files(before, self.known(before), folder, form, self._deletes)
+            old = _Files(before, self.known(before), folder, form, self._deletes, self.shared)
         came = list(now.without(old))
         gone = [] if old is None else list(old.without(now))
         changed = [
@@ -213,8 +216,21 @@ class Documents:
         data = [each for each in now.known.values() if not each.deletes]
         rows, size = sum(each.rows for each in data), sum(each.size for each in data)
         summary = {**counts, **totals(rows, len(data), size)}
-        files = (str(listed), *(each.path for each in manifests), *deletes)
-        return Shown(str(listed), summary, now.layout, rows, files)
+        files = (str(listed), *map(self.here, (*(each.path for each in manifests), *deletes)))
+        return Shown(self.spell(listed), summary, now.layout, rows, files)
+
+    def spell(self, path: Path | str) -> str:
+        """Return the location of a file or folder that clients are told of."""
+        return str(path) if self.shared is None else self.shared.spell(path)
+
+    def here(self, location: str) -> str:
+        """Return the path of what has a location."""
+        found = None if self.shared is None else self.shared.here(location)
+        return location if found is None else str(found)
+
+    def spelled(self, manifest: ManifestFile) -> ManifestFile:
+        """Return a manifest that was written under the name that clients are told."""
+        return replace(manifest, path=self.spell(manifest.path))
 
     def known(self, view: HavasuDataset) -> dict[str, _Known]:
         """Return what is to be known of the files of a version, by sha256."""
@@ -250,7 +266,7 @@ class Documents:
             data = entry.file.content is DataFileContent.DATA
             groups.setdefault((not data, spec_id), []).append(entry)
         return [
-            _written(folder, members, layout, spec_id, snapshot)
+            self.spelled(_written(folder, members, layout, spec_id, snapshot))
             for (_, spec_id), members in sorted(groups.items())
         ]
 
@@ -285,7 +301,7 @@ class Documents:
                     groups.setdefault(spec_id, []).append(entry)
             snapshot = Snapshot(_BEFORE, DATA_SEQUENCE, 0, None)
             manifests = tuple(
-                _written(folder, members, layout, spec_id, snapshot)
+                self.spelled(_written(folder, members, layout, spec_id, snapshot))
                 for spec_id, members in sorted(groups.items())
             )
             named = (entry.file for members in groups.values() for entry in members)
@@ -333,12 +349,13 @@ class _Files:
         folder: Path,
         form: Form,
         deletes: Remembered[object, tuple[tuple[int, DataFile], ...]],
+        shared: SharedPlace | None,
     ) -> None:
         self.known = known
         self.layout = _layout_of(view, known.values(), form)
         self._entries = view.entries
         self._view, self._folder = view, folder
-        self._deletes = deletes
+        self._deletes, self._shared = deletes, shared
         self._objects = os.fspath(view.storage.files.objects)
 
     def common(self, other: _Files) -> Iterable[str]:
@@ -360,7 +377,8 @@ class _Files:
 
     def _position_deletes(self, entry: Entry) -> tuple[tuple[int, DataFile], ...]:
         folder = self._folder / "data"
-        _, files = write_batch(self._view, (entry,), folder, self._data, str)
+        spell = str if self._shared is None else self._shared.spell
+        _, files = write_batch(self._view, (entry,), folder, self._data, spell)
         return tuple(files)
 
     def _data(self, entry: Entry) -> tuple[int, DataFile]:
@@ -382,5 +400,7 @@ class _Files:
 
     def _place(self, file: str) -> str:
         """Return where a data file is; most are in the store, which is quickly seen."""
+        if self._shared is not None:
+            return self._shared.spell_data(file)
         stored = f"{self._objects}/{file[:2]}/{file[2:4]}/{file}"
         return stored if os.path.isfile(stored) else self._view.place(file)

@@ -56,6 +56,7 @@ from havasu_vc.serving.metadata import (
     told_of,
 )
 from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.shared_place import url_of
 from havasu_vc.serving.steps import Step, Steps
 from havasu_vc.store.durability import replace_file
 from havasu_vc.tables.publishing import write_manifest, write_manifest_list
@@ -157,7 +158,8 @@ class Feeds:
             parts = [self._history(path, steps, folder)] if steps else []
             schema = COMMITS
         shown = [each for each in parts if each.file.record_count]
-        files = [each.file.path for each in parts]
+        documents = self._tables.documents
+        files = [documents.here(each.file.path) for each in parts]
         metadata = self._assembled(path, _layout(schema), shown, folder, files)
         metadata = replace(
             metadata,
@@ -170,9 +172,8 @@ class Feeds:
         if not location.exists():
             replace_file(location, document)
         named = (str(location), *dict.fromkeys(files))
-        return LoadedTable(
-            path, versions, metadata, document, str(location), folder, tag, None, named
-        )
+        told_at, place = documents.spell(location), url_of(documents.shared)
+        return LoadedTable(path, versions, metadata, document, told_at, folder, tag, place, named)
 
     def _known(self, repo: OpenRepo, path: str, version: Version) -> _Columns:
         def look() -> _Columns:
@@ -212,7 +213,7 @@ class Feeds:
                 old = None if before is None else self._tables.stored(repo, path, before)
                 write(place, changed_rows(repo, old, new, commit, schema), schema)
             snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{CHANGES}", step.version)
-            file = described(place, commit)
+            file = self._spelled(described(place, commit))
             return _Part(step.version, snapshot_id, file, _layout(schema))
 
         return self._parts.made((folder, commit.id), make)
@@ -224,7 +225,12 @@ class Feeds:
         if not place.exists():
             write(place, [commit_rows(commits)], COMMITS)
         snapshot_id = snapshot_id_of(f"{path}{_BETWEEN}{HISTORY}", newest)
-        return _Part(newest, snapshot_id, described(place), _layout(COMMITS))
+        file = self._spelled(described(place))
+        return _Part(newest, snapshot_id, file, _layout(COMMITS))
+
+    def _spelled(self, file: DataFile) -> DataFile:
+        """Return a data file that was written under the name that clients are told."""
+        return replace(file, path=self._tables.documents.spell(file.path))
 
     def _assembled(
         self,
@@ -243,7 +249,7 @@ class Feeds:
             number = part.version.number
             bare = Snapshot(part.snapshot_id, number, 0, None, parent_id=parent)
             written = self._listed(shown[: place + 1], bare, folder)
-            files += written
+            files += map(self._tables.documents.here, written)
             snapshots.append(
                 replace(
                     bare,
@@ -258,12 +264,12 @@ class Feeds:
                 )
             )
         if not snapshots:
-            return replace(layout, location=str(folder))
+            return replace(layout, location=self._tables.documents.spell(folder))
         snapshots = in_time(snapshots[::-1])
         newest = snapshots[-1]
         return replace(
             layout,
-            location=str(folder),
+            location=self._tables.documents.spell(folder),
             last_updated_ms=newest.timestamp_ms,
             last_sequence_number=newest.sequence_number,
             current_snapshot_id=newest.snapshot_id,
@@ -291,7 +297,7 @@ class Feeds:
             group.append(parts[-1])
             manifests += [self._manifest([part], Status.ADDED, folder) for part in group]
             listed = write_manifest_list(folder, manifests, snapshot)
-            return str(listed), *(each.path for each in manifests)
+            return self._tables.documents.spell(listed), *(each.path for each in manifests)
 
         return self._lists.made((folder, first, snapshot.snapshot_id), make)
 
@@ -303,7 +309,7 @@ class Feeds:
             snapshot_id = last.snapshot_id if status is Status.ADDED else _GATHERED
             snapshot = Snapshot(snapshot_id, last.version.number, 0, None)
             entries = [_entry(each, status) for each in parts]
-            return write_manifest(
+            written = write_manifest(
                 folder,
                 entries,
                 last.layout,
@@ -311,6 +317,7 @@ class Feeds:
                 snapshot=snapshot,
                 flavour=PLAIN.flavour,
             )
+            return self._tables.documents.spelled(written)
 
         return self._manifests.made(key, make)
 

@@ -31,6 +31,7 @@ from havasu_vc.serving.documents import Documents, Layout, Shown
 from havasu_vc.serving.forms import Form
 from havasu_vc.serving.history import MOST, Version, VersionHistory
 from havasu_vc.serving.remembering import Remembered
+from havasu_vc.serving.shared_place import SharedPlace
 from havasu_vc.serving.told import told
 from havasu_vc.serving.wanted import MOST_BYTES, Wanted
 from havasu_vc.sharing import FarDataset, far_place
@@ -110,6 +111,14 @@ class TableMaker:
 
         return self.wanted.told(lambda: self._loaded.made(key, make), self._forget)
 
+    def share(self, place: SharedPlace) -> None:
+        """Have documents in a bucket, where clients see them."""
+        self.documents.shared = self.wanted.shared = place
+
+    def _staging(self, view: HavasuDataset) -> Path:
+        """Return where clients write files of a table, as this machine sees it."""
+        return self.root / "staging" / self.documents.folder(view).name
+
     def _forget(self) -> None:
         """Take nothing for written any more."""
         for each in (self._loaded, self._shown, self.documents):
@@ -167,7 +176,7 @@ class TableMaker:
         else:
             document = format_metadata(metadata, flavour=form.flavour)
         name = hashlib.sha256(document).hexdigest()[:32]
-        staging = Path(metadata.location)
+        staging = self._staging(view)
         for folder in ("data", "metadata"):  # clients write files, and some make no folders
             (staging / folder).mkdir(parents=True, exist_ok=True)
         place = view.url if isinstance(view, FarDataset) else None
@@ -181,7 +190,7 @@ class TableMaker:
             versions,
             metadata,
             document,
-            str(location),
+            self.documents.spell(location),
             staging,
             name,
             place,
@@ -241,16 +250,16 @@ class TableMaker:
         shown_rows = [each.others.get("added-rows", 0) for each in snapshots]
         schemas = {number: s for each in layouts for number, s in each.schemas.items()}
         specs = {number: s for each in layouts for number, s in each.partition_specs.items()}
-        staging = self.root / "staging" / self.documents.folder(view).name
+        staging, spell = self._staging(view), self.documents.spell
         written = {"write.data.path": "data", "write.metadata.path": "metadata"}
         properties = {
             **dataset_properties(view, form.flavour),
             "gc.enabled": "false",
-            **{name: str(staging / folder) for name, folder in written.items()},
+            **{name: spell(staging / folder) for name, folder in written.items()},
         }
         return replace(
             layout.metadata,
-            location=str(staging),
+            location=spell(staging),
             last_updated_ms=newest.timestamp_ms,
             last_column_id=_last_column_id(layout.metadata, branch),
             schemas=schemas,

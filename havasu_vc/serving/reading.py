@@ -8,13 +8,14 @@ from typing import Any
 
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog
-from havasu_vc.serving.data_places import ASKED, store_settings
+from havasu_vc.serving.data_places import ASKED, credentials, store_settings
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import HEADER, form_for
 from havasu_vc.serving.names import TOP, namespaces_below, parse_namespace, tables_in
 from havasu_vc.serving.namespaces import empty_namespaces
 from havasu_vc.serving.refs import EVERY, find_ref, prefix_of
 from havasu_vc.serving.routes import Answer, Call, Route, route
+from havasu_vc.serving.shared_place import url_of
 
 __all__ = ["READING", "configuration", "is_there", "load_answer"]
 
@@ -83,17 +84,22 @@ def load_table(catalog: Catalog, call: Call) -> Answer:
 
 def load_answer(catalog: Catalog, call: Call, namespace: tuple[str, ...], table: str) -> Answer:
     """Return what a client gets that loads a table, or has committed to it."""
-    loaded = catalog.load(catalog.target(call, namespace, table), form_for(call.headers))
+    target = catalog.target(call, namespace, table)
+    loaded = catalog.load(target, form_for(call.headers))
+    writes = catalog.may_write(target.ref.branch) and not call.read_only
     headers = {"etag": f'"{loaded.tag}"', "vary": VARY}
     if call.method == "GET" and headers["etag"] in _tags(call.headers.get("if-none-match", "")):
         return Answer(304, None, headers)
     document = loaded.document
     if call.query.get("snapshots") == "refs":
         document = _of_refs(loaded.document)
-    content = b'{"metadata-location":%s,"metadata":%s,"config":%s}' % (
+    settings = store_settings(loaded.place, call.headers, writes=writes)
+    keys = credentials(settings, [loaded.place, url_of(catalog.tables.documents.shared)])
+    content = b'{"metadata-location":%s,"metadata":%s,"config":%s,"storage-credentials":%s}' % (
         json.dumps(loaded.location).encode(),
         document,
-        json.dumps(store_settings(loaded.place, call.headers)).encode(),
+        json.dumps(settings).encode(),
+        json.dumps(keys).encode(),
     )
     return Answer(200, content, headers)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,19 +52,19 @@ _OUTSIDE = "it names a file outside of the folder that the catalog gave it"
 
 def sent_table(
     document: Mapping[str, Any],
-    staging: Path,
-    folders: Iterable[Path],
+    folders: Sequence[Path],
+    within: Callable[[Iterable[Path]], TableFolders],
     base: int | None,
     where: str,
 ) -> Table:
     """Return the table that a document describes, after a look at all that differs from the base.
 
-    `staging` is where clients write, `folders` are where what we served is.
+    The first of the folders is where clients write, the others are where what we served is.
     """
     metadata = _parsed(document, where)
-    places = TableFolders([staging, *folders])
+    places, staging = within(folders), folders[0]
     table = Table(staging, 0, metadata, staging, places)
-    own = TableFolders([staging])
+    own = within([staging])
     current = metadata.snapshot
     if current is None or current.snapshot_id == base:
         return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from havasu_vc.serving.forms import PLAIN
 from havasu_vc.serving.metadata import snapshot_id_of
 from havasu_vc.serving.staged import staging_folder
 from havasu_vc.serving.told import told
+from havasu_vc.tables.locations import TableFolders
 
 if TYPE_CHECKING:
     from havasu_vc.serving.catalog import Catalog
@@ -41,7 +43,7 @@ class CatalogShelf:
         return Served(
             ServedBase(path, newest.commit.id, newest.tree, snapshot),
             json.loads(loaded.document),
-            (Path(loaded.location).parent.parent, repo.storage.files.root),
+            (Path(loaded.files[0]).parent.parent, repo.storage.files.root),
             loaded.staging,
         )
 
@@ -61,6 +63,15 @@ class CatalogShelf:
             parents = versions[-1].commit.parents if versions else ()
             at = parents[0] if parents and repo.git.objects.has(parents[0]) else None
         return None
+
+    def within(self, folders: Iterable[Path]) -> TableFolders:
+        """Return where files are found that must be in some folders."""
+        shared = self._catalog.tables.documents.shared
+        return TableFolders(folders) if shared is None else shared.within(folders)
+
+    def spell(self, path: Path) -> str:
+        """Return the location of a folder that clients are told of."""
+        return self._catalog.tables.documents.spell(path)
 
     def staging(self, identity: str) -> Path:
         """Return the folder that clients write files of a new table into, by its uuid."""

@@ -110,12 +110,12 @@ def staged_document(
     for folder in ("data", "metadata"):
         # DuckDB makes none.
         (staging / folder).mkdir(parents=True, exist_ok=True)
-    document = applied(new_document(str(staging)), change, where)
+    document = applied(new_document(tables.documents.spell(staging)), change, where)
     properties = {
         **document["properties"],
         "gc.enabled": "false",
-        "write.data.path": str(staging / "data"),
-        "write.metadata.path": str(staging / "metadata"),
+        "write.data.path": tables.documents.spell(staging / "data"),
+        "write.metadata.path": tables.documents.spell(staging / "metadata"),
         "write.format.default": "parquet",
         "write.parquet.compression-codec": "zstd",
     }

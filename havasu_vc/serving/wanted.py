@@ -21,6 +21,7 @@ from havasu_vc.store.room import make_room, want
 
 if TYPE_CHECKING:
     from havasu_vc.serving.metadata import LoadedTable
+    from havasu_vc.serving.shared_place import SharedPlace
 
 __all__ = ["MOST_BYTES", "Wanted"]
 
@@ -40,6 +41,8 @@ class Wanted:
     def __init__(self, root: Path, most: int = MOST_BYTES) -> None:
         """Look after what is derived below a folder."""
         self.root, self.most = root, most
+        self.shared: SharedPlace | None = None
+        """Where clients see what is told of, if not here."""
         self._noted: dict[str, float] = {}
         self._made = 0
         self._sweeping = threading.Lock()
@@ -56,6 +59,8 @@ class Wanted:
             if noted is not None and now - noted < NOTED_SECONDS:
                 return table
             if want(self.root, table.files):
+                if self.shared is not None:
+                    self.shared.send(table.files)
                 if len(self._noted) >= _MOST_NOTED:
                     self._noted.clear()
                 self._noted[table.location] = now

@@ -14,6 +14,7 @@ from typing import Any
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.serving.catalog import Catalog, Target
 from havasu_vc.serving.commits import Writer
+from havasu_vc.serving.data_places import credentials, store_settings
 from havasu_vc.serving.errors import Refused, no_namespace
 from havasu_vc.serving.forms import form_for
 from havasu_vc.serving.names import SEPARATOR, TOP, parse_namespace
@@ -21,6 +22,7 @@ from havasu_vc.serving.namespaces import create_namespace, forget_namespace
 from havasu_vc.serving.reading import is_there, load_answer
 from havasu_vc.serving.refs import ServedRef
 from havasu_vc.serving.routes import Answer, Call, route
+from havasu_vc.serving.shared_place import url_of
 from havasu_vc.serving.shelf import CatalogShelf
 from havasu_vc.serving.staged import creation, fresh, staged_document
 from havasu_vc.serving.told import Writing
@@ -148,7 +150,11 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
     change = creation(fresh(body, target.path), identity, target.path)
     if body.get("stage-create"):
         document = staged_document(catalog.tables, change, identity, target.path)
-        return Answer(content={"metadata": document, "config": {}})
+        place = url_of(catalog.tables.documents.shared)
+        settings = store_settings(place, call.headers, writes=True)
+        keys = credentials(settings, [place])
+        content = {"metadata": document, "config": settings, "storage-credentials": keys}
+        return Answer(content=content)
     writer.change([(target.path, change)])
     return load_answer(catalog, call, namespace, name)
 
