@@ -30,7 +30,7 @@ from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
 
-__all__ = ["DiffOptions", "diff_options", "print_diff"]
+__all__ = ["DiffOptions", "diff_options", "print_diff", "summary_options"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 FORMATS = (
@@ -45,7 +45,14 @@ FORMATS = (
     "quiet",
     "feature-count",
 )
-_WITH_FILES = ("text", "json", "json-lines")
+SUMMARIES = {
+    "stat": "Print how many rows of each dataset differ.",
+    "shortstat": "Print how many differ in all.",
+    "name-only": "Print the datasets that differ.",
+    "name-status": "Print them after A, D or M: added, deleted, modified.",
+}
+"""Formats that are options as in git."""
+_WITH_FILES = ("text", "json", "json-lines", *SUMMARIES)
 HALVES = ("--", "-", "+", "++")
 ESTIMATES = ("exact", "good", "medium", "fast", "veryfast")
 
@@ -56,6 +63,8 @@ class DiffOptions:
 
     output_format: str = "text"
     """The value of `-o`."""
+    summary: str | None = None
+    """One of git's options that print less."""
     json_style: str | None = None
     """The layout of JSON, where `-o` does not say it."""
     output: Path | None = None
@@ -83,6 +92,17 @@ def diff_options(function: _F) -> _F:
     return function
 
 
+def summary_options(parameter: str) -> Callable[[_F], _F]:
+    """Add git's options that print less than rows, as values of one parameter."""
+
+    def add(function: _F) -> _F:
+        for name, text in reversed(SUMMARIES.items()):
+            function = click.option(f"--{name}", parameter, flag_value=name, help=text)(function)
+        return function
+
+    return add
+
+
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "-o",
@@ -94,6 +114,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help=f"One of {', '.join(FORMATS)}; quiet prints nothing and sets the exit code.",
     ),
+    summary_options("summary"),
     output_option,
     click.option("--json-style", type=click.Choice(JSON_STYLES), help="How JSON is laid out."),
     click.option("--exit-code", is_flag=True, help="Exit with 1 if there are differences."),
@@ -202,6 +223,10 @@ def _writer_options(options: DiffOptions, style: str, commit: CommitInfo | None)
 
 def _writer(options: DiffOptions) -> tuple[str, str]:
     name, style = parse_format(options.output_format, options.json_style)
+    if options.summary is not None:
+        if name != "text" or options.only_feature_count is not None:
+            raise InvalidArgumentError(f"--{options.summary} is a form of its own")
+        name = options.summary
     if options.only_feature_count is not None:
         if name not in ("text", "json", "feature-count"):
             raise InvalidArgumentError(f"--only-feature-count cannot be printed as {name}")

@@ -21,6 +21,10 @@ WRITERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "quiet": ("havasu_vc.writers.feature_count", "write_quiet"),
         "feature-count": ("havasu_vc.writers.feature_count", "write_feature_count"),
         "feature-count-json": ("havasu_vc.writers.feature_count", "write_feature_count_json"),
+        "stat": ("havasu_vc.writers.summaries", "write_stat"),
+        "shortstat": ("havasu_vc.writers.summaries", "write_shortstat"),
+        "name-only": ("havasu_vc.writers.summaries", "write_name_only"),
+        "name-status": ("havasu_vc.writers.summaries", "write_name_status"),
         "patch": ("havasu_vc.writers.json", "write_patch"),
     }
 )

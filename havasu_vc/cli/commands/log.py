@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from havasu_vc.cli.arguments import parse_names
 from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.diffs import summary_options
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import RevisionCommand, format_option, style_option
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.revisions import revisions_and_filters
 from havasu_vc.library import Repo
+from havasu_vc.writers import JsonStyle, WriterOptions, writer_named
 from havasu_vc.writers.commits import write_log, write_log_json, write_log_json_lines
-from havasu_vc.writers.protocol import JsonStyle
+
+if TYPE_CHECKING:
+    from havasu_vc.model.commits import CommitInfo
 
 __all__ = ["command"]
 
@@ -45,6 +50,8 @@ __all__ = ["command"]
     multiple=True,
     help="Only commits that changed cells of these columns.",
 )
+@click.option("-p", "--patch", "form", flag_value="text", help="Print what each changed, too.")
+@summary_options("form")
 @click.pass_context
 def command(
     context: click.Context,
@@ -60,6 +67,7 @@ def command(
     author: str | None,
     grep: str | None,
     columns: tuple[str, ...],
+    form: str | None,
 ) -> int:
     """Show the commits that lead to a revision, or those of A..B.
 
@@ -77,6 +85,8 @@ def command(
         options = [f"--{name}={value}" for name, value in told.items() if value]
         options += [f"--max-count={max_count}"] if max_count is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
+    if form is not None and (output_format != "text" or oneline):
+        raise click.UsageError("what commits changed is printed below each as text")
     names = parse_names(columns)
     commits = repo.log(
         revision,
@@ -96,9 +106,36 @@ def command(
                 write_log_json(commits, out, JsonStyle(json_style))
             case "json-lines":
                 write_log_json_lines(commits, out)
+            case _ if form is not None:
+                _write_changes(repo, commits, out, (form, filters), color=color)
             case _:
                 write_log(commits, out, oneline=oneline, color=color)
     return 0
+
+
+def _write_changes(
+    repo: Repo,
+    commits: Iterator[CommitInfo],
+    out: TextIO,
+    wanted: tuple[str, Sequence[str]],
+    *,
+    color: bool,
+) -> None:
+    """Print commits, and below each what it changed of the datasets that filters name."""
+    form, filters = wanted
+    write = writer_named(form)
+    for place, info in enumerate(commits):
+        if place:
+            out.write("\n")
+        # Before a dataset was moved its changes are those of another path.
+        there = {path for end in (info.id, f"{info.id}^?") for path in repo.datasets(end)}
+        named = all(_dataset_of(text) in there for text in filters)
+        _, diffs = repo.show(info.id, filters if named else ())
+        write(diffs, out, WriterOptions(commit=info, color=color))
+
+
+def _dataset_of(text: str) -> str:
+    return text.partition(":")[0].strip("/")
 
 
 def _graph(

@@ -156,3 +156,41 @@ def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
     assert result.exit_code == code, result.output
     assert result.stderr.startswith("Error: ")
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "lines"),
+    [
+        (
+            "--stat",
+            [
+                " points | 1 row inserted, 1 updated, 1 deleted",
+                " 1 dataset changed, 1 row inserted, 1 updated, 1 deleted",
+            ],
+        ),
+        ("--shortstat", [" 1 dataset changed, 1 row inserted, 1 updated, 1 deleted"]),
+        ("--name-only", ["points"]),
+        ("--name-status", ["M\tpoints"]),
+    ],
+)
+def test_git_s_options_that_print_less(run: Run, option: str, lines: list[str]) -> None:
+    assert succeed(run("diff", RANGE, option)).stdout.splitlines() == lines
+    assert succeed(run("show", option)).stdout.splitlines()[-len(lines) :] == lines
+    assert succeed(run("diff", "HEAD...HEAD", option)).stdout == ""
+    assert run("diff", RANGE, option, "--exit-code").exit_code == 1
+    refused = run("diff", RANGE, option, "-o", "json")
+    assert refused.exit_code == 2 and f"{option} is a form of its own" in refused.stderr
+
+
+def test_datasets_and_items_that_come_change_and_go(run: Run) -> None:
+    succeed(run("meta", "set", "points", "title=Places"))
+    assert succeed(run("show", "--stat")).stdout.splitlines()[-2:] == [
+        " points | title",
+        " 1 dataset changed",
+    ]
+    succeed(run("mv", "points", "places"))
+    assert succeed(run("show", "--name-status")).stdout.splitlines()[-2:] == [
+        "A\tplaces",
+        "D\tpoints",
+    ]
+    assert " places | added; 3 rows inserted" in succeed(run("show", "--stat")).stdout

@@ -66,3 +66,25 @@ def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
 
     assert result.exit_code == code, result.output
     assert result.stderr.startswith("Error: ")
+
+
+def test_changes_below_each_commit(run: Run) -> None:
+    text = succeed(run("log", "-p", "points:feature:2")).stdout
+    assert text.count("commit ") == 2 and "+++ points:feature:2" in text
+    assert "points:feature:4" not in text, "only what the filter names"
+    summed = succeed(run("log", "--shortstat")).stdout.splitlines()
+    assert summed[-1] == " 1 dataset changed, 3 rows inserted"
+    assert " 1 dataset changed, 1 row inserted, 1 updated, 1 deleted" in summed
+
+
+def test_changes_of_a_dataset_under_the_path_that_it_had(run: Run) -> None:
+    succeed(run("mv", "points", "places"))
+    text = succeed(run("log", "--name-status", "places")).stdout
+    names = [line for line in text.splitlines() if "\t" in line]
+    assert names == ["A\tplaces", "M\tpoints", "A\tpoints"]
+
+
+@pytest.mark.parametrize("other", [("-o", "json"), ("--oneline",)])
+def test_changes_are_text(run: Run, other: tuple[str, ...]) -> None:
+    refused = run("log", "--stat", *other)
+    assert refused.exit_code == 2 and "as text" in refused.stderr
