@@ -25,7 +25,8 @@ Only `cli/errors.py` knows about exit codes.
     │   ├── NoBranchError
     │   ├── NoChangesError
     │   ├── NoConflictError
-    │   └── NoUserError
+    │   ├── NoUserError
+    │   └── NoWorkingCopyError
     ├── StateError                           finish or undo something first
     │   ├── UncommittedChangesError
     │   ├── UnfinishedMergeError             a dataset whose documents do not agree
@@ -73,6 +74,7 @@ __all__ = [
     "NoChangesError",
     "NoConflictError",
     "NoUserError",
+    "NoWorkingCopyError",
     "NotFoundError",
     "NotYetSupportedError",
     "PatchError",
@@ -133,6 +135,7 @@ class ErrorKind(StrEnum):
     STORAGE = "storage"
     ENGINE = "engine"
     NO_CONFLICT = "no-conflict"
+    NO_WORKING_COPY = "no-working-copy"
 
 
 class HavasuError(Exception):
@@ -325,6 +328,12 @@ class NoUserError(NotFoundError):
     """Nobody's name and e-mail are configured for the commit."""
 
     kind = ErrorKind.NO_USER
+
+
+class NoWorkingCopyError(NotFoundError):
+    """There is no working copy where one is needed."""
+
+    kind = ErrorKind.NO_WORKING_COPY
 
 
 class StateError(HavasuError):

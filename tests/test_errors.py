@@ -33,6 +33,7 @@ HavasuError
     NoChangesError
     NoConflictError
     NoUserError
+    NoWorkingCopyError
   StateError
     UncommittedChangesError
     UnfinishedMergeError

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from havasu_vc.checkouts.catching_up import following
@@ -46,14 +47,16 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.living_file import LivingFile, new_living, open_living
 from havasu_vc.exchange.living_tables import KART, OURS
+from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
+from havasu_vc.store.revisions import Revision
 
-__all__ = ["LivingCopy", "create_living", "living_copy"]
+__all__ = ["LivingCopy", "create_living", "working_copy"]
 
 
 class LivingCopy:
@@ -146,7 +149,27 @@ class LivingCopy:
                 "`havasu-vc checkout` brings it there"
             )
         for name in self._untracked(file, base):
-            yield f"the table {name} is no dataset, and no commit takes it"
+            yield f"the table {name} is no dataset yet; `havasu-vc add-dataset {name}` makes it one"
+
+    def untracked(self) -> tuple[str, ...]:
+        """Return the tables that are no dataset."""
+        with self._reading() as file:
+            return self._untracked(file, base_of(self._repo, file))
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._place.path
+
+    @contextmanager
+    def adopting(self, tables: Sequence[str], copy: Path) -> Iterator[None]:
+        """Take tables as those of datasets of their names, which a block commits from a copy."""
+        with following(self._repo):
+            held = self._repo.held
+            assert isinstance(held, Held)
+            held.file.copy_to(copy)
+            held.adopted.update(tables)
+            yield
 
     def _untracked(self, file: LivingFile, base: Base) -> tuple[str, ...]:
         known = []
@@ -213,10 +236,8 @@ class LivingCopy:
     ) -> Iterator[DatasetDiff]:
         """Yield how each table differs from the dataset that it was made of, or from a revision."""
         if revision is not None and self._repo.revision(revision).tree != self._repo.head().tree:
-            raise NotYetSupportedError(
-                "the working copy is compared with HEAD alone",
-                hints=(f"`havasu-vc diff {revision}...HEAD` compares the commits",),
-            )
+            yield from self._diff_from(self._repo.revision(revision), filters)
+            return
         wanted = parse_filters(filters)
         with open_living(self._place.path, self._names) as file:
             base = base_of(self._repo, file)
@@ -230,6 +251,33 @@ class LivingCopy:
                 if edits.is_empty:
                     continue
                 found = wanted.apply(edits.diff(self._repo))
+                if found is not None:
+                    yield found
+
+    def _diff_from(self, old: Revision, filters: Sequence[str]) -> Iterator[DatasetDiff]:
+        """Yield how each table differs from a revision that is not the one that it was made of."""
+        repo, wanted = self._repo, parse_filters(filters)
+        before = base_views(repo, old)
+        with open_living(self._place.path, self._names) as file, Transaction(repo) as transaction:
+            base = base_of(repo, file)
+            paths = sorted(before.keys() | base.views.keys())
+            wanted.check(paths)
+            for path in paths:
+                if wanted.of(path) is None:
+                    continue
+                first, second = before.get(path), base.views.get(path)
+                if second is not None:
+                    edits = read_layer(repo, file, second)
+                    second = second.with_storage(transaction.storage)
+                    if edits.is_dropped:
+                        second = None
+                    elif not edits.is_empty:
+                        second = second.after(edits.edit(second))
+                if (first and first.folder) == (second and second.folder):
+                    continue
+                size = sum(view.size for view in (first, second) if view is not None)
+                diff = diff_datasets(path, first, second, partial(repo.settings.open_engine, size))
+                found = wanted.apply(diff)
                 if found is not None:
                     yield found
 
@@ -370,7 +418,7 @@ class LivingCopy:
         return tuple(found)
 
 
-def living_copy(repo: OpenRepo) -> LivingCopy | None:
+def working_copy(repo: OpenRepo) -> LivingCopy | None:
     """Return the working copy of a repository; None where there is none."""
     place = living_place(repo)
     return None if place is None or not place.exists else LivingCopy(repo, place)

@@ -56,6 +56,8 @@ class Held:
     """Edits that go, by dataset, whatever becomes of others."""
     committed: dict[str, LayerEdits] = field(default_factory=dict)
     """Edits that HEAD has when it has moved, by dataset."""
+    adopted: set[str] = field(default_factory=set)
+    """Datasets whose table stands already; what differs in it is an edit."""
     as_is: bool = False
     """Whether tables whose edits were committed are as HEAD then has them."""
 
@@ -80,6 +82,8 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
             # Some operations move HEAD more than once, and stop on the way.
             held.discard, held.dropped, held.committed = False, {}, {}
             _follow(repo, held)
+            file.commit()
+            mark.unlink(missing_ok=True)
             raise
         finally:
             repo.held = None
@@ -122,6 +126,11 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     plans: list[_Plan] = []
     for path in sorted(base.views.keys() | after.keys()):
         plan = _plan(repo, held, base, path, after.get(path))
+        if plan.old is None and plan.kept:
+            return (
+                f"a table in the working copy has the name of the dataset {path}, so it stays at "
+                f"{base.revision.name}; rename or remove that table, then `havasu-vc checkout`",
+            )
         if plan.kept:
             return (
                 f"{path} has edits that are not committed, so the working copy stays at "
@@ -154,7 +163,12 @@ class _Plan:
             return
         layer = layer_of(file, new)
         if old is None:
-            self._make(repo, file, layer, new)
+            if self.edits is not None and self.edits.seen is not None:
+                file.adopt(self.edits.seen, layer)
+                for batch in self.edits.batches:
+                    file.note(layer, _touched(batch, new))
+            else:
+                self._make(repo, file, layer, new)
             return
         edits = self.edits
         if edits is None:
@@ -191,6 +205,8 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
     old = base.views.get(path)
     goes = held.discard or path in held.dropped or path in held.committed
     same = old is not None and new is not None and _tree(old) == _tree(new)
+    if old is None and new is not None and held.file.has_table(layer_of(held.file, new).table):
+        return _adopting(repo, held, path, new)
     if old is None or (same and not goes):
         return _Plan(path, old, new)
     edits = held.committed.get(path) or held.dropped.get(path)
@@ -198,6 +214,21 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
     if not goes and not edits.is_empty:
         return _Plan(path, old, new, edits, kept=True)
     return _Plan(path, old, new, edits)
+
+
+def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:
+    """Return what becomes of a table that stands already where a dataset's is to be.
+
+    It is taken as that if it holds the same, or is what the dataset was made of.
+    """
+    try:
+        edits = read_layer(repo, held.file, new)
+    except HavasuError:
+        return _Plan(path, None, new, kept=True)
+    fits = edits.seen is not None and edits.seen.is_whole and bool(edits.seen.fid)
+    if fits and (path in held.adopted or not edits.batches):
+        return _Plan(path, None, new, edits)
+    return _Plan(path, None, new, kept=True)
 
 
 def _tree(view: Dataset) -> Any:
@@ -245,7 +276,7 @@ def _write_rows(
                 file.remove(seen, edits.layer, _absent(gone, batch, keys))
                 file.put(seen, layer, batch.new_rows())
     for batch in edits.batches:
-        touched = _touched(batch, edits, new)
+        touched = _touched(batch, new)
         for start in range(0, touched.num_rows, BATCH_ROWS):
             piece = touched.slice(start, BATCH_ROWS)
             file.remove(seen, layer, piece)
@@ -259,7 +290,7 @@ def _absent(gone: pa.RecordBatch, batch: Any, keys: list[str]) -> pa.RecordBatch
     return pc.filter(gone, pc.filter(mask, there))
 
 
-def _touched(batch: Any, edits: LayerEdits, new: Dataset) -> pa.RecordBatch:
+def _touched(batch: Any, new: Dataset) -> pa.RecordBatch:
     """Return the keys of rows that were edited."""
     names = list(new.key.names)
     sides = [rows.select(names) for rows in (batch.old_rows(), batch.new_rows())]

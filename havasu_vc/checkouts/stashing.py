@@ -20,7 +20,7 @@ from havasu_vc.checkouts.counterpart_edits import stored_edit_between
 from havasu_vc.checkouts.counterparts import counterpart
 from havasu_vc.checkouts.edited_tables import chosen_tables, read_table_edits, require_workspace
 from havasu_vc.checkouts.edits import onto_head
-from havasu_vc.checkouts.living_copy import LivingCopy, living_copy
+from havasu_vc.checkouts.living_copy import LivingCopy, working_copy
 from havasu_vc.checkouts.table_places import table_place
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -100,7 +100,7 @@ def save_stash(repo: OpenRepo, paths: Sequence[str] = (), *, message: str | None
     """Set the edits of all tables aside, or of some, and bring the tables back to HEAD."""
     require_calm(repo)
     ref = f"{PREFIX}{time.time_ns():020d}"
-    living = living_copy(repo)
+    living = working_copy(repo)
     if living is not None and (living.edited() or not has_workspace(repo.git)):
         living.set_aside(paths, _message(repo, message), ref)
         return list_stashes(repo)[0]
@@ -151,7 +151,7 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     """Bring the edits of a stash back into the tables; with `drop`, forget it then."""
     require_calm(repo)
     stash = find_stash(repo, name)
-    living = living_copy(repo)
+    living = working_copy(repo)
     if living is not None:
         _bring_back(repo, living, stash)
         if drop:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Workspace"]
 
+SETTING = "havasu.workspace.path"
+
 
 class Workspace:
     """The checked-out tables of a repository's work tree."""
@@ -102,7 +104,24 @@ class Workspace:
         from havasu_vc.checkouts.checking_out import CheckoutRequest, check_out
 
         set_up(self._repo)
+        place = living_place(self._repo)
+        if place is not None and place.exists:
+            with following(self._repo, discard=discard):
+                pass
+        asked = request is not None and request != CheckoutRequest()
+        unset = self._repo.git.config.get(SETTING) is None
+        if place is not None and place.kart and unset and not asked:
+            # As in Kart, its working copy is what is checked out.
+            if not place.exists:
+                self.create_living()
+            return self._living_result(place.path)
         return check_out(self._repo, request or CheckoutRequest(), discard=discard)
+
+    def _living_result(self, path: Path) -> CheckoutResult:
+        from havasu_vc.repo.results import CheckoutResult
+
+        paths = self._repo.datasets()
+        return CheckoutResult(path, self._repo.head().commit, paths, paths)
 
     def relocate(self) -> CheckoutResult:
         """Make tables that were moved along with their repository at home, edits and all."""

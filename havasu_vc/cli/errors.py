@@ -39,6 +39,7 @@ EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
         ErrorKind.NO_DATA_FILE: 42,
         ErrorKind.NO_BRANCH: 43,
         ErrorKind.NO_CHANGES: 44,
+        ErrorKind.NO_WORKING_COPY: 45,
         ErrorKind.NO_USER: 46,
         ErrorKind.NO_CONFLICT: 50,
         ErrorKind.STATE: 20,

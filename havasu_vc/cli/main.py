@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "create_workingcopy",
             "Make the GeoPackage that editors edit, which follows HEAD",
         ),
+        "add-dataset": ("add_dataset", "Make tables that an editor added datasets"),
         "commit": ("commit", "Commit what was edited in the tables, or in a file"),
         "status": ("status", "Show where HEAD is, what is edited and what stands in the way"),
         "log": ("log", "Show the commits that lead to a revision"),

@@ -32,7 +32,7 @@ from havasu_vc.exchange.edit_state import (
     table_columns,
 )
 from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
-from havasu_vc.exchange.living_index import add_functions, index_triggers, pack_index
+from havasu_vc.exchange.living_index import add_functions, index_triggers, insert_rows, pack_index
 from havasu_vc.exchange.living_layer import Layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
@@ -164,6 +164,26 @@ class LivingFile:
             return wanted
         known = self.tables()
         return known.get(path) or free_name(wanted, list(known.values()))
+
+    def commit(self) -> None:
+        """Make what was done so far durable, and give the lock back."""
+        self._database.execute("COMMIT")
+
+    def copy_to(self, path: Path) -> None:
+        """Write a copy, as it was before anything was changed here.
+
+        Another library of SQLite's in this process, such as GDAL's, must not open the file while
+        it is held: when that closes it, the system drops our locks.
+        """
+        with (
+            closing(sqlite3.connect(read_only(str(self.path)), uri=True)) as source,
+            closing(sqlite3.connect(path)) as target,
+        ):
+            source.backup(target)
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return bool(table_columns(self._database, name))
 
     # How a table stands
 
@@ -323,12 +343,21 @@ class LivingFile:
             for statement in index_triggers(layer.table, geometry.name, layer.fid):
                 self._database.execute(statement)
         self.track(layer)
+        self._remember_dataset(layer)
+        return count
+
+    def _remember_dataset(self, layer: Layer) -> None:
         if not layer.kart:
             self._database.execute(
                 f"INSERT OR REPLACE INTO {self.names.state} VALUES (?, 'dataset', ?)",
                 (layer.table, layer.dataset),
             )
-        return count
+
+    def adopt(self, seen: Seen, layer: Layer) -> None:
+        """Take a table that stands already as that of a dataset, and track it."""
+        self.track(layer, seen)
+        self._remember_dataset(layer)
+        self.settle(seen, layer, None)
 
     def track(self, layer: Layer, seen: Seen | None = None) -> None:
         """Give a table the triggers that track its edits, anew where it has some."""
@@ -425,12 +454,7 @@ class LivingFile:
         if fids is not None:
             columns, names = [list(fids), *columns], [layer.fid, *names]
         numbers = columns[0] if fids is not None else columns[names.index(layer.fid)]
-        marks = ", ".join("?" * len(names))
-        self._database.executemany(
-            f"INSERT INTO {quoted(table or layer.table)} ({', '.join(map(quoted, names))}) "
-            f"VALUES ({marks})",
-            zip(*columns, strict=True),
-        )
+        insert_rows(self._database, table or layer.table, columns, names)
         if not layer.kart:
             known = all(number is not None for number in numbers)
             self._remember_exact(layer, batch, numbers if known else None, table or layer.table)

@@ -14,6 +14,7 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,20 @@ from havasu_vc.exchange.ogr_formats import quoted
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.geo.bounds import row_bounds
 
-__all__ = ["add_functions", "create_index", "drop_index", "index_triggers", "pack_index"]
+__all__ = [
+    "add_functions",
+    "create_index",
+    "drop_index",
+    "index_triggers",
+    "insert_rows",
+    "pack_index",
+]
 
 _CELL = np.dtype([("id", ">i8"), ("box", ">f4", 4)])
 _NODE_BYTES, _MOST_CELLS, _FULL = 4 + 51 * _CELL.itemsize, 51, 46
 _FUNCTIONS = ("ST_MinX", "ST_MinY", "ST_MaxX", "ST_MaxY")
+
+_TOGETHER, _MOST_MARKS = 60, 990
 
 Boxes = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
@@ -102,10 +112,10 @@ def pack_index(
         first = 1 if is_root else following
         numbers = np.arange(first, first + count)
         blobs = _nodes(cells, cuts, depth if is_root else 0)
-        _insert(database, f"{name}_node", numbers.tolist(), blobs)
+        insert_rows(database, f"{name}_node", (numbers.tolist(), blobs))
         by_id = np.argsort(cells["id"], kind="stable")
         owner = np.repeat(numbers, np.diff(cuts))[by_id].tolist()
-        _insert(database, f"{name}_{owners}", cells["id"][by_id].tolist(), owner)
+        insert_rows(database, f"{name}_{owners}", (cells["id"][by_id].tolist(), owner))
         if is_root:
             return
         box = cells["box"]
@@ -116,12 +126,23 @@ def pack_index(
         depth, following, owners = depth + 1, following + count, "parent"
 
 
-def _insert(
-    database: sqlite3.Connection, table: str, left: Sequence[int], right: Sequence[object]
+def insert_rows(
+    database: sqlite3.Connection,
+    table: str,
+    columns: Sequence[Sequence[object]],
+    names: Sequence[str] = (),
 ) -> None:
-    database.executemany(
-        f"INSERT INTO {quoted(table)} VALUES (?, ?)", zip(left, right, strict=True)
-    )
+    """Insert rows that come as columns, several with each statement, which takes less."""
+    width, count = len(columns), len(columns[0])
+    together = max(1, min(_TOGETHER, _MOST_MARKS // width))
+    into = f"{quoted(table)} ({', '.join(map(quoted, names))})" if names else quoted(table)
+    row = f"({', '.join('?' * width)})"
+    values = chain.from_iterable(zip(*columns, strict=True))
+    for rows, times in ((together, count // together), (1, count % together)):
+        database.executemany(
+            f"INSERT INTO {into} VALUES {', '.join([row] * rows)}",
+            (tuple(islice(values, rows * width)) for _ in range(times)),
+        )
 
 
 def _tiles(boxes: Boxes) -> Ids:

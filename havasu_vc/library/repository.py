@@ -262,6 +262,7 @@ class Repo:
     convert = asks(lambda: transfer.ConvertRequest, lambda: transfer.convert, within=committing)
     export = asks(lambda: transfer.ExportRequest, lambda: transfer.export)
     export_changes = uses(lambda: transfer.export_changes)
+    add_datasets = uses(lambda: transfer.add_datasets)
     checkout_as = uses(lambda: transfer.checkout_as)
     commit_from = uses(lambda: transfer.commit_from, within=committing)
 

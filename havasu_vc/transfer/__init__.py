@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.transfer.adding import add_datasets as add_datasets
     from havasu_vc.transfer.converting_history import ConvertRequest as ConvertRequest
     from havasu_vc.transfer.converting_history import convert as convert
     from havasu_vc.transfer.copies import checkout_as as checkout_as
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
+        "adding": ["add_datasets"],
         "converting_history": ["ConvertRequest", "convert"],
         "copies": ["checkout_as", "commit_from"],
         "exports": ["ExportRequest", "export", "export_changes"],

@@ -92,7 +92,8 @@ def test_a_workspace_needs_a_place(tmp_path: Path) -> None:
     repo = empty_repo(tmp_path / "repo", kart=True, settings=LOCAL)
     repo.import_(write(tmp_path / "points.parquet", points(30)), options=BY_ID)
     with pytest.raises(StateError, match="no work tree"):
-        repo.workspace.check_out()
+        repo.workspace.check_out(CheckoutRequest(copy=True))
+    assert repo.workspace.check_out().root == tmp_path / "repo" / "repo.gpkg"  # as in Kart
     made = repo.workspace.check_out_to(tmp_path / "elsewhere", "HEAD")
     assert made.tables == ("points",)
     table = read_table(tmp_path / "elsewhere" / "points")

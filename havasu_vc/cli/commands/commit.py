@@ -20,7 +20,7 @@ from havasu_vc.cli.options import (
     message_options,
 )
 from havasu_vc.cli.results import commit_json, tell_commit
-from havasu_vc.errors import NoChangesError, StateError
+from havasu_vc.errors import NoChangesError, NoWorkingCopyError, StateError
 from havasu_vc.repo.results import CommitResult
 
 __all__ = ["command"]
@@ -81,7 +81,7 @@ def command(
     if not no_verify:
         repo.keep_policy()
     if file is None and not repo.workspace.exists:
-        raise _no_workspace()
+        raise _no_working_copy() if repo.git.is_kart else _no_workspace()
 
     def commit(message: str | None, *, dry_run: bool) -> CommitResult:
         if file is None:
@@ -129,11 +129,19 @@ def _is_table(place: Path) -> bool:
     return (place / "metadata").is_dir()
 
 
+def _no_working_copy() -> NoWorkingCopyError:
+    return NoWorkingCopyError(
+        "there is no working copy to commit from",
+        hints=("`havasu-vc create-workingcopy` makes it",),
+    )
+
+
 def _no_workspace() -> StateError:
     return StateError(
         "there is no workspace to commit from",
         hints=(
             "`havasu-vc checkout` makes one, with a table for each dataset to edit with Spark",
+            "`havasu-vc create-workingcopy` makes a GeoPackage to edit in QGIS",
             "`havasu-vc checkout --as FILE.gpkg` writes a copy to edit, and "
             "`havasu-vc commit --from FILE.gpkg` takes the edits back",
             "`havasu-vc apply` and `havasu-vc import --replace` commit changes too",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pyogrio
 import pytest
 
 from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
@@ -397,3 +398,81 @@ def names_at_head(run: Run) -> list[tuple[object, ...]]:
     shown = succeed(run("diff", "[EMPTY]...HEAD", "-o", "json", "points:feature")).stdout
     changes = json.loads(shown)["kart.diff/v1+hexwkb"]["points"]["feature"]
     return [(each["+"]["id"], each["+"]["name"]) for each in changes]
+
+
+def test_a_table_that_an_editor_made_becomes_a_dataset(run: Run, edit: Edit, repo: Path) -> None:
+    edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
+    edit("INSERT INTO shops (name) VALUES ('baker'), ('butcher')")
+    edit("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('shops', 'attributes')")
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    assert "add-dataset shops" in succeed(run("status")).stdout
+    assert run("add-dataset", "points").exit_code == 40
+    assert run("add-dataset").exit_code == 2
+
+    succeed(run("add-dataset", "shops", "-m", "Shops"))
+
+    changes = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert changes["workingCopy"]["changes"] == {"points": {"feature": {"updates": 1}}}
+    edit("UPDATE shops SET name = 'candlestick maker' WHERE fid = 2")
+    succeed(run("commit", "shops", "-m", "Trade"))
+    assert rows(repo, "fid, name", "shops") == [(1, "baker"), (2, "candlestick maker")]
+    assert "points" in succeed(run("status")).stdout
+    assert run("add-dataset", "--all-layers").exit_code == 44
+
+    succeed(run("restore"))
+    succeed(run("switch", "-d", "HEAD~2"))
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        assert database.execute("PRAGMA table_info(shops)").fetchall() == []
+    succeed(run("switch", "main"))
+    assert rows(repo, "fid, name", "shops") == [(1, "baker"), (2, "candlestick maker")]
+
+
+def test_a_table_of_ones_own_is_never_taken_for_a_dataset(run: Run, edit: Edit, repo: Path) -> None:
+    edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
+    edit("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('shops', 'attributes')")
+    edit("INSERT INTO shops (name) VALUES ('baker')")
+    succeed(run("add-dataset", "shops"))
+    succeed(run("switch", "-c", "past", "HEAD^"))
+    edit("CREATE TABLE shops (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT)")
+    edit("INSERT INTO shops (name) VALUES ('mine')")
+
+    assert "has the name of the dataset shops" in succeed(run("switch", "main")).stderr
+    assert rows(repo, "name", "shops") == [("mine",)]
+    edit("DROP TABLE shops")
+    run("checkout")
+    assert rows(repo, "name", "shops") == [("baker",)]
+
+
+def test_edits_are_compared_with_any_revision(run: Run, edit: Edit) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 4")
+
+    diff = json.loads(succeed(run("diff", "HEAD^", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    changes = diff["points"]["feature"]
+    assert [(c.get("-", {}).get("name"), c.get("+", {}).get("name")) for c in changes] == [
+        ("one", "uno"), ("two", "TWO"), ("three", None),
+    ]  # fmt: skip
+    succeed(run("commit", "-m", "Edited"))
+    committed = succeed(run("diff", "HEAD~2...HEAD", "-o", "json")).stdout
+    assert json.loads(committed)["kart.diff/v1+hexwkb"] == diff
+    assert succeed(run("diff", "HEAD~2", "-o", "json")).stdout == committed
+
+
+def test_a_layer_that_gdal_overwrote_is_compared_in_full(run: Run, repo: Path) -> None:
+    path = repo / "repo.gpkg"
+    info = pyogrio.read_info(path, layer="points")
+    _, table = pyogrio.read_arrow(path, layer="points", return_fids=True)
+    kept = table.slice(0, 2).rename_columns(["id", *table.column_names[1:]])
+    kept = kept.rename_columns([n if n != "geom" else "wkb" for n in kept.column_names])
+    pyogrio.write_arrow(
+        kept, path, layer="points", geometry_name="wkb", geometry_type="Point", crs=info["crs"],
+        layer_options={"FID": "id", "GEOMETRY_NAME": "geom"},
+    )  # fmt: skip
+
+    told = succeed(run("status")).stdout
+    assert "triggers that track edits are missing, so it was compared in full" in told
+    assert "1 deletes" in told
+    assert "updates" not in told
+    succeed(run("commit", "-m", "Fewer"))
+    assert "compared in full" not in succeed(run("status")).stdout
+    assert rows(repo) == [(1, "one"), (2, "TWO")]

@@ -1,0 +1,38 @@
+"""`havasu-vc add-dataset`."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+import click
+
+from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.commands.import_ import tell_import
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command, message_options
+
+__all__ = ["command"]
+
+
+@click.command("add-dataset", cls=Command)
+@click.argument("tables", metavar="[TABLE...]", nargs=-1)
+@click.option("--all-layers", "every", is_flag=True, help="All tables that are no dataset yet.")
+@message_options
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    tables: tuple[str, ...],
+    every: bool,
+    messages: tuple[str, ...],
+    message_file: TextIO | None,
+) -> None:
+    """Commit tables that an editor made in the working copy as datasets of their names.
+
+    `status` names the tables that are no dataset yet. From then on their edits are tracked as
+    those of the others are.
+    """
+    if every == bool(tables):
+        raise click.UsageError("name tables, or give --all-layers")
+    message = join_message(messages, message_file.read() if message_file else None)
+    repo = invocation.open_repo()
+    tell_import(invocation, repo, repo.add_datasets(tables, message=message))
