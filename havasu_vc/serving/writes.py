@@ -172,11 +172,25 @@ def rename_table(catalog: Catalog, call: Call) -> Answer:
     body = call.json()
     source = _target(catalog, call, *_identifier(body.get("source")))
     namespace, table = _identifier(body.get("destination"))
+    namespace = _without_catalog(catalog, call, namespace)
     target = _target(catalog, call, namespace, table)
     if target.ref.name != source.ref.name:
         raise InvalidArgumentError("a table is renamed on its branch, not moved to another")
     _writer(catalog, call, source.ref).rename(source.path, target.path)
     return Answer(204)
+
+
+def _without_catalog(catalog: Catalog, call: Call, namespace: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a namespace without the name of Spark's catalog, which `RENAME TO` sends before it."""
+
+    def known(levels: tuple[str, ...]) -> bool:
+        try:
+            return is_there(catalog, call, levels)
+        except Refused:
+            return False
+
+    rest = namespace[1:]
+    return rest if rest and not known(namespace) and known(rest) else namespace
 
 
 def make_namespace(catalog: Catalog, call: Call) -> Answer:

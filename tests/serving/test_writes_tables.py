@@ -144,6 +144,23 @@ def test_columns_that_others_altered_meanwhile_are_no_loss(repo: Repo, url: str)
     assert repo.dataset("points").schema.names == ("id", "name", "size")
 
 
+def test_spark_names_its_catalog_where_it_renames(repo: Repo, url: str) -> None:
+    def rename(source: list[str], target: list[str], name: str) -> int:
+        body = {
+            "source": {"namespace": source, "name": name},
+            "destination": {"namespace": target, "name": f"{name}2"},
+        }
+        return ask(url, "main", "POST", "tables/rename", body)[0]
+
+    assert rename(["tables"], ["served", "a"], "points") == 204
+    assert repo.datasets() == ("a/others", "a/points2")
+    assert rename(["a"], ["served", "tables"], "points2") == 204
+    assert repo.datasets() == ("a/others", "points22")
+    assert rename(["a"], ["new", "folder"], "others") == 204
+    assert repo.datasets() == ("new/folder/others2", "points22")
+    assert_sound(repo)
+
+
 @pytest.mark.thorough
 def test_a_table_is_renamed_and_dropped(repo: Repo, url: str) -> None:
     client = catalog(url)
