@@ -2,7 +2,8 @@
 
 A writer takes the datasets that differ, in order of their paths, and prints them to
 a text stream as they come. It holds one change batch at a time, never a whole diff,
-and returns how much changed, from which the command picks its exit code.
+and returns how much changed, from which the command picks its exit code; one that prints
+names alone counts only the first rows of each.
 """
 
 from __future__ import annotations

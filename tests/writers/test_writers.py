@@ -40,7 +40,18 @@ def test_the_registry_loads_no_writer() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
-@pytest.mark.parametrize("name", [*KNOWN])
+@pytest.mark.parametrize("name", ["name-only", "name-status"])
+def test_names_alone_read_no_more_than_the_first_rows(name: str) -> None:
+    (diff,) = diffs("types")
+    (first, *_) = batches = list(diff.changes)
+    read = iter([first, *batches, *batches])
+    summary = writer_named(name)([replace(diff, changes=read)], io.StringIO(), WriterOptions())
+
+    assert summary.has_changes and summary.total == first.counts.total
+    assert len(list(read)) == 2 * len(batches), "the rest is still to be read"
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if not name.startswith("name-")])
 def test_every_writer_counts(name: str) -> None:
     summary = writer_named(name)(diffs("types"), io.StringIO(), WriterOptions())
 
