@@ -11,11 +11,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.repository import GitRepository
 
-__all__ = ["LivingPlace", "behind_mark", "default_location", "living_place", "setting"]
+__all__ = [
+    "LivingPlace",
+    "behind_mark",
+    "default_location",
+    "living_place",
+    "require_other_file",
+    "setting",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +66,21 @@ def default_location(git: GitRepository) -> str:
 def behind_mark(git: GitRepository) -> Path:
     """Return the file that stands while HEAD may be moving and the working copy has yet to."""
     return git.git_directory / "havasu" / "working-copy-behind"
+
+
+def require_other_file(repo: OpenRepo, file: str | Path, instead: str) -> None:
+    """Raise where a file is the working copy itself; `instead` says what to do.
+
+    A library that opens it in this process, and closes it, drops the lock that holds it.
+    """
+    place = living_place(repo)
+    if place is None or not place.exists:
+        return
+    try:
+        same = os.path.samefile(str(file).removeprefix("GPKG:"), place.path)
+    except OSError:
+        return
+    if same:
+        raise InvalidArgumentError(
+            f"{file} is the working copy of this repository", hints=(instead,)
+        )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from havasu_vc.checkouts import require_other_file
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
@@ -49,6 +50,7 @@ from havasu_vc.repo.rebasing import rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.soundness import require_sound, sound_datasets
 from havasu_vc.store.commits import read_commit
+from havasu_vc.transfer.exports import ELSEWHERE
 from havasu_vc.transfer.imports import renamed, replacement
 
 __all__ = ["checkout_as", "commit_from"]
@@ -70,6 +72,7 @@ def checkout_as(
     another program has open.
     """
     file = Path(file)
+    require_other_file(repo, file, ELSEWHERE)
     commit = repo.resolve(revision).commit
     if commit is None:
         raise RevisionNotFoundError(revision)
@@ -139,6 +142,7 @@ def commit_from(
 
     It is refused where HEAD has a broken dataset, unless that is allowed.
     """
+    require_other_file(repo, file, "`havasu-vc commit` commits what was edited in it")
     head = replace(repo.head(), name="HEAD")
     require_sound(repo, head, what="this commit", allowed=allow_broken)
     return _commit_from(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from havasu_vc.checkouts import require_other_file
 from havasu_vc.errors import InvalidArgumentError, UnsupportedTypeError
 from havasu_vc.exchange.export import Written, write_file
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
@@ -36,6 +37,9 @@ def _format(name: str | None) -> ExportFormat | None:
             f"there is no format {name!r}",
             hints=(f"formats are {', '.join((*ExportFormat, *FOLDER_EXPORTS))}",),
         ) from None
+
+
+ELSEWHERE = "write to another file; `havasu-vc checkout` brings the working copy along"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def export(repo: OpenRepo, request: ExportRequest) -> ExportResult:
     format, overwrite, columns = request.format, request.overwrite, request.columns
     crs, plain, parquet = request.crs, request.plain, request.parquet
     _check(format, crs=crs, plain=plain, parquet=parquet)
+    require_other_file(repo, file, ELSEWHERE)
     if format == "geotiff":
         return _export_images(repo, path, file, revision, columns, overwrite=overwrite)
     if format == "iceberg":
@@ -185,6 +190,8 @@ def export_changes(
     """Write the rows that changed between two revisions, with a column that says how."""
     path, file = dataset, Path(file)
     from havasu_vc.exchange.export_changes import write_changes
+
+    require_other_file(repo, file, ELSEWHERE)
 
     found = [each for each in diff(repo, revisions, [path]) if each.path == path]
     if not found:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from havasu_vc.checkouts import require_other_file
 from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.exchange.source import SourceOptions
 from havasu_vc.exchange.sources import parse_table_location
@@ -51,6 +52,9 @@ def import_source(repo: OpenRepo, request: ImportRequest) -> ImportResult:
     with keys made for its rows, as many rows as `similarity_detection_limit` that came and
     went are searched for ones that keep their keys, as they hardly changed.
     """
+    require_other_file(
+        repo, request.place, "`havasu-vc add-dataset TABLE` takes in a table that an editor made"
+    )
     return import_history(repo, request) if request.history else import_layers(repo, request)
 
 

@@ -476,3 +476,29 @@ def test_a_layer_that_gdal_overwrote_is_compared_in_full(run: Run, repo: Path) -
     succeed(run("commit", "-m", "Fewer"))
     assert "compared in full" not in succeed(run("status")).stdout
     assert rows(repo) == [(1, "one"), (2, "TWO")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("import", "{file}", "-a"), "add-dataset"),
+        (("import", "GPKG:{file}", "-a"), "add-dataset"),
+        (("export", "points", "{file}", "--overwrite"), "another file"),
+        (
+            ("export", "points", "{file}", "--changes", "HEAD^...HEAD", "--overwrite"),
+            "another file",
+        ),
+        (("checkout", "--as", "{file}", "--overwrite", "--discard-changes"), "another file"),
+        (("commit", "--from", "{file}", "-m", "x"), "`havasu-vc commit`"),
+    ],
+)
+def test_the_file_itself_is_no_source_and_no_target(
+    run: Run, repo: Path, arguments: tuple[str, ...], hint: str
+) -> None:
+    file = repo / "repo.gpkg"
+    before = file.read_bytes()
+    refused = run(*(argument.format(file=file) for argument in arguments))
+    assert refused.exit_code == 2, refused.output
+    assert "is the working copy of this repository" in refused.stderr and hint in refused.stderr
+    assert file.read_bytes() == before
+    assert "Nothing to commit" in succeed(run("status")).output
