@@ -18,6 +18,7 @@ import pyarrow as pa
 from havasu_vc.datasets.sorting import first_from, order_of
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 
@@ -53,19 +54,18 @@ def deal(task: Task, cuts: Cuts) -> Iterator[pa.RecordBatch]:
 
 def dealt(batches: Iterable[pa.RecordBatch], cuts: Cuts) -> Iterator[pa.RecordBatch]:
     """Yield rows as pieces, one a batch; raises if one has a null in its key."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        _check_keys(batch, cuts.names)
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= FLUSH_BYTES:
-            yield from _pieces(waiting, cuts)
-            waiting, size = [], 0
-    if waiting:
+    rows = _with_keys(batches, cuts.names)
+    for waiting in gathered(rows, FLUSH_BYTES, lambda batch: batch.nbytes):
         yield from _pieces(waiting, cuts)
+        del waiting  # or it stays while as many more come
+
+
+def _with_keys(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches that have rows; raises if one has a null in its key."""
+    for batch in batches:
+        if batch.num_rows:
+            _check_keys(batch, names)
+            yield batch
 
 
 def _check_keys(batch: pa.RecordBatch, names: Sequence[str]) -> None:

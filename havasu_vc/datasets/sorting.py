@@ -13,7 +13,7 @@ import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import KeyViolationError
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task, kernel, run_task
 from havasu_vc.records import dataclass
 
@@ -118,18 +119,9 @@ def sort_run(
 
 
 def _run_sized(sources: Sequence[Task]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield the rows of some tasks by as many as are sorted at once."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for source in sources:
-        for batch in run_task(source):
-            waiting.append(batch)
-            size += batch.nbytes
-            if size >= RUN_BYTES:
-                yield waiting
-                waiting, size = [], 0
-    if waiting:
-        yield waiting
+    """Return the rows of some tasks by as many as are sorted at once."""
+    batches = chain.from_iterable(map(run_task, sources))
+    return gathered(batches, RUN_BYTES, lambda batch: batch.nbytes)
 
 
 def _write_run(

@@ -43,6 +43,7 @@ from havasu_vc.engine.spark_dealing import (
 )
 from havasu_vc.engine.worker import pickled_error
 from havasu_vc.errors import EngineError, HavasuError
+from havasu_vc.model.arrow import gathered
 from havasu_vc.model.task import Task
 
 if TYPE_CHECKING:
@@ -174,15 +175,8 @@ def _dealt_places(
     batches: Iterator[pa.RecordBatch], groups: np.ndarray[Any, np.dtype[np.int32]]
 ) -> Iterator[pa.RecordBatch]:
     """Yield places as pieces for the tasks that fetch what is there."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _FLUSH_ROWS:
-            yield from _place_pieces(waiting, groups)
-            waiting, rows = [], 0
-    if rows:
+    places = (batch for batch in batches if batch.num_rows)
+    for waiting in gathered(places, _FLUSH_ROWS, lambda batch: batch.num_rows):
         yield from _place_pieces(waiting, groups)
 
 

@@ -10,7 +10,7 @@ holds every value of it, and `Field.source_type` remembers the original, which
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -340,3 +340,19 @@ def bounded(
         step = max(-(-batch.num_rows // pieces), 1)
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, step)
+
+
+def gathered(
+    batches: Iterable[pa.RecordBatch], most: int, size: Callable[[pa.RecordBatch], int]
+) -> Iterator[list[pa.RecordBatch]]:
+    """Yield batches by as many as reach a size together; what is left comes last."""
+    waiting: list[pa.RecordBatch] = []
+    total = 0
+    for batch in batches:
+        waiting.append(batch)
+        total += size(batch)
+        if total >= most:
+            yield waiting
+            waiting, total = [], 0
+    if waiting:
+        yield waiting

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame
 from havasu_vc.engine.session import ensure_package, setting
 from havasu_vc.engine.worker import forget_archives
 from havasu_vc.errors import EngineError
+from havasu_vc.model.arrow import gathered
 from havasu_vc.records import dataclass
 
 __all__ = ["StagedFile", "stage"]
@@ -111,18 +112,8 @@ def _write(batches: Iterable[pa.RecordBatch], path: Path) -> int:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= _GROUP_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+    rows = (batch for batch in batches if batch.num_rows)
+    yield from map(pa.Table.from_batches, gathered(rows, _GROUP_BYTES, lambda batch: batch.nbytes))
 
 
 def _checked(folder: Path, report: Sequence[object]) -> StagedFile:

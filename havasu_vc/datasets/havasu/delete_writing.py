@@ -18,7 +18,7 @@ from havasu_vc.datasets.havasu.writing import GROUP_ROWS, WrittenFile, split_off
 from havasu_vc.errors import StorageError
 from havasu_vc.formats.havasu.entry import Content, Entry, Origin
 from havasu_vc.model import kernels as pc
-from havasu_vc.model.arrow import FIELD_ID, arrow_schema
+from havasu_vc.model.arrow import FIELD_ID, arrow_schema, gathered
 from havasu_vc.model.rasters import without_gaps
 from havasu_vc.model.schema import Schema
 from havasu_vc.store.files import DataFileStore
@@ -119,16 +119,7 @@ def _delete_batches(
 
 def _cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join small batches, so that many targets do not mean many row groups."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= GROUP_ROWS:
-            yield pa.concat_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
+    yield from map(pa.concat_batches, gathered(batches, GROUP_ROWS, lambda batch: batch.num_rows))
 
 
 def set_large_aside(rows: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, pa.ListArray]:
