@@ -46,7 +46,7 @@ from havasu_vc.errors import (
 from havasu_vc.history.diff import diff_datasets, meta_changes, row_changes
 from havasu_vc.merging import require_calm
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
@@ -73,12 +73,10 @@ __all__ = [
 def _count(repo: OpenRepo, table: EditedTable) -> TableChanges:
     edits = table.edits
     meta = meta_changes(edits.base.header, edits.frame.header)
-    inserts = sum(change.old is None for change in meta)
-    deletes = sum(change.new is None for change in meta)
-    updates = len(meta) - inserts - deletes
+    counts = count_meta(meta)
     if not meta and "meta/schema.json" in edits.documents:
-        updates = 1  # such as a comment inside of a struct, which no meta item shows
-    counts = ChangeCounts(inserts, updates, deletes)
+        # Such as a comment inside of a struct, which no meta item shows.
+        counts = ChangeCounts(updates=1)
     if not edits.touches_rows:
         rows = ChangeCounts()
     elif can_count(edits):

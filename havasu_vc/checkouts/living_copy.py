@@ -48,7 +48,7 @@ from havasu_vc.errors import (
 from havasu_vc.exchange.living_file import LivingFile, new_living, open_living
 from havasu_vc.exchange.living_tables import KART, OURS
 from havasu_vc.history.diff import diff_datasets
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
@@ -132,7 +132,7 @@ class LivingCopy:
                         continue
                     notes += each.notes
                     if not each.is_empty:
-                        tables[each.path] = TableChanges(_meta_counts(each), each.counts, commit)
+                        tables[each.path] = TableChanges(count_meta(each.meta), each.counts, commit)
                         notes += _dropped_note(each)
                 notes += self._about(file, base)
         except HavasuError as error:
@@ -442,13 +442,6 @@ def create_living(
     if path.exists() and not anew:
         raise InvalidArgumentError(f"{path} is there already")
     return LivingCopy(repo, LivingPlace(path, git.is_kart)).create(discard=discard)
-
-
-def _meta_counts(edits: LayerEdits) -> ChangeCounts:
-    meta = edits.meta
-    inserts = sum(change.old is None for change in meta)
-    deletes = sum(change.new is None for change in meta)
-    return ChangeCounts(inserts, len(meta) - inserts - deletes, deletes)
 
 
 def _dropped_note(edits: LayerEdits) -> Iterator[str]:

@@ -6,7 +6,7 @@ sides is small and ready, its row changes are a stream that is read once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from havasu_vc.model.schema import Schema
@@ -21,6 +21,7 @@ __all__ = [
     "DatasetHeader",
     "FileChange",
     "MetaChange",
+    "count_meta",
 ]
 
 
@@ -123,3 +124,10 @@ class ChangeCounts:
             self.updates + other.updates,
             self.deletes + other.deletes,
         )
+
+
+def count_meta(changes: Sequence[MetaChange]) -> ChangeCounts:
+    """Count the meta items that come, change and go."""
+    inserts = sum(change.old is None for change in changes)
+    deletes = sum(change.new is None for change in changes)
+    return ChangeCounts(inserts, len(changes) - inserts - deletes, deletes)

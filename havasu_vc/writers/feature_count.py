@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.diffs import DatasetDiff, count_meta
 from havasu_vc.writers.json_style import LAYOUTS
-from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions, meta_counts
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions
 from havasu_vc.writers.terminal import printable, styled
 
 __all__ = [
@@ -52,7 +52,7 @@ def write_feature_count_json(
 def _count(diffs: Iterable[DatasetDiff]) -> ChangeSummary:
     datasets = {}
     for diff in diffs:
-        summary = DatasetSummary(meta_counts(diff), count_changes(diff.changes))
+        summary = DatasetSummary(count_meta(diff.meta), count_changes(diff.changes))
         if summary.has_changes:
             datasets[diff.path] = summary
     return ChangeSummary(datasets)
@@ -67,7 +67,7 @@ def write_quiet(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOption
     """Print nothing; report the first dataset that has a change."""
     for diff in diffs:
         if diff.meta:
-            return ChangeSummary({diff.path: DatasetSummary(meta=meta_counts(diff))})
+            return ChangeSummary({diff.path: DatasetSummary(meta=count_meta(diff.meta))})
         for batch in diff.changes:
             if len(batch):
                 return ChangeSummary({diff.path: DatasetSummary(features=batch.counts)})

@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.geo.geojson import geometry_objects
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, DatasetHeader, count_meta
 from havasu_vc.model.types import Field
 from havasu_vc.writers.json_style import STRICT_LAYOUTS, JsonLayout
-from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions, meta_counts
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions
 from havasu_vc.writers.rasters import footprint_tokens
 from havasu_vc.writers.rows import joined, nonempty, side_of
 from havasu_vc.writers.values import (
@@ -69,7 +69,7 @@ def write_geojson(
         ahead = nonempty(diff)
         first = next(ahead, None)
         if diff.meta:
-            datasets[diff.path] = DatasetSummary(meta_counts(diff))
+            datasets[diff.path] = DatasetSummary(count_meta(diff.meta))
         if first is not None:
             _refuse_second(chosen, diff)
             chosen = replace(diff, changes=chain([first], ahead))
@@ -110,7 +110,7 @@ def _write_files(
                 if isinstance(error, StorageError):
                     raise
                 raise StorageError(f"{path} cannot be written: {error.strerror}") from error
-        summary = DatasetSummary(meta_counts(diff), features)
+        summary = DatasetSummary(count_meta(diff.meta), features)
         if summary.has_changes:
             datasets[diff.path] = summary
     return ChangeSummary(datasets)

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, MetaChange
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, MetaChange, count_meta
 from havasu_vc.writers.commits import commit_object, patch_header
 from havasu_vc.writers.files import FILES_KEY, file_object
 from havasu_vc.writers.json_style import LAYOUTS, PATCH_LAYOUTS
@@ -26,7 +26,6 @@ from havasu_vc.writers.protocol import (
     ChangeSummary,
     DatasetSummary,
     WriterOptions,
-    meta_counts,
 )
 from havasu_vc.writers.rows import ChangeForm, change_objects, joined, nonempty
 from havasu_vc.writers.values import slices
@@ -108,7 +107,7 @@ def _write(
             out.write((layout.between(3) if diff.meta else "") + layout.key("feature"))
             features = _write_features(diff, _chain(first, batches), out, form)
         out.write(layout.line(2) + "}")
-        datasets[diff.path] = DatasetSummary(meta_counts(diff), features)
+        datasets[diff.path] = DatasetSummary(count_meta(diff.meta), features)
     if files:
         out.write(layout.between(2) if datasets else layout.line(2))
         out.write(layout.key(FILES_KEY) + layout.dumps(files, 2))

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.columns import columns_of
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
 from havasu_vc.writers.commits import commit_object
 from havasu_vc.writers.files import file_object, is_binary
 from havasu_vc.writers.json import meta_object
@@ -28,7 +28,6 @@ from havasu_vc.writers.protocol import (
     ChangeSummary,
     DatasetSummary,
     WriterOptions,
-    meta_counts,
 )
 from havasu_vc.writers.rows import ChangeForm, change_objects, joined, nonempty
 from havasu_vc.writers.values import slices
@@ -82,7 +81,7 @@ def _write_dataset(diff: DatasetDiff, out: TextIO, form: ChangeForm) -> DatasetS
             objects = change_objects(piece, diff, form)
             out.write(joined(pc.binary_join_element_wise(start, objects, "}\n", "")))
         features += batch.counts
-    return DatasetSummary(meta_counts(diff), features)
+    return DatasetSummary(count_meta(diff.meta), features)
 
 
 def _write_head(diff: DatasetDiff, out: TextIO) -> None:

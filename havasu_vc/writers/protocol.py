@@ -125,10 +125,3 @@ class DiffWriter(Protocol):
         self, diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
     ) -> ChangeSummary:
         """Print every dataset that differs and say how much did."""
-
-
-def meta_counts(diff: DatasetDiff) -> ChangeCounts:
-    """Count the meta items that a dataset gains, changes and loses."""
-    inserts = sum(change.old is None for change in diff.meta)
-    deletes = sum(change.new is None for change in diff.meta)
-    return ChangeCounts(inserts, len(diff.meta) - inserts - deletes, deletes)

@@ -10,13 +10,13 @@ For names alone no row is read beyond the first that differs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
 from havasu_vc.model.changes import count_changes
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, FileChange
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
 from havasu_vc.writers.commits import format_commit
-from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions, meta_counts
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary, WriterOptions
 from havasu_vc.writers.terminal import printable, styled
 
 __all__ = ["write_name_only", "write_name_status", "write_shortstat", "write_stat"]
@@ -25,19 +25,14 @@ __all__ = ["write_name_only", "write_name_status", "write_shortstat", "write_sta
 def write_stat(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions) -> ChangeSummary:
     """Print a line for each dataset that differs, and one for all."""
     _head(out, options)
-    lines: list[tuple[str, str]] = []
-    found: dict[str, DatasetSummary] = {}
-    for diff in diffs:
-        summary = DatasetSummary(meta_counts(diff), count_changes(diff.changes))
-        if _differs(diff, summary):
-            found[diff.path] = summary
-            lines.append((printable(diff.path), _words(diff, summary.features)))
-    lines += [(printable(file.path), _state(file.old, file.new)) for file in options.files]
+    found = _counted(diffs)
+    lines = [(diff.path, _words(diff, counts.features)) for diff, counts in found]
+    lines += [(file.path, _state(file.old, file.new)) for file in options.files]
+    lines = [(printable(path), words) for path, words in lines]
     width = max((len(name) for name, _ in lines), default=0)
     for name, words in lines:
         out.write(f" {name:<{width}} | {words}\n")
-    _total(out, found.values(), options)
-    return ChangeSummary(found)
+    return _total(out, found, options)
 
 
 def write_shortstat(
@@ -45,13 +40,7 @@ def write_shortstat(
 ) -> ChangeSummary:
     """Print one line for all datasets that differ."""
     _head(out, options)
-    found = {}
-    for diff in diffs:
-        summary = DatasetSummary(meta_counts(diff), count_changes(diff.changes))
-        if _differs(diff, summary):
-            found[diff.path] = summary
-    _total(out, found.values(), options)
-    return ChangeSummary(found)
+    return _total(out, _counted(diffs), options)
 
 
 def write_name_only(
@@ -78,13 +67,23 @@ def _names(
     found = {}
     for diff in diffs:
         first = next((batch.counts for batch in diff.changes if len(batch)), ChangeCounts())
-        summary = DatasetSummary(meta_counts(diff), first)
+        summary = DatasetSummary(count_meta(diff.meta), first)
         if _differs(diff, summary):
             found[diff.path] = summary
             out.write(line(_state(diff.old, diff.new), printable(diff.path)) + "\n")
     for file in options.files:
         out.write(line(_state(file.old, file.new), printable(file.path)) + "\n")
     return ChangeSummary(found)
+
+
+def _counted(diffs: Iterable[DatasetDiff]) -> list[tuple[DatasetDiff, DatasetSummary]]:
+    """Return the datasets that differ, whose changes have been read, and by how much."""
+    found = []
+    for diff in diffs:
+        counts = DatasetSummary(count_meta(diff.meta), count_changes(diff.changes))
+        if _differs(diff, counts):
+            found.append((diff, counts))
+    return found
 
 
 def _head(out: TextIO, options: WriterOptions) -> None:
@@ -115,27 +114,25 @@ def _rows(counts: ChangeCounts) -> str:
     >>> _rows(ChangeCounts(1, 1200, 0))
     '1 row inserted, 1,200 updated'
     """
-    told = (
-        (counts.inserts, "inserted"),
-        (counts.updates, "updated"),
-        (counts.deletes, "deleted"),
-    )
-    parts = [f"{number:,} {word}" for number, word in told if number]
+    words = ("inserted", "updated", "deleted")
+    numbers = (counts.inserts, counts.updates, counts.deletes)
+    told = [(number, word) for number, word in zip(numbers, words, strict=True) if number]
+    parts = [f"{number:,} {word}" for number, word in told[1:]]
+    return ", ".join([f"{_count(told[0][0], 'row')} {told[0][1]}", *parts])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _total(
+    out: TextIO, found: Sequence[tuple[DatasetDiff, DatasetSummary]], options: WriterOptions
+) -> ChangeSummary:
+    """Print how much differs in all, if anything does, and return it by dataset."""
+    rows = sum((counts.features for _, counts in found), ChangeCounts())
+    parts = [f"{_count(len(found), 'dataset')} changed"] if found else []
+    parts += [f"{_count(len(options.files), 'file')} changed"] if options.files else []
+    parts += [_rows(rows)] if rows.total else []
     if parts:
-        number, _, word = parts[0].partition(" ")
-        parts[0] = f"{number} row{'' if number == '1' else 's'} {word}"
-    return ", ".join(parts)
-
-
-def _total(out: TextIO, found: Iterable[DatasetSummary], options: WriterOptions) -> None:
-    every = list(found)
-    files: list[FileChange] = list(options.files)
-    if not every and not files:
-        return
-    parts = [f"{len(every):,} dataset{'' if len(every) == 1 else 's'} changed"] if every else []
-    if files:
-        parts.append(f"{len(files):,} file{'' if len(files) == 1 else 's'} changed")
-    rows = sum((summary.features for summary in every), ChangeCounts())
-    if rows.total:
-        parts.append(_rows(rows))
-    out.write(styled(f" {', '.join(parts)}\n", "bold", options.color))
+        out.write(styled(f" {', '.join(parts)}\n", "bold", options.color))
+    return ChangeSummary({diff.path: counts for diff, counts in found})

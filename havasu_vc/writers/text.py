@@ -22,7 +22,7 @@ import pyarrow as pa
 from havasu_vc.geo.text import short_text
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
-from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff, count_meta
 from havasu_vc.model.types import Field, Fixed, Primitive
 from havasu_vc.writers.commits import format_commit
 from havasu_vc.writers.files import write_file_changes
@@ -32,7 +32,6 @@ from havasu_vc.writers.protocol import (
     DatasetSummary,
     Labels,
     WriterOptions,
-    meta_counts,
 )
 from havasu_vc.writers.rasters import difference_lines, differences, words_of_rasters
 from havasu_vc.writers.rows import joined, nonempty, side_of
@@ -67,7 +66,7 @@ def write_text(diffs: Iterable[DatasetDiff], out: TextIO, options: WriterOptions
             for piece in slices(batch):
                 out.write(_format_changes(piece, diff, options))
             features += batch.counts
-        summary = DatasetSummary(meta_counts(diff), features)
+        summary = DatasetSummary(count_meta(diff.meta), features)
         if summary.has_changes:
             datasets[diff.path] = summary
     write_file_changes(options.files, out, color=options.color)
