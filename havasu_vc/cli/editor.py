@@ -28,16 +28,16 @@ def can_edit() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def edit_message(git: GitRepository, summary: Iterable[str]) -> str:
+def edit_message(git: GitRepository, summary: Iterable[str], *, text: str = "") -> str:
     """Open git's editor on a message file and return what was written.
 
-    `summary` says as comments what is to be committed.
+    `summary` says as comments what is to be committed; `text` stands there already.
     """
     sign = _comment_sign(git)
-    lines = ["", *(line.format(sign) for line in _QUESTION), *summary]
-    text = "\n".join([lines[0], *(f"{sign} {line}".rstrip() for line in lines[1:])]) + "\n"
+    lines = [*(line.format(sign) for line in _QUESTION), *summary]
+    page = "\n".join([text, *(f"{sign} {line}".rstrip() for line in lines)]) + "\n"
     path = git.git_directory / FILE
-    path.write_text(text, encoding="utf-8")
+    path.write_text(page, encoding="utf-8", errors="surrogateescape")
     editor = git.git("var", "GIT_EDITOR").text
     try:
         code = subprocess.run(

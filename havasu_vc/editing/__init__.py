@@ -1,7 +1,7 @@
 """Editing: commits that change what datasets hold, made by a program.
 
-Rows that are written, patches, meta items, declared geometries, datasets that move or go, and what
-is brought back.
+Rows that are written, patches, meta items, declared geometries, datasets that move or go, what is
+brought back, and commits that are made anew.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from havasu_vc.public import loads
 
 if TYPE_CHECKING:
+    from havasu_vc.editing.amendments import amend as amend
+    from havasu_vc.editing.amendments import amending as amending
     from havasu_vc.editing.geometry_encodings import declare_geometries as declare_geometries
     from havasu_vc.editing.metadata import get_meta as get_meta
     from havasu_vc.editing.metadata import set_meta as set_meta
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __getattr__ = loads(
     __name__,
     {
+        "amendments": ["amend", "amending"],
         "geometry_encodings": ["declare_geometries"],
         "metadata": ["get_meta", "set_meta"],
         "moving": ["move_dataset", "remove_datasets"],

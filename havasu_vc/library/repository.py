@@ -13,7 +13,7 @@ mending what a command that died left behind.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.storage import Fetcher, Storage
     from havasu_vc.repo.transaction import Transaction
     from havasu_vc.store.command import GitConfig
+    from havasu_vc.store.commits import Commit
     from havasu_vc.store.revisions import Revision
     from havasu_vc.store.trees import DatasetFolder
 
@@ -280,8 +281,13 @@ class Repo:
     move_dataset = uses(lambda: editing.move_dataset, within=committing)
     remove_datasets = uses(lambda: editing.remove_datasets, within=committing)
     declare_geometries = uses(lambda: editing.declare_geometries, within=committing)
+    amend = uses(lambda: editing.amend, within=committing)
     commit_edits = uses(lambda: core.commit_edits, within=committing)
     restore = uses(lambda: editing.restore, within=following)
+
+    def amending(self) -> AbstractContextManager[Commit]:
+        """Have a commit that a block makes stand in the place of HEAD's, as its author's."""
+        return editing.amending(self.opened)
 
     def transaction(self) -> Transaction:
         """Return a commit in the making; use it as a context manager."""

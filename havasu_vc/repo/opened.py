@@ -25,6 +25,7 @@ from havasu_vc.store.trees import DatasetFolder, find_datasets
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset, TreeEdit
     from havasu_vc.datasets.storage import Fetcher
+    from havasu_vc.store.commits import Commit
 
     CheckEdits = Callable[["OpenRepo", Storage, Sequence[TreeEdit], Revision], None]
     CheckMoves = Callable[["OpenRepo", Mapping[str, str | None], Revision], None]
@@ -47,6 +48,8 @@ class OpenRepo:
         """Raises where edits must not be committed upon a revision; None where all may be."""
         self.check_moves: CheckMoves | None = None
         """Raises where datasets must not go, or get another path, upon a revision."""
+        self.amended: Commit | None = None
+        """HEAD's commit while the next commit is to stand in its place."""
         self._said: set[str] = set()
         self.held: object | None = None
         """The living working copy while HEAD may move, for those who know such."""

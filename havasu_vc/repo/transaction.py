@@ -37,7 +37,7 @@ from havasu_vc.model.names import (
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
-from havasu_vc.store.commits import Signature, format_commit, read_commit
+from havasu_vc.store.commits import Commit, Signature, format_commit, read_commit
 from havasu_vc.store.drafts import Draft
 from havasu_vc.store.durability import no_room
 from havasu_vc.store.files import DataFileStore
@@ -155,9 +155,11 @@ class Transaction:
         `removed` are paths of datasets that go. If the branch moved meanwhile, the edits are
         brought onto its new head row by row, and only a true conflict is reported; but a
         merge is refused. Where other processes have made all of the edits by then, there is
-        nothing left to commit and no id.
+        nothing left to commit and no id. Where the repository amends, the commit stands in the
+        place of HEAD's, as its author's, and a branch that moved meanwhile is refused too.
         """
         _check_message(message)
+        amended = self._repo.amended
         # Also when edits are made anew upon another head, these are there.
         self._elsewhere |= {file for edit in edits for file in edit.elsewhere}
         folders = [f"{edit.path}/{edit.marker}" for edit in edits]
@@ -165,8 +167,10 @@ class Transaction:
             self._require_settled([*folders, *(self._internals(path) for path in removed)])
         # Who it is by, too, is asked before a file is stored.
         committer = self._git.committer
-        author = author or self._git.author
+        author = author or (amended.author if amended is not None else self._git.author)
         head = self.head
+        if amended is not None and head.commit != amended.id:
+            raise _moved()
         if self._repo.check_edits is not None and head.commit is not None:
             self._repo.check_edits(self._repo, self.storage, edits, self._repo.resolve(head.commit))
         with (
@@ -178,7 +182,8 @@ class Transaction:
                 # behind; only another git can still come between.
                 moved = self._read_head()
                 if moved != head:
-                    if merge is not None or removed or moved.branch != head.branch:
+                    only_here = merge is not None or amended is not None or removed
+                    if only_here or moved.branch != head.branch:
                         raise _moved()
                     if moved.commit is None:
                         raise NoBranchError(f"the branch {head.branch} was deleted meanwhile")
@@ -189,7 +194,7 @@ class Transaction:
                 self._adopt(edits)
                 self._objects.flush()
                 gone = tuple(self._internals(path) for path in removed)
-                plan = _Plan(tuple(edits), message, author, gone, merge)
+                plan = _Plan(tuple(edits), message, author, gone, merge, amended)
                 with suppress(ConcurrentChangeError):
                     return self._try(plan, head, committer)
         raise _moved()
@@ -309,13 +314,16 @@ class Transaction:
         changes = plan.changes()
         self._add_files(base, plan, changes)
         others = () if plan.merge is None else plan.merge.parents
+        parents = (*(() if head.commit is None else (head.commit,)), *others)
+        if plan.amended is not None:
+            parents = plan.amended.parents
         with self._git.writer() as writer:
             tree = edit_tree(writer, base, changes)
             commit = writer.write(
                 "commit",
                 format_commit(
                     tree,
-                    (*(() if head.commit is None else (head.commit,)), *others),
+                    parents,
                     author=plan.author or committer,
                     committer=committer,
                     message=plan.message,
@@ -325,6 +333,7 @@ class Transaction:
             self._remember(writer, base, tree, plan)
         set_up(self._repo, surely=True)
         kind = "commit (merge)" if others else "commit" if head.commit else "commit (initial)"
+        kind = kind if plan.amended is None else "commit (amend)"
         with (
             in_step(self._git, plan.places, files=self._files(base, tree))
             if self._branch is None
@@ -411,6 +420,8 @@ class _Plan:
     removed: tuple[str, ...]
     """The internals of datasets that go."""
     merge: MergedTree | None
+    amended: Commit | None = None
+    """The commit in whose place it stands, where that is HEAD's."""
 
     @property
     def folders(self) -> tuple[str, ...]:

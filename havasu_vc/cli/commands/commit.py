@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -48,6 +49,8 @@ __all__ = ["command"]
 @click.option("--no-verify", is_flag=True, help="Do not hold the commit against the policy.")
 @click.option("--allow-broken", is_flag=True, help="Commit beside broken datasets.")
 @click.option("--allow-empty", is_flag=True, help="Commit even if nothing changed.")
+@click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
+@click.option("--no-edit", is_flag=True, help="With --amend, keep the message as it is.")
 @engine_option
 @format_option("text", "json")
 @click.pass_obj
@@ -63,6 +66,8 @@ def command(
     no_verify: bool,
     allow_broken: bool,
     allow_empty: bool,
+    amend: bool,
+    no_edit: bool,
     output_format: str,
 ) -> None:
     """Commit what was edited in the workspace, or in FILE.
@@ -70,20 +75,29 @@ def command(
     The tables of the workspace, all or those of the datasets named, are compared with the
     commit that they were checked out at, and FILE with the one it was written at, so only
     what was edited is committed. Without -m or -F git's editor asks for the message. Where HEAD
-    has a broken dataset, nothing is committed before `repair` has mended it.
+    has a broken dataset, nothing is committed before `repair` has mended it. With --amend the
+    commit has the parents and the author of HEAD's, and its message where none is given.
     """
     if file is None and dataset is not None:
         raise click.UsageError("--dataset goes with --from; write DATASET alone")
     if file is not None and (datasets or refs):
         raise click.UsageError("--from goes with --dataset, not with DATASET or --refs")
+    if amend and refs:
+        raise click.UsageError("--amend is of HEAD's commit alone, so --refs does not go with it")
+    if no_edit and not amend:
+        raise click.UsageError("--no-edit goes with --amend")
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     if not no_verify:
         repo.keep_policy()
-    if file is None and not repo.workspace.exists:
+    if file is None and not repo.workspace.exists and not amend:
         raise _no_working_copy() if repo.git.is_kart else _no_workspace()
 
+    allow_empty = allow_empty or amend
+
     def commit(message: str | None, *, dry_run: bool) -> CommitResult:
+        if file is None and not repo.workspace.exists:
+            return CommitResult(None, repo.head_branch) if dry_run else repo.amend(message=message)
         if file is None:
             return repo.workspace.commit(
                 datasets,
@@ -110,15 +124,20 @@ def command(
             allow_broken=allow_broken,
         )
 
-    if message is None and not dry_run and can_edit():
-        planned = commit(None, dry_run=True)
-        if file is None and not planned.changes and not allow_empty:
-            raise NoChangesError("there is nothing to commit: no row and no column was edited")
-        source = "the workspace" if file is None else str(file)
-        message = edit_message(
-            repo.git, [f"Changes from {source}:", *change_lines(planned.changes, planned.meta)]
-        )
-    result = commit(message, dry_run=dry_run)
+    with repo.amending() if amend else nullcontext() as amended:
+        if message is None and amended is not None and (no_edit or not can_edit()):
+            message = amended.message
+        if message is None and not dry_run and can_edit():
+            planned = commit(None, dry_run=True)
+            if file is None and not planned.changes and not allow_empty:
+                raise NoChangesError("there is nothing to commit: no row and no column was edited")
+            source = "the workspace" if file is None else str(file)
+            message = edit_message(
+                repo.git,
+                [f"Changes from {source}:", *change_lines(planned.changes, planned.meta)],
+                text="" if amended is None else amended.message,
+            )
+        result = commit(message, dry_run=dry_run)
     if output_format == "json":
         info = None if result.commit is None else repo.commit_info(result.commit)
         click.echo(commit_json(result, info))
