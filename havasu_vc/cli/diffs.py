@@ -169,6 +169,8 @@ def print_diff(
     `with_files` adds files beside datasets, if they are told of in this format.
     """
     name, style = _writer(options)
+    if commit is not None and not (options.output is None and sys.stdout.isatty()):
+        commit = replace(commit, refs=())  # as git, which names them to people alone
     how = _writer_options(options, style, commit)
     if with_files and options.diff_format != "none" and name in _WITH_FILES:
         files = repo.file_changes(*revisions, contents=options.diff_files)

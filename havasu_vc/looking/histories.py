@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
-from havasu_vc.errors import InvalidArgumentError, NotFoundError
+from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.records import dataclass
+from havasu_vc.repo.filters import split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
+from havasu_vc.store.decorations import decorations
 from havasu_vc.store.log import Alike, LogFilter, Moved, commits, parse_date
-from havasu_vc.store.refs import BRANCHES, list_refs, list_tags
 from havasu_vc.store.revisions import Revision, resolve_range
 from havasu_vc.store.trees import DatasetFolder, find_datasets
 
@@ -25,16 +26,7 @@ def commit_info(repo: OpenRepo, revision: str = "HEAD") -> CommitInfo:
     identity = repo.resolve(revision).commit
     if identity is None:
         raise NotFoundError(f"{revision} is no commit")
-    return info_of(read_commit(repo.git.objects, identity), _names(repo))
-
-
-def _names(repo: OpenRepo) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for ref, commit in list_refs(repo.git, BRANCHES, symbolic=False).items():
-        names.setdefault(commit, []).append(ref.removeprefix(BRANCHES))
-    for tag in list_tags(repo.git):
-        names.setdefault(tag.commit, []).append(f"tag: {tag.name}")
-    return names
+    return info_of(read_commit(repo.git.objects, identity), decorations(repo.git))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +51,8 @@ class LogRequest:
     """A pattern that git finds in the message."""
     columns: Sequence[str] = ()
     """Of rows, columns of which a commit changed a cell."""
+    full_refs: bool = False
+    """Whether refs at commits are named with `refs/heads/` and the like."""
 
 
 def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
@@ -87,7 +81,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         skip=request.skip or 0,
         limit=request.limit,
     )
-    names = _names(repo)
+    names = decorations(repo.git, full=request.full_refs)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
         for commit in commits(
@@ -141,7 +135,9 @@ def _row_history(
 ) -> Alike | None:
     """Return what looks at rows, where rows or columns are asked for."""
     columns, filters = request.columns, request.filters
-    if not columns and not any(":feature:" in text for text in filters):
+    if not columns and not any(
+        kind == "feature" and key for _, kind, key in map(split_filter, filters)
+    ):
         return None
     from havasu_vc.looking.row_histories import RowHistory
 
@@ -155,18 +151,12 @@ def _date(repo: OpenRepo, text: str | None) -> int | None:
 
 def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     """Return the folder whose changes a filter asks for."""
-    path, _, what = text.partition(":")
+    path, kind, item = split_filter(text)
     folder = repo.folders(start).get(path)
     marker = DEFAULT.marker if folder is None else folder.marker
-    kind, _, item = what.partition(":")
     if kind == "meta":
         return f"{path}/{marker}/meta/{item}".rstrip("/")
     if kind == "feature":
         # Files of rows; a key looks closer.
         return f"{path}/{marker}/{(find_kind(marker) or DEFAULT).rows}"
-    if what:
-        raise InvalidArgumentError(
-            f"{text!r} is no filter",
-            hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",),
-        )
     return path

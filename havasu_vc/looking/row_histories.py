@@ -20,6 +20,7 @@ from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking.blaming import DatasetVersions, column_id
 from havasu_vc.looking.rows import keys_batch
 from havasu_vc.records import dataclass
+from havasu_vc.repo.filters import split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit
 from havasu_vc.store.revisions import Revision
@@ -57,8 +58,7 @@ class RowHistory:
             raise InvalidArgumentError("columns are of a dataset: name it too")
 
     def _watch(self, start: Revision, text: str, columns: Sequence[str]) -> _Watched:
-        path, _, what = text.partition(":")
-        kind, _, key = what.partition(":")
+        path, kind, key = split_filter(text)
         folder = self._repo.folders(start).get(path)
         readable = folder is not None and find_kind(folder.marker) is not None
         view = self._repo.view(folder, start.name) if folder is not None and readable else None

@@ -44,7 +44,7 @@ class CommitInfo:
     commit_offset: int
     """Minutes east of UTC."""
     refs: tuple[str, ...] = ()
-    """Names of branches and tags at this commit."""
+    """The names at this commit, as git writes them in its log: `HEAD -> main`, `tag: v1`."""
 
 
 # Who last changed what: rows of a dataset, or their cells, each with a commit.

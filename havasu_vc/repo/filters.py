@@ -3,6 +3,7 @@
 parcels                      a dataset; `*` matches within its name
 parcels:feature              its rows
 parcels:feature:42           one row by its key; composite keys as `a,b`
+parcels:42                   the same, where the key is not `feature` or `meta`
 parcels:meta                 its meta items
 parcels:meta:title           one of them
 """
@@ -25,7 +26,7 @@ from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["DatasetFilter", "RepoFilter", "parse_filters"]
+__all__ = ["DatasetFilter", "RepoFilter", "parse_filters", "split_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +127,30 @@ def parse_filters(texts: Sequence[str]) -> RepoFilter:
     return RepoFilter(tuple(_parse(text) for text in texts))
 
 
+def split_filter(text: str) -> tuple[str, str, str]:
+    """Return the dataset of a filter, `feature`, `meta` or nothing, and the key or the item.
+
+    >>> split_filter("parcels:meta:title"), split_filter("parcels:42")
+    (('parcels', 'meta', 'title'), ('parcels', 'feature', '42'))
+    """
+    path, _, rest = text.partition(":")
+    kind, colon, what = rest.partition(":")
+    if kind in ("", "feature", "meta"):
+        return path, kind, what
+    if colon:
+        raise InvalidArgumentError(
+            f"{text!r} is no filter",
+            hints=("write DATASET, DATASET:feature:KEY or DATASET:meta:ITEM",),
+        )
+    return path, "feature", kind
+
+
 def _parse(text: str) -> DatasetFilter:
-    pattern, colon, rest = text.partition(":")
+    pattern, kind, what = split_filter(text)
     if not pattern:
         raise InvalidArgumentError(f"{text!r} names no dataset")
-    if not colon:
+    if not kind and ":" not in text:
         return DatasetFilter(pattern.rstrip("/"))
-    kind, _, what = rest.partition(":")
     chosen = frozenset([what]) if what else None
     if kind == "feature":
         return DatasetFilter(pattern, keys=chosen, meta=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -32,6 +33,14 @@ __all__ = ["command"]
 )
 @format_option("text", "json", "json-lines")
 @style_option
+@click.option(
+    "--decorate",
+    is_flag=False,
+    flag_value="short",
+    type=click.Choice(("short", "full", "auto", "no")),
+    help="Whether text names the refs at commits; auto does on a terminal. log.decorate sets it.",
+)
+@click.option("--no-decorate", "decorate", flag_value="no", help="The same as --decorate=no.")
 @click.option("--oneline", is_flag=True, help="Print each commit on one line.")
 @click.option("--graph", is_flag=True, help="Draw how commits follow each other; git does it.")
 @click.option(
@@ -58,6 +67,7 @@ def command(
     arguments: tuple[str, ...],
     output_format: str,
     json_style: str,
+    decorate: str | None,
     oneline: bool,
     graph: bool,
     max_count: int | None,
@@ -84,11 +94,13 @@ def command(
         told = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
         options = [f"--{name}={value}" for name, value in told.items() if value]
         options += [f"--max-count={max_count}"] if max_count is not None else []
+        options += [f"--decorate={decorate}"] if decorate is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
     if form is not None and (output_format != "text" or oneline):
         raise click.UsageError("what commits changed is printed below each as text")
     names = parse_names(columns)
-    commits = repo.log(
+    decorate = decorate or _setting(repo)
+    commits: Iterator[CommitInfo] = repo.log(
         revision,
         filters=filters,
         limit=max_count,
@@ -98,7 +110,10 @@ def command(
         author=author,
         grep=grep,
         columns=names or (),
+        full_refs=decorate == "full",
     )
+    if output_format == "text" and not _decorated(decorate):
+        commits = (replace(info, refs=()) for info in commits)
     color = invocation.colored(sys.stdout)
     with paged_output(repo.git, wanted=invocation.pager) as out:
         match output_format:
@@ -111,6 +126,17 @@ def command(
             case _:
                 write_log(commits, out, oneline=oneline, color=color)
     return 0
+
+
+def _setting(repo: Repo) -> str:
+    """Return what git's own setting says of the refs at commits."""
+    value = repo.git.git("config", "--get", "log.decorate", check=False).text.strip()
+    known = {"true": "short", "false": "no", "short": "short", "full": "full", "no": "no"}
+    return known.get(value.lower(), "auto")
+
+
+def _decorated(decorate: str) -> bool:
+    return decorate in ("short", "full") or (decorate == "auto" and sys.stdout.isatty())
 
 
 def _write_changes(

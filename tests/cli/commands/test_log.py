@@ -1,6 +1,8 @@
 """`havasu-vc log`."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,33 @@ def test_changes_of_a_dataset_under_the_path_that_it_had(run: Run) -> None:
 def test_changes_are_text(run: Run, other: tuple[str, ...]) -> None:
     refused = run("log", "--stat", *other)
     assert refused.exit_code == 2 and "as text" in refused.stderr
+
+
+def test_refs_beside_commits_are_those_of_git(
+    run: Run, repo: Path, git: Callable[..., str]
+) -> None:
+    for arguments in (("tag", "v1"), ("tag", "-a", "v2", "-m", "x", "HEAD^"), ("branch", "dev")):
+        git(*arguments, cwd=repo)
+
+    for form in ("short", "full", "no", "auto"):
+        theirs = git("log", f"--decorate={form}", "--format=%D", cwd=repo).splitlines()
+        lines = succeed(run("log", f"--decorate={form}")).stdout.splitlines()
+        ours = [line.partition(" (")[2][:-1] for line in lines if line.startswith("commit ")]
+        assert ours == (theirs if form in ("short", "full") else ["", ""])
+    short = git("log", "--decorate=short", "--format=%D", cwd=repo).splitlines()
+    commits = json.loads(succeed(run("log", "-o", "json")).stdout)
+    assert [", ".join(commit["refs"]) for commit in commits] == short
+    assert succeed(run("show")).stdout.splitlines()[0] == f"commit {commits[0]['commit']}"
+    git("config", "log.decorate", "short", cwd=repo)
+    assert succeed(run("log")).stdout.splitlines()[0].endswith(f" ({short[0]})")
+    assert succeed(run("log", "--no-decorate")).stdout.splitlines()[0][-1] != ")"
+
+
+def test_refs_of_a_shallow_clone_with_head_on_no_branch(
+    run: Run, repo: Path, tmp_path: Path, git: Callable[..., str]
+) -> None:
+    clone = tmp_path / "clone"
+    git("clone", "-q", "--depth=1", f"file://{repo}", str(clone), cwd=tmp_path)
+    git("checkout", "-q", "--detach", cwd=clone)
+    (commit,) = json.loads(succeed(run("-C", clone, "log", "-o", "json")).stdout)
+    assert ", ".join(commit["refs"]) == git("log", "--format=%D", cwd=clone).strip()
