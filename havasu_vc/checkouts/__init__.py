@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import working_copy as working_copy
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
+    from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
+    from havasu_vc.checkouts.moving_head import continue_merge as continue_merge
     from havasu_vc.checkouts.moving_head import merge as merge
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
@@ -53,7 +55,14 @@ __getattr__ = loads(
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["working_copy"],
         "living_place": ["require_other_file"],
-        "moving_head": ["commit_of", "merge", "reset", "switch"],
+        "moving_head": [
+            "abort_merge",
+            "commit_of",
+            "continue_merge",
+            "merge",
+            "reset",
+            "switch",
+        ],
         "served_tables": ["ServedBase", "edit_of_new", "edit_of_served"],
         "tables_elsewhere": ["Elsewhere", "check_out_to"],
         "workspace": ["Workspace"],

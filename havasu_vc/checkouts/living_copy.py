@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.glance import TableChanges, WorkspaceChanges, nothing_edited
 from havasu_vc.checkouts.living_edits import (
@@ -24,17 +26,26 @@ from havasu_vc.checkouts.living_edits import (
     base_of,
     base_views,
     each_layer,
+    goal_of,
     layer_of,
     read_layer,
+    rows_standing,
 )
-from havasu_vc.checkouts.living_following import Held, rows_of, write_as_edits
+from havasu_vc.checkouts.living_following import (
+    Held,
+    can_stay,
+    changed_among,
+    edited_keys,
+    rows_of,
+    write_as_edits,
+)
 from havasu_vc.checkouts.living_place import (
     LivingPlace,
     default_location,
     living_place,
     setting,
 )
-from havasu_vc.datasets.protocol import TreeEdit
+from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.errors import (
     ConflictError,
     DatasetNotFoundError,
@@ -47,14 +58,20 @@ from havasu_vc.errors import (
 )
 from havasu_vc.exchange.living_file import LivingFile, new_living, open_living
 from havasu_vc.exchange.living_tables import KART, OURS
+from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import diff_datasets
+from havasu_vc.model import kernels as pc
+from havasu_vc.model.changes import struct_of
 from havasu_vc.model.diffs import DatasetDiff, count_meta
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.edits import aligned
 from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.revisions import Revision
+from havasu_vc.writers.values import key_labels
 
 __all__ = ["LivingCopy", "create_living", "working_copy"]
 
@@ -143,7 +160,7 @@ class LivingCopy:
 
     def _about(self, file: LivingFile, base: Base) -> Iterator[str]:
         """Yield what a person should know of the file as a whole."""
-        if base.revision.commit is None and file.tree != self._repo.head().tree:
+        if base.revision.commit is None and file.tree != goal_of(self._repo).tree:
             yield (
                 f"the working copy has the rows of {base.revision.name}, not those of HEAD; "
                 "`havasu-vc checkout` brings it there"
@@ -235,7 +252,7 @@ class LivingCopy:
         self, revision: str | None = None, filters: Sequence[str] = ()
     ) -> Iterator[DatasetDiff]:
         """Yield how each table differs from the dataset that it was made of, or from a revision."""
-        if revision is not None and self._repo.revision(revision).tree != self._repo.head().tree:
+        if revision is not None and self._repo.revision(revision).tree != goal_of(self._repo).tree:
             yield from self._diff_from(self._repo.revision(revision), filters)
             return
         wanted = parse_filters(filters)
@@ -402,6 +419,40 @@ class LivingCopy:
                     view = base.views[path].with_storage(transaction.storage)
                     write_as_edits(repo, held.file, view, view.after(edit))
 
+    # While a merge waits
+
+    def standing(self, path: str, keys: pa.RecordBatch, schema: Schema) -> pa.StructArray:
+        """Return the rows of a table that have some keys, in `schema`; null where there is none."""
+        with self._reading() as file:
+            view = base_of(self._repo, file).views.get(path)
+            if view is None:
+                raise DatasetNotFoundError(path)
+            rows, now = rows_standing(file, view, keys)
+        index = aligned(rows, keys, now)
+        return pc.take(struct_of(in_columns(struct_of(rows), now, schema)), index)
+
+    def require_abort(self) -> None:
+        """Raise where aborting the merge that waits would mix edits with what it merged."""
+        held = self._repo.held
+        if not isinstance(held, Held) or not held.file.of_merge:
+            return
+        base, head = base_of(self._repo, held.file), self._repo.head()
+        before = base_views(self._repo, head)
+        for path, edits in self._edits(held.file, base).items():
+            old, new = base.views[path], before.get(path)
+            if old.folder == (new and new.folder):
+                continue
+            row = None
+            if new is not None and can_stay(held.file, edits, old, new):
+                row = changed_among(self._repo, edited_keys(edits, new), old, new)
+                if row is None:
+                    continue
+            what = path if row is None else f"{path}:feature:{_label(row, old)}"
+            raise UncommittedChangesError(
+                f"{what} was edited in the working copy, and changed by the merge as well",
+                hints=(f"`havasu-vc restore {path}` drops its edits, then abort the merge",),
+            )
+
     # Dropping edits
 
     def discard(self, paths: Sequence[str] = (), *, dry_run: bool = False) -> tuple[str, ...]:
@@ -442,6 +493,11 @@ def create_living(
     if path.exists() and not anew:
         raise InvalidArgumentError(f"{path} is there already")
     return LivingCopy(repo, LivingPlace(path, git.is_kart)).create(discard=discard)
+
+
+def _label(row: pa.RecordBatch, view: Dataset) -> str:
+    label: str = key_labels(struct_of(row), view.schema.select(view.key.names))[0].as_py()
+    return label
 
 
 def _dropped_note(edits: LayerEdits) -> Iterator[str]:

@@ -31,10 +31,20 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS, aligned
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.waiting import merged_tree
 from havasu_vc.store.objects import EMPTY_TREE
 from havasu_vc.store.revisions import Revision
 
-__all__ = ["Base", "LayerEdits", "base_of", "base_views", "layer_of", "read_layer"]
+__all__ = [
+    "Base",
+    "LayerEdits",
+    "base_of",
+    "base_views",
+    "goal_of",
+    "layer_of",
+    "read_layer",
+    "rows_standing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +57,17 @@ class Base:
     """Its tables, by path."""
 
 
+def goal_of(repo: OpenRepo) -> Revision:
+    """Return what a working copy is to have: HEAD, with what a merge that waits has merged."""
+    tree = merged_tree(repo.git)
+    return repo.head() if tree is None else Revision("the merge that waits", None, tree)
+
+
 def base_of(repo: OpenRepo, file: LivingFile) -> Base:
     """Return the datasets that a working copy was made of, or brought to last."""
-    head = repo.head()
+    goal = goal_of(repo)
     tree = file.tree or EMPTY_TREE
-    revision = head if head.tree == tree else Revision(f"tree {tree[:10]}", None, tree)
+    revision = goal if goal.tree == tree else Revision(f"tree {tree[:10]}", None, tree)
     if tree != EMPTY_TREE and not repo.git.objects.has(tree):
         raise InvalidFileError(
             str(file.path),
@@ -184,6 +200,21 @@ def read_layer(repo: OpenRepo, file: LivingFile, base: Dataset) -> LayerEdits:
     notes.append(f"{base.path}: {doubt}, so it was compared in full")
     batches, _ = _compared(file, base, seen, schema, _all_keys(repo, file, base, seen))
     return LayerEdits(base, layer, seen, schema, batches, None, tuple(notes))
+
+
+def rows_standing(
+    file: LivingFile, base: Dataset, keys: pa.RecordBatch
+) -> tuple[pa.RecordBatch, Schema]:
+    """Return the rows of a dataset's table that have some keys, as they stand, and its columns."""
+    seen = file.look(layer_of(file, base))
+    if seen is None:
+        raise InvalidFileError(
+            str(file.path),
+            f"the table of {base.path} is gone",
+            hints=(f"`havasu-vc restore {base.path}` brings it back",),
+        )
+    schema = _schema_now(file, base, seen)
+    return file.rows(seen, schema, keys), schema
 
 
 def _schema_now(file: LivingFile, base: Dataset, seen: Seen) -> Schema:

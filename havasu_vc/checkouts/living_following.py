@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from havasu_vc.checkouts.living_edits import (
     LayerEdits,
     base_of,
     base_views,
+    goal_of,
     layer_of,
     read_layer,
 )
@@ -36,12 +38,25 @@ from havasu_vc.exchange.living_file import LivingFile, open_living
 from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_tables import KART, OURS
 from havasu_vc.history.diff import row_changes
+from havasu_vc.history.merge import partners
 from havasu_vc.model import kernels as pc
+from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.waiting import MERGED_REF, merged_tree
 
-__all__ = ["Held", "bring_along", "finish", "holding", "rows_of", "write_as_edits"]
+__all__ = [
+    "Held",
+    "bring_along",
+    "can_stay",
+    "changed_among",
+    "edited_keys",
+    "finish",
+    "holding",
+    "rows_of",
+    "write_as_edits",
+]
 
 
 @dataclass
@@ -60,6 +75,8 @@ class Held:
     """Datasets whose table stands already; what differs in it is an edit."""
     as_is: bool = False
     """Whether tables whose edits were committed are as HEAD then has them."""
+    left_merge: bool = False
+    """Whether the file had the rows of a merge that waited, and has them no more."""
 
 
 @contextmanager
@@ -83,11 +100,18 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
             held.discard, held.dropped, held.committed = False, {}, {}
             _follow(repo, held)
             file.commit()
-            mark.unlink(missing_ok=True)
+            _settle(repo, held, mark)
             raise
         finally:
             repo.held = None
         _follow(repo, held)
+    _settle(repo, held, mark)
+
+
+def _settle(repo: OpenRepo, held: Held, mark: Path) -> None:
+    """Forget what is needed only until the file is where it is to be."""
+    if held.left_merge:
+        repo.git.git("update-ref", "-d", MERGED_REF, check=False)
     mark.unlink(missing_ok=True)
 
 
@@ -101,7 +125,7 @@ def finish(repo: OpenRepo, place: LivingPlace) -> None:
     try:
         with holding(repo, place) as held:
             # What was to be dropped went for a move of HEAD; where it did not move, it stays.
-            held.discard = discard and held.file.tree != repo.head().tree
+            held.discard = discard and held.file.tree != goal_of(repo).tree
     except HavasuError as error:
         repo.settings.note(f"the working copy stays as it was: {error.message}")
 
@@ -117,12 +141,12 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
     Where edits are, it stays as it is as a whole, and that is told: they are then edits of
     the commit that it was of, which a commit brings onto HEAD.
     """
-    file, head = held.file, repo.head()
+    file, goal = held.file, goal_of(repo)
     settled = held.committed or held.dropped or held.discard
-    if file.tree == head.tree and not settled:
+    if file.tree == goal.tree and not settled:
         return ()
     base = base_of(repo, file)
-    after = base_views(repo, head)
+    after = base_views(repo, goal)
     plans: list[_Plan] = []
     for path in sorted(base.views.keys() | after.keys()):
         plan = _plan(repo, held, base, path, after.get(path))
@@ -139,7 +163,9 @@ def bring_along(repo: OpenRepo, held: Held) -> tuple[str, ...]:
         plans.append(plan)
     for plan in plans:
         plan.carry_out(repo, held)
-    file.set_tree(head.tree)
+    was_of_merge = file.of_merge
+    file.set_tree(goal.tree, of_merge=goal.tree == merged_tree(repo.git))
+    held.left_merge = was_of_merge and not file.of_merge
     return ()
 
 
@@ -154,6 +180,8 @@ class _Plan:
     """The edits in it; None where they need not be looked at."""
     kept: bool = False
     """Whether there are edits in the way, so that nothing may be done."""
+    stays: bool = False
+    """Whether rows that were edited stay as they stand, and are edits of the new version."""
 
     def carry_out(self, repo: OpenRepo, held: Held) -> None:
         file, old, new = held.file, self.old, self.new
@@ -184,10 +212,13 @@ class _Plan:
             file.drop(edits.layer)
             self._make(repo, file, layer, new)
             return
+        staying = edited_keys(edits, new) if self.stays else None
         with file.suspended(layer, edits.seen):
-            _write_rows(repo, file, edits, layer, old, new)
+            _write_rows(repo, file, edits, layer, old, new, staying)
         file.settle(edits.seen, layer, None)
         file.forget(layer)
+        if staying is not None:
+            file.note(layer, staying)
 
     def _make(self, repo: OpenRepo, file: LivingFile, layer: Layer, new: Dataset) -> None:
         with repo.settings.open_engine(new.size) as engine:
@@ -211,9 +242,10 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
         return _Plan(path, old, new)
     edits = held.committed.get(path) or held.dropped.get(path)
     edits = edits or read_layer(repo, held.file, old)
-    if not goes and not edits.is_empty:
-        return _Plan(path, old, new, edits, kept=True)
-    return _Plan(path, old, new, edits)
+    if goes or edits.is_empty:
+        return _Plan(path, old, new, edits)
+    stays = held.file.of_merge and new is not None and can_stay(held.file, edits, old, new)
+    return _Plan(path, old, new, edits, kept=not stays, stays=stays)
 
 
 def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:
@@ -229,6 +261,43 @@ def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:
     if fits and (path in held.adopted or not edits.batches):
         return _Plan(path, None, new, edits)
     return _Plan(path, None, new, kept=True)
+
+
+def can_stay(file: LivingFile, edits: LayerEdits, old: Dataset, new: Dataset) -> bool:
+    """Whether rows that were edited can stay where all others become those of a version."""
+    return (
+        edits.seen is not None
+        and edits.schema == old.schema
+        and _stands_as(edits, layer_of(file, new), old, new)
+    )
+
+
+def edited_keys(edits: LayerEdits, new: Dataset) -> pa.RecordBatch:
+    """Return the keys of all rows that were edited."""
+    found = [_touched(batch, new) for batch in edits.batches]
+    return pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+
+
+def _change_keys(batch: ChangeBatch, view: Dataset) -> pa.RecordBatch:
+    names = list(view.key.names)
+    columns = [
+        pc.coalesce(pc.struct_field(batch.new, name), pc.struct_field(batch.old, name))
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def changed_among(
+    repo: OpenRepo, keys: pa.RecordBatch, old: Dataset, new: Dataset
+) -> pa.RecordBatch | None:
+    """Return the first of some keys whose rows two versions have differently; None for none."""
+    with repo.settings.open_engine(old.size) as engine:
+        for batch in row_changes(old, new, engine):
+            there = _change_keys(batch, new)
+            found = pc.filter(there, pc.is_valid(partners(there, keys)))
+            if found.num_rows:
+                return found.slice(0, 1)
+    return None
 
 
 def _tree(view: Dataset) -> Any:
@@ -263,19 +332,31 @@ def _same_columns(old: Layer, new: Layer) -> bool:
 
 
 def _write_rows(
-    repo: OpenRepo, file: LivingFile, edits: LayerEdits, layer: Layer, old: Dataset, new: Dataset
+    repo: OpenRepo,
+    file: LivingFile,
+    edits: LayerEdits,
+    layer: Layer,
+    old: Dataset,
+    new: Dataset,
+    edited: pa.RecordBatch | None = None,
 ) -> None:
-    """Write the rows that differ between two versions, and those that were edited."""
+    """Write the rows that differ between two versions, and those that were edited.
+
+    Rows with the keys `edited` stay as they stand.
+    """
     seen = edits.seen
     assert seen is not None
     keys = list(layer.schema.key.names)
     if _tree(old) != _tree(new):
         with repo.settings.open_engine(old.size) as engine:
             for batch in row_changes(old, new, engine):
+                if edited is not None:
+                    others = pc.is_null(partners(_change_keys(batch, new), edited))
+                    batch = ChangeBatch(pc.filter(batch.data, others))
                 gone = batch.old_rows().select(list(old.key.names))
                 file.remove(seen, edits.layer, _absent(gone, batch, keys))
                 file.put(seen, layer, batch.new_rows())
-    for batch in edits.batches:
+    for batch in edits.batches if edited is None else ():
         touched = _touched(batch, new)
         for start in range(0, touched.num_rows, BATCH_ROWS):
             piece = touched.slice(start, BATCH_ROWS)

@@ -18,7 +18,7 @@ from havasu_vc.store.index import switch_worktree
 if TYPE_CHECKING:
     from havasu_vc.merging import MergeRequest, MergeResult
 
-__all__ = ["commit_of", "merge", "reset", "switch"]
+__all__ = ["abort_merge", "commit_of", "continue_merge", "merge", "reset", "switch"]
 
 
 def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
@@ -33,6 +33,31 @@ def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
     with following(repo):
         Workspace(repo).require_no_loss(request.revision, merging=True)
         return merge(repo, request)
+
+
+def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
+    """Conclude the merge that waits, whoever began it.
+
+    Rows that were edited meanwhile in a living working copy stay as they stand there.
+    """
+    from havasu_vc.merging import continue_merge
+
+    with following(repo):
+        return continue_merge(repo, message=message)
+
+
+def abort_merge(repo: OpenRepo) -> None:
+    """Give up the merge that waits, whoever began it; HEAD is where it was before.
+
+    Refused where a row that the merge changed was edited in a living working copy since.
+    """
+    from havasu_vc.merging import abort_merge
+
+    with following(repo):
+        living = Workspace(repo).living
+        if living is not None:
+            living.require_abort()
+        abort_merge(repo)
 
 
 def reset(

@@ -146,11 +146,22 @@ class LivingFile:
         row = self._database.execute(query).fetchone()
         return str(row[0]) if row else ""
 
-    def set_tree(self, tree: str) -> None:
+    @property
+    def of_merge(self) -> bool:
+        """Whether that tree is of a merge that waited then, so of no commit."""
+        query = f"SELECT 1 FROM {self.names.state} WHERE table_name = '*' AND key = 'merging'"
+        return self._database.execute(query).fetchone() is not None
+
+    def set_tree(self, tree: str, *, of_merge: bool = False) -> None:
         """Remember the root tree whose datasets it has now."""
-        self._database.execute(
-            f"INSERT OR REPLACE INTO {self.names.state} VALUES ('*', 'tree', ?)", (tree,)
-        )
+        put = f"INSERT OR REPLACE INTO {self.names.state} VALUES ('*', ?, ?)"
+        self._database.execute(put, ("tree", tree))
+        if of_merge:
+            self._database.execute(put, ("merging", "true"))
+        elif self.of_merge:
+            self._database.execute(
+                f"DELETE FROM {self.names.state} WHERE table_name = '*' AND key = 'merging'"
+            )
 
     def tables(self) -> dict[str, str]:
         """Return the tables that the file says it has, by dataset; Kart's says of none."""

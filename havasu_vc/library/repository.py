@@ -298,8 +298,8 @@ class Repo:
     # Merging
 
     merge = asks(lambda: merging.MergeRequest, lambda: checkouts.merge)
-    continue_merge = uses(lambda: merging.continue_merge, within=following)
-    abort_merge = uses(lambda: merging.abort_merge, within=following)
+    continue_merge = uses(lambda: checkouts.continue_merge)
+    abort_merge = uses(lambda: checkouts.abort_merge)
     cherry_pick = uses(lambda: merging.cherry_pick, within=following)
     revert = uses(lambda: merging.revert, within=following)
     conflicts = uses(lambda: merging.conflicts)
@@ -318,17 +318,24 @@ class Repo:
     ) -> int:
         """Resolve the conflicts that filters name; return how many.
 
-        The resolution is `choice` (`ours`, `theirs`, `base`, `delete`), `columns` (the side
-        of the cells of some columns; `choice` of the others), `row`, `document` (a GeoJSON
-        feature or Kart's JSON as bytes) or `renumber` (`ours` or `theirs`).
+        The resolution is `choice` (`ours`, `theirs`, `base`, `delete`, or `workingcopy`: the row
+        that stands there), `columns` (the side of the cells of some columns; `choice` of the
+        others), `row`, `document` (a GeoJSON feature or Kart's JSON as bytes) or `renumber`
+        (`ours` or `theirs`).
         """
         from havasu_vc.repo.setting_up import set_up
 
         set_up(self.opened)
         resolution = merging.Resolution(
-            choice=choice, columns=columns, row=row, document=document, renumber=renumber
+            choice=choice,
+            columns=columns,
+            row=row,
+            document=document,
+            renumber=renumber,
         )
-        return merging.resolve(self.opened, filters, resolution)
+        living = self.workspace.living if choice == "workingcopy" else None
+        standing = None if living is None else living.standing
+        return merging.resolve(self.opened, filters, resolution, standing)
 
     # Sharing
 

@@ -7,7 +7,7 @@ sense for one of them is refused with its label, and nothing is answered.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,9 @@ from havasu_vc.repo.opened import OpenRepo
 
 __all__ = [
     "CHOICES",
+    "WORKING_COPY",
     "Resolution",
+    "Standing",
     "answer",
     "has_counting_key",
     "next_key",
@@ -42,6 +44,10 @@ __all__ = [
 CHOICES = ("ours", "theirs", "base", "delete")
 """Choices for the whole of something in conflict."""
 SIDES = ("ours", "theirs", "base")
+WORKING_COPY = "workingcopy"
+"""The choice of the row that stands in a living working copy."""
+Standing = Callable[[str, pa.RecordBatch, Schema], pa.StructArray]
+"""Returns rows of a dataset's table by their keys, in some columns; null where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class Resolution:
     """How conflicts are to be resolved."""
 
     choice: str | None = None
-    """`ours`, `theirs`, `base` or `delete`: the whole row as it is there. With `columns`, the side
-    of cells in conflict that these do not name."""
+    """`ours`, `theirs`, `base` or `delete`: the whole row as it is there; `workingcopy`, the row
+    that stands there. With `columns`, the side of cells in conflict that these do not name."""
     columns: Mapping[str, str] | None = None
     """The side of the cells of some columns; cells that are not in conflict are merged."""
     row: Mapping[str, Any] | None = None
@@ -67,10 +73,11 @@ class Resolution:
 
     def check(self) -> None:
         """Raise unless it says one thing that makes sense."""
-        if self.choice is not None and self.choice not in CHOICES:
+        known = (*CHOICES, WORKING_COPY)
+        if self.choice is not None and self.choice not in known:
             raise InvalidArgumentError(
                 f"conflicts cannot be resolved with {self.choice!r}",
-                hints=(f"choose {', '.join(CHOICES)}",),
+                hints=(f"choose {', '.join(known)}",),
             )
         if self.renumber is not None and self.renumber not in ("ours", "theirs"):
             raise InvalidArgumentError(f"ours or theirs can be renumbered, not {self.renumber!r}")
@@ -92,6 +99,8 @@ class Resolution:
             )
         if self.columns and self.choice == "delete":
             raise InvalidArgumentError("a row that is deleted has no columns to choose")
+        if self.columns and self.choice == WORKING_COPY:
+            raise InvalidArgumentError("a row of the working copy is taken as a whole")
 
 
 def answer(
@@ -101,10 +110,12 @@ def answer(
     labels: Sequence[str],
     *,
     first_key: int | None = None,
+    standing: pa.StructArray | None = None,
 ) -> dict[str, pa.Array]:
     """Return the columns `resolution`, `result` and `renumbered` of some conflicts.
 
-    `labels` are what they are called in messages; `first_key` is the first free key.
+    `labels` are what they are called in messages; `first_key` is the first free key; `standing`
+    are the rows that a working copy has, null for none.
     """
     type_ = picked.schema.field("result").type
     if not schema.key and resolution.choice not in SIDES:
@@ -113,6 +124,9 @@ def answer(
             " base"
         )
     renumbered = pa.nulls(len(labels), type_)
+    if standing is not None:
+        there = pc.if_else(pc.is_valid(standing), "row", "delete")
+        return {"resolution": there, "result": standing, "renumbered": renumbered}
     if resolution.renumber is not None:
         how = "renumber"
         other = "theirs" if resolution.renumber == "ours" else "ours"

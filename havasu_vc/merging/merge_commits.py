@@ -17,7 +17,7 @@ from havasu_vc.errors import (
     UncommittedChangesError,
 )
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy
-from havasu_vc.history.merge_datasets import MergedDataset, markers_of
+from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.merging.bases import base_tree, merge_bases
 from havasu_vc.merging.state import MergeState, drop_state, read_state, require_state, write_state
 from havasu_vc.merging.trees import MergeRules, RootTree, merge_files, merge_trees, root_tree
@@ -26,7 +26,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import tell_broken
 from havasu_vc.repo.transaction import MergedTree, Transaction
-from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.repo.waiting import MERGED_REF, merge_waits, require_no_merge_of_kart
 from havasu_vc.store.commits import read_commit
 from havasu_vc.store.index import moving_all
 from havasu_vc.store.preparation import ATTRIBUTES_FILE
@@ -176,7 +176,8 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
         changes = {edit.path: edit.counts for edit in edits}
         if waiting:
             if not dry_run:
-                write_state(repo.git, state.with_conflicts(waiting))
+                shown = _show_merged(repo, transaction, merged)
+                write_state(repo.git, replace(state.with_conflicts(waiting), merged=shown))
             return MergeResult("conflicts", None, changes, waiting)
         internals = {path: each.internals for path, each in merged.items()}
         empty = not (state.parents or files or edits) and internals == {
@@ -194,6 +195,29 @@ def merge_commits(repo: OpenRepo, state: MergeState, *, dry_run: bool = False) -
     if not dry_run:
         drop_state(repo.git)
     return MergeResult(kind, commit, changes)
+
+
+def _show_merged(
+    repo: OpenRepo, transaction: Transaction, merged: Mapping[str, MergedDataset]
+) -> str | None:
+    """Keep the tree with all that is not in conflict, for a working copy that shows it.
+
+    Where whole datasets or their columns are in conflict, they are ours. Kart's working copy
+    stays at HEAD, as Kart knows nothing of a merge of ours.
+    """
+    if repo.held is None or repo.git.is_kart:
+        return None
+    edits, internals = [], {}
+    for path, each in merged.items():
+        items = {} if each.conflicts is None else each.conflicts.items
+        if any(items.get(name, "") is None for name in (DATASET, SCHEMA)):
+            ours = transaction.folders.get(path)
+            internals[path] = None if ours is None else ours.internals
+            continue
+        internals[path] = each.internals
+        edits += [each.edit] if each.edit is not None and each.edit.blobs else []
+    shown = MergedTree({}, internals, (), markers_of(merged))
+    return transaction.keep_tree(edits, shown, MERGED_REF)
 
 
 def _require_committed(repo: OpenRepo, files: tuple[str, ...]) -> None:

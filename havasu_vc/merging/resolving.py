@@ -14,10 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, NoConflictError
+from havasu_vc.errors import InvalidArgumentError, NoConflictError, NoWorkingCopyError
+from havasu_vc.history.answered import conflict_keys
 from havasu_vc.history.conflicts import ColumnConflict, DatasetConflicts, conflict_columns
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA
-from havasu_vc.merging.answers import CHOICES, Resolution, answer, has_counting_key, next_key
+from havasu_vc.merging.answers import (
+    CHOICES,
+    WORKING_COPY,
+    Resolution,
+    Standing,
+    answer,
+    has_counting_key,
+    next_key,
+)
 from havasu_vc.merging.merge_commits import merge_commits
 from havasu_vc.merging.state import MergeState, require_state, write_state
 from havasu_vc.model import kernels as pc
@@ -96,9 +105,22 @@ def labels(rows: pa.Table) -> pa.StringArray:
     return key_labels(pa.StructArray.from_arrays(columns, list(schema.key.names)), schema)
 
 
-def resolve(repo: OpenRepo, filters: Sequence[str], resolution: Resolution) -> int:
-    """Resolve the conflicts that filters name, all of them without one; return how many."""
+def resolve(
+    repo: OpenRepo,
+    filters: Sequence[str],
+    resolution: Resolution,
+    standing: Standing | None = None,
+) -> int:
+    """Resolve the conflicts that filters name, all of them without one; return how many.
+
+    `standing` gives the rows of a working copy, where these are to be taken.
+    """
     resolution.check()
+    if resolution.choice == WORKING_COPY and standing is None:
+        raise NoWorkingCopyError(
+            "there is no working copy to take rows from",
+            hints=("`havasu-vc create-workingcopy` makes it, before the merge",),
+        )
     state = require_state(repo.git)
     filters = _known(state, filters)
     wanted = parse_filters(filters)
@@ -106,7 +128,7 @@ def resolve(repo: OpenRepo, filters: Sequence[str], resolution: Resolution) -> i
     for each in state.conflicts:
         filter_ = wanted.of(each.path)
         if filter_ is not None:
-            state, resolved = _resolve_dataset(repo, state, each, filter_, resolution)
+            state, resolved = _resolve_dataset(repo, state, each, filter_, resolution, standing)
             count += resolved
     if not count:
         raise NoConflictError(
@@ -164,6 +186,7 @@ def _resolve_dataset(
     found: DatasetConflicts,
     filter_: DatasetFilter,
     resolution: Resolution,
+    standing: Standing | None,
 ) -> tuple[MergeState, int]:
     """Resolve what a filter means of one dataset; return the state and how many."""
     names = _selected_items(found, filter_) if resolution.renumber is None else []
@@ -187,7 +210,7 @@ def _resolve_dataset(
         after = _under_other_columns(repo, state, after)
     if after.rows is None:
         return state.with_dataset(after), count
-    after, count = _resolve_rows(repo, state, after, filter_, resolution)
+    after, count = _resolve_rows(repo, state, after, filter_, resolution, standing)
     return state.with_dataset(after), len(names) + count
 
 
@@ -266,6 +289,7 @@ def _resolve_rows(
     found: DatasetConflicts,
     filter_: DatasetFilter,
     resolution: Resolution,
+    standing: Standing | None,
 ) -> tuple[DatasetConflicts, int]:
     if found.rows is None:
         return found, 0
@@ -282,7 +306,10 @@ def _resolve_rows(
     first = None
     if resolution.renumber is not None:
         first = next_key(repo, state, found, len(places))
-    given = answer(picked, schema, resolution, names, first_key=first)
+    rows = None
+    if resolution.choice == WORKING_COPY and standing is not None and schema.key:
+        rows = standing(found.path, conflict_keys(picked.to_batches()[0], schema), schema)
+    given = answer(picked, schema, resolution, names, first_key=first, standing=rows)
     for name, column in given.items():
         at = table.schema.get_field_index(name)
         table = table.set_column(at, table.schema.field(at), _put(table.column(at), places, column))

@@ -91,6 +91,8 @@ class MergeState:
     """Who made the change, where that is somebody else."""
     takes_over: bool = False
     """Whether git began it and will conclude it."""
+    merged: str | None = None
+    """The tree with all that is not in conflict, where a living working copy shows it."""
 
     @property
     def unresolved(self) -> int:
@@ -139,6 +141,7 @@ def write_state(git: GitRepository, state: MergeState) -> None:
         "parents": list(state.parents),
         "author": None if state.author is None else str(state.author),
         "takes_over": state.takes_over,
+        "merged": state.merged,
         "datasets": datasets,
     }
     replace_file(folder / "state.json", json.dumps(document, indent=1).encode())
@@ -192,6 +195,7 @@ def read_state(git: GitRepository) -> MergeState | None:
             tuple(map(_text, value["parents"])),
             None if value["author"] is None else parse_signature(_text(value["author"])),
             value.get("takes_over") is True,
+            None if value.get("merged") is None else _text(value["merged"]),
         )
     except CorruptionError:
         raise

@@ -222,6 +222,18 @@ class Transaction:
             writer.flush()
         return found
 
+    def keep_tree(self, edits: Sequence[TreeEdit], merge: MergedTree, ref: str) -> str:
+        """Store the tree that a commit would have, under a ref, and return its id."""
+        plan = _Plan(tuple(edits), "", None, (), merge)
+        with without_git_gc(self._git.common_directory):
+            self._adopt(edits)
+            self._objects.flush()
+            with self._git.writer() as writer:
+                tree = edit_tree(writer, self._tree(self.head), plan.changes())
+                writer.flush()
+            self._git.git("update-ref", ref, tree)
+        return tree
+
     def set_aside(self, edits: Sequence[TreeEdit], message: str, ref: str) -> str:
         """Commit edits upon HEAD to a new ref of their own; no branch moves."""
         return self._commit_upon(self.head.commit, edits, message, (ref, None))

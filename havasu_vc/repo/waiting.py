@@ -15,7 +15,17 @@ from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
 from havasu_vc.store.revisions import read_stopped
 
-__all__ = ["drop_state", "merge_folder", "merge_waits", "require_no_merge_of_kart"]
+__all__ = [
+    "MERGED_REF",
+    "drop_state",
+    "merge_folder",
+    "merge_waits",
+    "merged_tree",
+    "require_no_merge_of_kart",
+]
+
+MERGED_REF = "refs/worktree/havasu-vc/merged"
+"""Keeps the tree that a living working copy has the rows of while a merge waits."""
 
 
 def merge_folder(git: GitRepository) -> Path:
@@ -32,6 +42,17 @@ def merge_waits(git: GitRepository) -> bool:
         drop_state(git)
         return False
     return True
+
+
+def merged_tree(git: GitRepository) -> str | None:
+    """Return the tree with all that a merge that waits has merged, if one was made; else None."""
+    try:
+        value = json.loads((merge_folder(git) / "state.json").read_bytes())
+        tree = value.get("merged")
+        # Cut off when HEAD had moved, it is over.
+        return tree if tree and value["ours"] == read_head(git).commit else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _is_over(git: GitRepository, path: Path) -> bool:

@@ -21,8 +21,9 @@ __all__ = ["command"]
 @click.option(
     "--with",
     "choice",
-    type=click.Choice(("ours", "theirs", "base", "ancestor", "delete")),
-    help="Take the whole row or item as it is there; base and ancestor are the same.",
+    type=click.Choice(("ours", "theirs", "base", "ancestor", "delete", "workingcopy")),
+    help="Take the whole row or item as it is there; base and ancestor are the same; workingcopy"
+    " is the row that stands in the working copy.",
 )
 @click.option(
     "--column",
