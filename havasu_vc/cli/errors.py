@@ -8,12 +8,14 @@ repositories cannot control the terminal.
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import click
 
+from havasu_vc.cli.as_kart import error_text, in_karts_words, is_called_kart
 from havasu_vc.errors import ErrorKind, HavasuError
 
 __all__ = ["EXIT_CODES", "exit_code", "report", "visible"]
@@ -114,7 +116,7 @@ def error_lines(error: BaseException) -> list[str]:
         case KeyboardInterrupt():
             return ["Interrupted"]
         case HavasuError():
-            text, hints = error.message, error.hints
+            text, hints = error_text(error.kind) or error.message, error.hints
         case click.UsageError():
             text = error.format_message().strip()
             if error.ctx is not None:
@@ -129,7 +131,10 @@ def error_lines(error: BaseException) -> list[str]:
             text, hints = "internal error: something nests too deeply", _bug_hints()
         case _:
             text, hints = f"internal error: {_first_line(error)}", _bug_hints()
-    return [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
+    if is_called_kart() and not sys.stderr.isatty():
+        hints = ()  # a script compares what it reads with what Kart prints
+    lines = [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
+    return [in_karts_words(line) for line in lines]
 
 
 def _short(text: str) -> str:

@@ -1,7 +1,8 @@
 """The frame of every command: where the repository is and how to talk to the person.
 
 `Invocation` holds the options that are common to all commands. stdout is for data
-alone; notes, results and progress go to stderr and can be silenced.
+alone; notes, results and progress go to stderr and can be silenced. In a repository of Kart's
+results go to stdout, as there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
 from havasu_vc.cli.errors import visible
 from havasu_vc.records import dataclass
 
@@ -47,13 +49,14 @@ class Invocation:
     """Where Spark runs."""
 
     def say(self, text: str) -> None:
-        """Tell the person what was done, on stderr."""
+        """Tell the person what was done, on stderr; on stdout in Kart's place."""
         if not self.quiet:
-            click.echo(visible(text), err=True)
+            click.echo(in_karts_words(visible(text)), err=not results_on_stdout())
 
     def note(self, text: str) -> None:
         """Tell the person something to know, on stderr."""
-        self.say(f"Note: {text}")
+        if not self.quiet:
+            click.echo(in_karts_words(f"Note: {visible(text)}"), err=True)
 
     def notes(self, texts: Sequence[str]) -> None:
         """Tell several notes."""
@@ -62,8 +65,8 @@ class Invocation:
 
     def detail(self, text: str) -> None:
         """Tell what only `-v` asks for, on stderr."""
-        if self.verbose:
-            self.say(text)
+        if self.verbose and not self.quiet:
+            click.echo(in_karts_words(visible(text)), err=True)
 
     def colored(self, stream: TextIO, when: str = "auto") -> bool:
         """Return whether to colour what goes to a stream."""
@@ -99,6 +102,8 @@ class Invocation:
             leave_pandas_out()
         repo = Repo.open(self.folder, settings=self.settings())
         repo.set_up()
+        if repo.git.is_kart or is_called_kart():
+            stand_in()
         return repo
 
     def _progress(self) -> TerminalProgress | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from havasu_vc.cli.as_kart import is_called_kart, stand_in
 from havasu_vc.cli.commands.import_ import tell_import
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
@@ -44,6 +45,7 @@ def command(
     The repository is an ordinary one of git, and doing it again changes nothing.
     With --kart it is laid out as Kart does it, and datasets are stored as Kart's.
     """
+    kart = kart or is_called_kart()
     if message is not None and source is None:
         raise click.UsageError("-m is the message of --import, which is not given")
     place = invocation.folder / (directory or "")
@@ -52,6 +54,8 @@ def command(
     except OSError as error:
         raise StorageError(f"{place} cannot be made: {error.strerror}") from error
     repo = Repo.init(place, bare=bare, branch=branch, kart=kart, settings=invocation.settings())
+    if repo.git.is_kart or kart:
+        stand_in()
     kind = "bare repository" if bare else "repository"
     invocation.say(f"Initialized {kind} in {repo.path}")
     if source is not None:

@@ -155,7 +155,7 @@ def test_edits_are_dropped(run: Run, edit: Edit, repo: Path) -> None:
     edit("UPDATE points SET id = 7 WHERE id = 1")
     edit("INSERT OR REPLACE INTO points (id, name) VALUES (4, 'vier')")
 
-    assert "Dropped the edits of points" in succeed(run("restore")).stderr
+    assert "Dropped the edits of points" in succeed(run("restore")).output
     assert rows(repo) == [(1, "one"), (2, "TWO"), (4, "four")]
     assert "working copy clean" in succeed(run("status")).stdout
 

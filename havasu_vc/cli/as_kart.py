@@ -1,0 +1,59 @@
+"""In Kart's place: what scripts written for Kart look for, where this program stands for it.
+
+In a repository of Kart's, results go to stdout as Kart's do, and JSON still stands there
+alone. Who wants Kart's own words as well calls this program by the name `kart`, by a link of
+that name: commands in texts are then `kart ...`, hints are for terminals alone, and some errors
+have the text that scripts compare.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import PurePath
+from types import MappingProxyType
+
+import click
+
+from havasu_vc.errors import ErrorKind
+
+__all__ = ["error_text", "in_karts_words", "is_called_kart", "results_on_stdout", "stand_in"]
+
+_STANDS_IN = "havasu_vc.stands-in-for-kart"
+_WORDS: Mapping[ErrorKind, str] = MappingProxyType(
+    {
+        ErrorKind.NO_REPOSITORY: "Current directory is not an existing Kart repository",
+        ErrorKind.NO_CHANGES: "No changes to commit",
+    }
+)
+
+
+def is_called_kart() -> bool:
+    """Return whether this program was called by Kart's name."""
+    return PurePath(sys.argv[0]).stem == "kart"
+
+
+def in_karts_words(text: str) -> str:
+    """Return a text whose commands are those of the name that this program was called by."""
+    return text.replace("havasu-vc", "kart") if is_called_kart() else text
+
+
+def error_text(kind: ErrorKind) -> str | None:
+    """Return what Kart says of an error, where scripts compare it."""
+    return _WORDS.get(kind) if is_called_kart() else None
+
+
+def stand_in() -> None:
+    """Print the results of this command as Kart does: it is about a repository of Kart's."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta[_STANDS_IN] = True
+
+
+def results_on_stdout() -> bool:
+    """Return whether what a command tells of its result goes to stdout: as text in Kart's place."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(_STANDS_IN):
+        return False
+    form = context.params.get("output_format")
+    return form is None or str(form).partition(":")[0] == "text"
