@@ -102,7 +102,7 @@ class Invocation:
             leave_pandas_out()
         repo = Repo.open(self.folder, settings=self.settings())
         repo.set_up()
-        if repo.git.is_kart or is_called_kart():
+        if repo.git.follows_kart or is_called_kart():
             stand_in()
         return repo
 

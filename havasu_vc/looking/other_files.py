@@ -13,7 +13,7 @@ from havasu_vc.model.diffs import FileChange
 from havasu_vc.model.names import DATASET_MARKERS, KART_VERSION, OLD_VERSION
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.objects import EMPTY_TREE, ObjectSource
-from havasu_vc.store.revisions import resolve_range
+from havasu_vc.store.revisions import resolve_compared
 from havasu_vc.store.trees import TREE, find_entry, read_entries
 
 __all__ = ["file_changes"]
@@ -34,7 +34,7 @@ def file_changes(
     A filter that is a folder's or file's path chooses them; one of rows or items does not.
     With `contents` they come with what they held and hold.
     """
-    ends = resolve_range(repo.git, revisions)
+    ends = resolve_compared(repo.git, revisions)
     source = repo.git.objects
     trees = [revision.tree or EMPTY_TREE for revision in (ends.old, ends.new)]
     of_kart = (find_entry(source, tree, name) for tree in trees for name in _OF_KART)

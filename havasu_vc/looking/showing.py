@@ -9,7 +9,7 @@ from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.repo.differences import diff_revisions
 from havasu_vc.repo.opened import OpenRepo
-from havasu_vc.store.revisions import Revision, resolve_range
+from havasu_vc.store.revisions import Revision, resolve_compared
 
 __all__ = ["create_patch", "diff", "show"]
 
@@ -25,7 +25,7 @@ def diff(
 
     With `equal_ones` Kart datasets that do not differ come too, with nothing that changed.
     """
-    ends = resolve_range(repo.git, revisions)
+    ends = resolve_compared(repo.git, revisions)
     return diff_revisions(
         repo, ends.old, ends.new, filters, equal_ones=equal_ones, tables_only=True
     )

@@ -44,7 +44,7 @@ from havasu_vc.spark.reading import opened
 from havasu_vc.spark.rows import frame_of, shown_rows
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.log import commits
-from havasu_vc.store.revisions import resolve_range
+from havasu_vc.store.revisions import resolve_compared
 from havasu_vc.store.trees import DatasetFolder, find_entry
 
 __all__ = ["CHANGE_TYPE", "changes", "history"]
@@ -72,7 +72,7 @@ def changes(
     are those of the newer revision. An update is two rows.
     """
     source = opened(repo)
-    ends = resolve_range(source.git, revisions)
+    ends = resolve_compared(source.git, revisions)
     folders = [source.folders(end).get(dataset.strip("/")) for end in (ends.old, ends.new)]
     if folders == [None, None]:
         raise DatasetNotFoundError(dataset, revisions)

@@ -139,6 +139,13 @@ class GitRepository:
         return self.git_directory.name in _KART_DIRECTORIES
 
     @property
+    def follows_kart(self) -> bool:
+        """Whether this is a repository of Kart's, bare ones included."""
+        return self.is_kart or (
+            self.is_bare and self.config.get("kart.repostructure.version") is not None
+        )
+
+    @property
     def operation(self) -> Operation:
         """The git command that stopped half-way here."""
         return _OPERATIONS.get(RepositoryState(self.handle.state()), Operation.NONE)

@@ -7,13 +7,17 @@ for A's first parent or `[EMPTY]` where it has none. A range is one of
     A        from A to the work tree        A..B     from A to B
                                             A...B    from the merge base of A and B to B
 
-where an end that is left out is HEAD. Everything here is resolved to ids at once, so a
-branch that moves meanwhile does not matter.
+where an end that is left out is HEAD. What is compared in a repository of Kart's, `A...B` goes
+from A to B and `A..B` from the merge base, as in Kart, and trees may be named.
+
+Everything here is resolved to ids at once, so a branch that moves meanwhile does not matter.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pygit2
@@ -36,6 +40,7 @@ __all__ = [
     "parse_range",
     "read_stopped",
     "resolve",
+    "resolve_compared",
     "resolve_range",
     "unmerged_files",
 ]
@@ -131,7 +136,35 @@ def resolve_range(repository: GitRepository, text: str) -> RevisionRange:
 
     Where HEAD has no commit yet, the work tree is compared with the empty revision.
     """
+    return _between(repository, text, parse_range(text), resolve)
+
+
+def resolve_compared(repository: GitRepository, text: str) -> RevisionRange:
+    """Return the revisions that a range compares, by Kart's rules in a repository of Kart's."""
     ends = parse_range(text)
+    if repository.follows_kart and ends.new is not None:
+        ends = replace(ends, from_merge_base=not ends.from_merge_base)
+    return _between(repository, text, ends, _resolve_tree)
+
+
+def _resolve_tree(repository: GitRepository, name: str) -> Revision:
+    """Return the commit, or else the tree, that a name means."""
+    try:
+        return resolve(repository, name)
+    except RevisionNotFoundError:
+        command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{tree}}")
+        answer = repository.git(*command, check=False)
+        if answer.code or not name.isprintable():
+            raise
+        return Revision(name, None, answer.text)
+
+
+def _between(
+    repository: GitRepository,
+    text: str,
+    ends: RangeText,
+    resolve: Callable[[GitRepository, str], Revision],
+) -> RevisionRange:
     if ends.new is None:
         head = _head(repository)
         old = head if ends.old in ("HEAD", "@") else resolve(repository, ends.old)
@@ -140,8 +173,9 @@ def resolve_range(repository: GitRepository, text: str) -> RevisionRange:
     if ends.from_merge_base and old.commit and new.commit:
         base = merge_base(repository, old.commit, new.commit)
         if base is None:
+            direct = "..." if repository.follows_kart else ".."
             raise RevisionNotFoundError(
-                text, hints=(f"the two have no common ancestor: `{ends.old}..{ends.new}`",)
+                text, hints=(f"the two have no common ancestor: `{ends.old}{direct}{ends.new}`",)
             )
         old = Revision(base, base, commit_tree(repository, base))
     return RevisionRange(old, new)

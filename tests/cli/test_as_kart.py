@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import invoke, succeed
+from tests.support.git import run_git
 
 OPTIONS = ("--primary-key", "id", "--csv-lon", "lon", "--csv-lat", "lat", "--crs", "EPSG:4326")
 
@@ -65,3 +66,25 @@ def test_called_kart_it_says_what_scripts_compare(
 def test_by_its_own_name_it_says_more(tmp_path: Path) -> None:
     failed = invoke(["-C", tmp_path, "log"])
     assert failed.exit_code == 41 and "Hint: `havasu-vc init` makes one" in failed.stderr
+
+
+def test_ranges_mean_what_they_mean_in_kart(tmp_path: Path, csv_file: Path) -> None:
+    kart, ours = tmp_path / "kart", tmp_path / "ours"
+    for repo, options in ((kart, ("--kart",)), (ours, ())):
+        imported(repo, csv_file, *options)
+        succeed(invoke(["-C", repo, "branch", "side"]))
+        succeed(invoke(["-C", repo, "meta", "set", "table", "title=Main"]))
+        tree = run_git("rev-parse", "HEAD^{tree}", cwd=repo).strip()
+        succeed(invoke(["-C", repo, "switch", "side"]))
+        succeed(invoke(["-C", repo, "meta", "set", "table", "description=Side"]))
+
+        def differ(*revisions: str, repo: Path = repo) -> set[str]:
+            shown = succeed(invoke(["-C", repo, "diff", "-o", "json", *revisions])).stdout
+            return set(json.loads(shown)["kart.diff/v1+hexwkb"]["table"]["meta"])
+
+        direct, from_base = ("...", "..") if repo is kart else ("..", "...")
+        assert differ(f"main{direct}side") == differ("main", "side") == {"title", "description"}
+        assert differ(f"main{from_base}side") == {"description"}
+        assert differ(f"{tree[:9]}{direct}side") == {"title", "description"}
+        log = succeed(invoke(["-C", repo, "log", "--oneline", "main..side"])).stdout
+        assert len(log.splitlines()) == 1, "git's meaning, as in Kart's own log"

@@ -27,7 +27,7 @@ def command(context: click.Context, /, arguments: tuple[str, ...], options: Diff
                   from what was checked out to the tables of the workspace
     A             from A to the tables of the workspace; without one, to HEAD
     A..B or A B   from A to B
-    A...B         from the merge base of A and B to B
+    A...B         from the merge base of A and B to B; in Kart's repositories the two are exchanged
     A^?           A's first parent, or nothing where A is the first commit
     [EMPTY]       the revision that holds nothing
 
@@ -38,7 +38,8 @@ def command(context: click.Context, /, arguments: tuple[str, ...], options: Diff
     invocation: Invocation = context.obj
     repo = invocation.open_repo()
     revisions, filters = revisions_and_filters(context, repo, arguments, most=2)
-    range_text = "..".join(revisions) if revisions else "HEAD"
+    between = "..." if repo.git.follows_kart else ".."
+    range_text = between.join(revisions) if revisions else "HEAD"
     if ".." not in range_text and repo.workspace.exists:
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
         return print_diff(invocation, repo, diffs, options, revisions=(range_text, filters))
