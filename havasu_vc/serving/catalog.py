@@ -175,7 +175,7 @@ class Catalog:
             branch = target.ref.branch
             found = self.tables.load(self.repo, target.path, commit, branch=branch, form=form)
         if found is None:
-            raise no_table(".".join([*target.name.namespace, target.name.table]))
+            raise no_table(str(target.name))
         return found
 
     def datasets(self, ref: ServedRef) -> tuple[str, ...]:

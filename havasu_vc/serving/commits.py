@@ -13,24 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from havasu_vc.checkouts import ServedBase, committing, edit_of_new, edit_of_served
 from havasu_vc.datasets.protocol import TreeEdit
-from havasu_vc.errors import ConcurrentChangeError, DatasetNotFoundError
+from havasu_vc.errors import ConcurrentChangeError
 from havasu_vc.model.names import check_dataset_path
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.review import check_moves
-from havasu_vc.serving.errors import Refused
-from havasu_vc.serving.sent import check_layout, created_dataset, replacing, sent_table
+from havasu_vc.serving.errors import Refused, no_table
+from havasu_vc.serving.names import name_of
+from havasu_vc.serving.sent import check_layout, created_dataset, replacing, sent_table, texts
 from havasu_vc.serving.told import Writing, message_of, told
 from havasu_vc.serving.updates import TableChange, applied, new_document, require
 from havasu_vc.store.commits import read_commit
-from havasu_vc.store.refs import list_branches
+from havasu_vc.store.refs import BRANCHES, list_branches, read_ref
 from havasu_vc.store.trees import DatasetFolder
 from havasu_vc.tables.locations import TableFolders
 
@@ -136,7 +138,9 @@ class Writer:
             committing(repo) if on_head else nullcontext(),
             Transaction(repo, branch=None if on_head else branch) as transaction,
         ):
-            if transaction.head.branch != branch or transaction.head.commit is None:
+            # HEAD's branch may have no commit yet: the first table makes one.
+            gone = transaction.head.commit is None and not on_head
+            if transaction.head.branch != branch or gone:
                 raise Refused(404, "NotFoundException", f"there is no branch {branch!r} any more")
             yield transaction
 
@@ -170,16 +174,18 @@ class Writer:
     def _folder(self, transaction: Transaction, path: str) -> DatasetFolder:
         folder = transaction.folders.get(path)
         if folder is None:
-            raise DatasetNotFoundError(path, self._writing.branch)
+            raise no_table(str(name_of(path)))
         return folder
 
     def require_free(self, path: str) -> None:
         """Raise where no table can be made at a path."""
-        self._require_free(self._repo.folders(self._repo.resolve(self._writing.branch)), path)
+        tip = read_ref(self._repo.git, BRANCHES + self._writing.branch)
+        folders = {} if tip is None else self._repo.folders(self._repo.resolve(tip))
+        self._require_free(folders, path)
 
     def _require_free(self, folders: Mapping[str, DatasetFolder], path: str) -> None:
         if path in folders:
-            raise Refused(409, "AlreadyExistsException", f"there is a table {path} already")
+            raise Refused(409, "AlreadyExistsException", f"Table already exists: {name_of(path)}")
         check_dataset_path(path, folders)
 
     def _edit(self, transaction: Transaction, path: str, change: TableChange) -> TreeEdit:
@@ -194,13 +200,14 @@ class Writer:
         if change.moves_files_only:
             return TreeEdit(path, {})
         document = applied(served.document, change, path)
-        check_layout(served.document, document, change, path)
+        check_layout(served.document, document, path)
         if change.replaces:
             document = replacing(served.document, document, path)
         base = served.base.snapshot_id
         folders = (served.staging, *served.folders)
         table = sent_table(document, folders, self._shelf.within, base, path)
         edit = edit_of_served(self._repo, transaction, table, served.base)
+        edit = replace(edit, blobs={**edit.blobs, **texts(served.document, document)})
         if not edit.blobs or served.base.tree == folder.internals:
             return edit
         revisions = self._repo.resolve(commit), self._repo.resolve(tip)
@@ -222,6 +229,8 @@ class Writer:
         return found
 
     def _creation(self, transaction: Transaction, path: str, change: TableChange) -> TreeEdit:
+        if path in transaction.folders:
+            raise ConcurrentChangeError("Requirement failed: table already exists")
         self._require_free(transaction.folders, path)
         staging = self._shelf.staging(change.identity)
         document = applied(new_document(self._shelf.spell(staging)), change, path)

@@ -40,6 +40,14 @@ class Name:
     table: str
     """Its name in there."""
 
+    def __str__(self) -> str:
+        """Return the name as messages have it.
+
+        >>> str(name_of("a/b/parcels"))
+        'a.b.parcels'
+        """
+        return ".".join((*self.namespace, self.table))
+
 
 def parse_namespace(text: str) -> tuple[str, ...]:
     r"""Return the levels of a namespace as URLs have it.

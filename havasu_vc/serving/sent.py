@@ -25,13 +25,12 @@ from havasu_vc.errors import (
 from havasu_vc.formats.iceberg.metadata import parse_metadata
 from havasu_vc.formats.iceberg.values import TableMetadata
 from havasu_vc.model.schema import Schema
-from havasu_vc.serving.updates import TableChange
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.locations import TableFolders
 from havasu_vc.tables.snapshots import difference, manifests_of, snapshot_of
 from havasu_vc.tables.table import Table
 
-__all__ = ["KEY", "check_layout", "created_dataset", "replacing", "sent_table"]
+__all__ = ["KEY", "check_layout", "created_dataset", "replacing", "sent_table", "texts"]
 
 _LEFT_OUT = (
     "owner",
@@ -42,11 +41,18 @@ _LEFT_OUT = (
     "schema.name-mapping.",
     "compatibility.",
     "created-at",
+    "format-version",
+    "gc.",
     "havasu.",
 )
 """Properties that say how an engine works or who it worked for: the catalog has its own."""
 KEY = "havasu.key"
 """The property of a table to be made that names its key: columns, with commas between."""
+COMMENT = "comment"
+"""The property that is a dataset's title."""
+_TITLE = "meta/title"
+_OURS = frozenset(("format", "table-uuid", "markers", "last-column-id"))
+"""The items of `dataset.json`, beside which properties are kept."""
 _OUTSIDE = "it names a file outside of the folder that the catalog gave it"
 
 
@@ -134,20 +140,26 @@ def _check_file(path: Path, live: LiveFile, where: str) -> None:
         )
 
 
-def check_layout(
-    before: Mapping[str, Any], after: Mapping[str, Any], change: TableChange, where: str
-) -> None:
+def check_layout(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -> None:
     """Raise where a change asks for what a dataset does not take from the catalog."""
     if after["default-spec-id"] != before["default-spec-id"]:
         raise InvalidArgumentError(f"{where}: a table's partitions are not changed here")
-    for name in change.properties:
-        if not name.startswith(_LEFT_OUT) and before["properties"].get(name) is None:
-            raise InvalidArgumentError(
-                f"{where}: the property {name[:60]!r} would not be kept: `havasu-vc meta set` "
-                "changes what a dataset says of itself"
-            )
+    old, new = before["properties"], after["properties"]
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) == new.get(name) or name == COMMENT or name.startswith(_LEFT_OUT):
+            continue
+        raise InvalidArgumentError(
+            f"{where}: the property {name[:60]!r} would not be kept: a table has its properties "
+            "from the day it is made, and `comment` alone changes"
+        )
     if after["default-sort-order-id"] != before["default-sort-order-id"]:
         raise InvalidArgumentError(f"{where}: a table's order is not changed here")
+
+
+def texts(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, bytes | None]:
+    """Return the texts of a dataset that a change of its table's properties changes."""
+    old, new = (each["properties"].get(COMMENT) for each in (before, after))
+    return {} if old == new else {_TITLE: new.encode() if new else None}
 
 
 def replacing(before: Mapping[str, Any], after: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -189,7 +201,23 @@ def created_dataset(document: Mapping[str, Any], where: str) -> TreeEdit:
     if metadata.partition_specs[metadata.default_spec_id].fields:
         raise InvalidArgumentError(f"{where}: tables with partitions are not made here")
     schema = _with_key(metadata.schema, metadata.properties.get(KEY), where)
-    return NewDataset(where, schema, table_uuid=identity, meta={}).edit([])
+    title = metadata.properties.get(COMMENT)
+    kept = {
+        name: value
+        for name, value in metadata.properties.items()
+        if name != COMMENT and not name.startswith(_LEFT_OUT)
+    }
+    for name in kept:
+        if name in _OURS or name.startswith("havasu-vc."):
+            raise InvalidArgumentError(f"{where}: the property {name[:60]!r} is not a client's")
+    new = NewDataset(
+        where,
+        schema,
+        table_uuid=identity,
+        meta={_TITLE: title.encode()} if title else {},
+        properties=kept,
+    )
+    return new.edit([])
 
 
 def _with_key(schema: Schema, names: str | None, where: str) -> Schema:

@@ -30,6 +30,14 @@ _NUMBERS = {
     "assert-default-sort-order-id": ("default-sort-order-id", "default-sort-order-id"),
 }
 """Requirements that name a number: its name there, and in the document."""
+_CALLED = {
+    "last-column-id": "last assigned field id",
+    "current-schema-id": "current schema",
+    "last-partition-id": "last assigned partition id",
+    "default-spec-id": "default partition spec",
+    "default-sort-order-id": "default sort order",
+}
+"""What Iceberg's own catalogs call these numbers, by whose words clients know why."""
 _LARGEST = 1 << 63
 _NOTED = frozenset(
     (
@@ -86,11 +94,6 @@ class TableChange:
     def identity(self) -> str:
         """The uuid that a table is given; empty where none is."""
         return next((str(update["uuid"]) for update in self._all("assign-uuid")), "")
-
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """The names of the properties that are set."""
-        return tuple(name for each in self._all("set-properties") for name in each["updates"])
 
     @property
     def moves_files_only(self) -> bool:
@@ -192,12 +195,14 @@ def _other_ref(name: object, where: str) -> InvalidArgumentError:
 def require(document: Document, change: TableChange, where: str) -> None:
     """Raise `ConcurrentChangeError` unless a document is as the client believes, its rows apart."""
     if change.uuid is not None and change.uuid != document["table-uuid"]:
-        raise ConcurrentChangeError(f"{where}: it is another table than it was")
+        raise ConcurrentChangeError(
+            f"Requirement failed: UUID does not match: {where} is another table now"
+        )
     for name, number in change.numbers.items():
         if document[name] != number:
             raise ConcurrentChangeError(
-                f"{where}: its columns or layout were changed meanwhile "
-                f"({name} is {document[name]}, not {number})"
+                f"Requirement failed: {_CALLED[name]} changed: {where} has {document[name]}, "
+                f"not {number}"
             )
 
 

@@ -33,6 +33,8 @@ __all__ = ["WRITING"]
 
 MESSAGE = "x-havasu-message"
 """The header with the message that a commit is to have."""
+_TOLD_ANYWAY = frozenset(("owner",))
+"""What engines say of every namespace that they make, whoever asked."""
 _NAME = re.compile(r"(?P<name>[^<>\n\0]*?)\s*<(?P<email>[^<>\s\0]*)>")
 _BREAKING = re.compile(r"[\0\n<>]")
 _REQUEST = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -195,7 +197,8 @@ def _without_catalog(catalog: Catalog, call: Call, namespace: tuple[str, ...]) -
 
 def make_namespace(catalog: Catalog, call: Call) -> Answer:
     """Answer a namespace that is empty until a table is made in it."""
-    levels = call.json().get("namespace")
+    body = call.json()
+    levels = body.get("namespace")
     if not isinstance(levels, list) or not all(isinstance(each, str) for each in levels):
         raise InvalidArgumentError("a namespace is a list of names")
     namespace = parse_namespace(SEPARATOR.join(levels))
@@ -204,6 +207,12 @@ def make_namespace(catalog: Catalog, call: Call) -> Answer:
     if is_there(catalog, call, namespace):
         name = ".".join(namespace)
         raise Refused(409, "AlreadyExistsException", f"Namespace already exists: {name}")
+    lost = sorted(set(body.get("properties") or {}) - _TOLD_ANYWAY)
+    if lost:
+        raise InvalidArgumentError(
+            f"the namespace's property {str(lost[0])[:60]!r} would not be kept: "
+            "a namespace is a folder, and git knows it by its tables alone"
+        )
     create_namespace(catalog, branch, inside)
     return Answer(content={"namespace": levels, "properties": {}})
 
@@ -216,7 +225,7 @@ def remove_namespace(catalog: Catalog, call: Call) -> Answer:
     path = "/".join(inside)
     if inside == (TOP,) or any(each.startswith(f"{path}/") for each in catalog.datasets(ref)):
         name = ".".join(namespace)
-        raise Refused(409, "NamespaceNotEmptyException", f"there are tables in {name}")
+        raise Refused(409, "NamespaceNotEmptyException", f"Namespace is not empty: {name}")
     if not forget_namespace(catalog, branch, inside):
         raise no_namespace(".".join(namespace))
     return Answer(204)

@@ -144,6 +144,64 @@ def test_columns_that_others_altered_meanwhile_are_no_loss(repo: Repo, url: str)
     assert repo.dataset("points").schema.names == ("id", "name", "size")
 
 
+def test_the_first_table_makes_the_first_commit(tmp_path: Path) -> None:
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    with serving(repo.path, "--write", "main") as url:
+        client = catalog(url)
+        client.create_namespace("a")
+        made = client.create_table("a.made", COLUMNS)
+        made.append(rows(1, 2))
+        with pytest.raises(NoSuchTableError, match=r"Table does not exist: a\.none"):
+            client.rename_table("a.none", "a.other")
+    assert list(repo.log())[-1].message.startswith("create a/made")
+    assert held(repo, "a/made") == rows(1, 2).to_pylist()
+    assert_sound(repo)
+
+
+def test_a_table_keeps_the_properties_that_it_is_made_with(repo: Repo, url: str) -> None:
+    client = catalog(url)
+    given = {
+        "source": "survey",
+        "comment": "All of them",
+        "write.parquet.compression-codec": "gzip",
+    }
+    made = client.create_table("a.made", COLUMNS, properties=given)
+    found = client.load_table("a.made").properties
+    assert (found["source"], found["comment"]) == ("survey", "All of them")
+    assert repo.dataset("a/made").items["title"] == b"All of them"
+    with made.transaction() as transaction:
+        transaction.set_properties(comment="Some", source="survey")
+    assert repo.dataset("a/made").items["title"] == b"Some"
+    made.append(rows(1, 2))
+    with (
+        pytest.raises(BadRequestError, match="'source' would not be kept"),
+        made.transaction() as t,
+    ):
+        t.set_properties(source="elsewhere")
+    with (
+        pytest.raises(BadRequestError, match="'source' would not be kept"),
+        made.transaction() as t,
+    ):
+        t.remove_properties("source")
+    with made.transaction() as transaction:
+        transaction.remove_properties("comment")
+    assert "comment" not in client.load_table("a.made").properties
+    for name in ("markers", "havasu-vc.dataset"):
+        with pytest.raises(BadRequestError, match="not a client's"):
+            client.create_table("a.other", COLUMNS, properties={name: "mine"})
+    assert client.load_table("a.made").properties["source"] == "survey"
+    assert held(repo, "a/made") == rows(1, 2).to_pylist()
+    assert_sound(repo)
+
+
+def test_properties_of_a_namespace_are_not_lost_in_silence(url: str) -> None:
+    client = catalog(url)
+    with pytest.raises(BadRequestError, match="'purpose' would not be kept"):
+        client.create_namespace("kept", {"purpose": "none"})
+    client.create_namespace("kept", {"owner": "root"})
+    assert ("kept",) in client.list_namespaces()
+
+
 def test_spark_names_its_catalog_where_it_renames(repo: Repo, url: str) -> None:
     def rename(source: list[str], target: list[str], name: str) -> int:
         body = {

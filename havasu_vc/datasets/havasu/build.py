@@ -72,6 +72,7 @@ class NewDataset:
         meta: Mapping[str, bytes],
         hilbert: int | None = None,
         partition: PartitionSpec | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         fields = tuple(SortField(field.id) for field in schema.key.fields)
         if hilbert is not None:
@@ -83,7 +84,7 @@ class NewDataset:
         self.documents: dict[str, bytes] = {
             **meta,
             **layout_documents(schema, partition or PartitionSpec(), order),
-            DATASET: format_properties(Properties(table_uuid, schema.last_id)),
+            DATASET: format_properties(Properties(table_uuid, schema.last_id, properties or {})),
         }
         self.layout = layout_of(schema, self.documents)
 
