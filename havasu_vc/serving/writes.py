@@ -148,6 +148,10 @@ def create_table(catalog: Catalog, call: Call) -> Answer:
     target = _target(catalog, call, namespace, name)
     writer = _writer(catalog, call, target.ref)
     writer.require_free(target.path)
+    if (body.get("write-order") or {}).get("fields"):
+        raise InvalidArgumentError(
+            f"{target.path}: a table's rows are in the order of its key, and no other is kept"
+        )
     identity = str(uuid.uuid4())
     change = creation(fresh(body, target.path), identity, target.path)
     if body.get("stage-create"):
