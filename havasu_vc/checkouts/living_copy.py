@@ -35,7 +35,6 @@ from havasu_vc.checkouts.living_following import (
     Held,
     can_stay,
     changed_among,
-    edited_keys,
     rows_of,
     write_as_edits,
 )
@@ -302,13 +301,13 @@ class LivingCopy:
 
     def commit(
         self,
-        paths: Sequence[str] = (),
+        filters: Sequence[str] = (),
         *,
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
     ) -> CommitResult:
-        """Commit what is edited in all tables, or in some."""
+        """Commit what is edited, all or what filters name; the rest stays edited."""
         from havasu_vc.merging import require_calm
 
         repo = self._repo
@@ -318,7 +317,9 @@ class LivingCopy:
             held = repo.held
             assert isinstance(held, Held)
             base = base_of(repo, held.file)
-            found = self._edits(held.file, base, [path.strip("/") for path in paths])
+            found = self._chosen(held.file, base, filters)
+            if any(each.others for each in found.values()):
+                self._require_at_head(base, transaction)
             edits, removed = [], []
             for path, edited in found.items():
                 notes += edited.notes
@@ -343,6 +344,27 @@ class LivingCopy:
         counts |= {path: found[path].counts for path in removed}
         meta = {edit.path: edit.meta for edit in changed}
         return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
+
+    def _chosen(
+        self, file: LivingFile, base: Base, filters: Sequence[str]
+    ) -> dict[str, LayerEdits]:
+        """Return the edits that filters name, by dataset."""
+        wanted = parse_filters(filters)
+        for each in wanted.filters:
+            if not any(each.matches(path) for path in base.views):
+                raise DatasetNotFoundError(each.pattern)
+        paths = [path for path in base.views if wanted.of(path) is not None]
+        found = self._edits(file, base, paths) if paths else {}
+        chosen = {path: edits.chosen(self._repo, wanted) for path, edits in found.items()}
+        return {path: edits for path, edits in chosen.items() if edits is not None}
+
+    def _require_at_head(self, base: Base, transaction: Transaction) -> None:
+        """Raise where edits of some rows would come onto a HEAD that others are not of."""
+        if base.revision.commit is None or base.revision.commit != transaction.head.commit:
+            raise StateError(
+                "the working copy is elsewhere than HEAD, so its edits are committed by dataset",
+                hints=("`havasu-vc commit DATASET` brings all edits of it onto HEAD",),
+            )
 
     def _onto_head(self, transaction: Transaction, base: Base, edit: TreeEdit) -> TreeEdit:
         repo, now = self._repo, transaction.folders.get(edit.path)
@@ -444,7 +466,7 @@ class LivingCopy:
                 continue
             row = None
             if new is not None and can_stay(held.file, edits, old, new):
-                row = changed_among(self._repo, edited_keys(edits, new), old, new)
+                row = changed_among(self._repo, edits.row_keys, old, new)
                 if row is None:
                     continue
             what = path if row is None else f"{path}:feature:{_label(row, old)}"

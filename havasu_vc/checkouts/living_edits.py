@@ -16,11 +16,12 @@ import pyarrow as pa
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
-from havasu_vc.errors import HavasuError, InvalidFileError, RevisionNotFoundError
+from havasu_vc.errors import HavasuError, InvalidFileError, RevisionNotFoundError, StateError
 from havasu_vc.exchange.living_file import LivingFile
 from havasu_vc.exchange.living_layer import Layer, plan_layer
 from havasu_vc.exchange.living_seen import Seen
 from havasu_vc.history.diff import diff_datasets, meta_changes
+from havasu_vc.history.merge import partners
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
@@ -30,6 +31,7 @@ from havasu_vc.model.names import TABLES
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 from havasu_vc.repo.edits import BATCH_ROWS, aligned
+from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.waiting import merged_tree
 from havasu_vc.store.objects import EMPTY_TREE
@@ -110,6 +112,8 @@ class LayerEdits:
     """The keys that were looked at; None for all."""
     notes: tuple[str, ...] = ()
     """Notes for a person, one line each."""
+    others: tuple[ChangeBatch, ...] = ()
+    """Rows that differ as well, and are left as they stand."""
 
     @property
     def path(self) -> str:
@@ -160,10 +164,71 @@ class LayerEdits:
             )
         return DatasetDiff(self.path, self.base.header, self.header, self.meta, iter(self.batches))
 
-    def only(self, batches: Sequence[ChangeBatch]) -> LayerEdits:
-        """Return some of the edits of rows, and none of columns."""
-        schema = self.base.schema if self.schema == self.base.schema else self.schema
-        return replace(self, batches=tuple(batches), schema=schema)
+    def chosen(self, repo: OpenRepo, wanted: RepoFilter) -> LayerEdits | None:
+        """Return the edits that a filter means, beside which others stay; None for none."""
+        filter_ = wanted.of(self.path)
+        if filter_ is None or self.is_empty:
+            return None
+        if filter_.is_whole:
+            return self
+        if self.is_dropped:
+            raise StateError(
+                f"the table of {self.path} is gone, so nothing in it can be chosen",
+                hints=(f"name {self.path} as a whole, or `havasu-vc restore {self.path}`",),
+            )
+        every_row = filter_.rows and filter_.keys is None
+        if not (every_row or self.base.key):
+            raise StateError(f"{self.path} has no key, so its edits are committed together")
+        part = wanted.apply(self.diff(repo))
+        batches = () if part is None else tuple(each for each in part.changes if len(each))
+        evolves = part is not None and any(each.name == "schema.json" for each in part.meta)
+        if batches and self.schema != self.base.schema and not evolves:
+            raise StateError(
+                f"the columns of {self.path} were edited, so its rows are committed with them",
+                hints=(f"name {self.path}:meta as well, or before",),
+            )
+        if not batches and not evolves:
+            return None
+        one = replace(self, batches=batches, schema=self.schema if evolves else self.base.schema)
+        if every_row:
+            return one
+        keys = one.row_keys
+        others = [
+            ChangeBatch(pc.filter(each.data, pc.is_null(partners(self._keys_of(each), keys))))
+            for each in self.batches
+        ]
+        return replace(one, keys=keys, others=tuple(filter(len, others)))
+
+    def all_left(self) -> LayerEdits:
+        """Return them with all rows left as they stand."""
+        return replace(self, batches=(), others=(*self.batches, *self.others))
+
+    @property
+    def row_keys(self) -> pa.RecordBatch:
+        """The keys of rows that differ, those left as they stand aside."""
+        return self._keys(self.batches)
+
+    @property
+    def other_keys(self) -> pa.RecordBatch:
+        """The keys of rows that differ and are left as they stand."""
+        return self._keys(self.others)
+
+    def _keys(self, batches: Sequence[ChangeBatch]) -> pa.RecordBatch:
+        found = [self._keys_of(batch) for batch in batches]
+        only = self.schema.select(self.schema.key.names)
+        return _one(pa.Table.from_batches(found, arrow_schema(only)), only)
+
+    def _keys_of(self, batch: ChangeBatch) -> pa.RecordBatch:
+        """Return the key of each change."""
+        only = self.schema.select(self.schema.key.names)
+        columns = []
+        for each, type_ in zip(only.fields, arrow_schema(only).types, strict=True):
+            sides = [
+                pc.cast(pc.struct_field(side, schema.by_id[each.id].name), type_)
+                for side, schema in ((batch.new, self.schema), (batch.old, self.base.schema))
+            ]
+            columns.append(pc.coalesce(*sides))
+        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(only))
 
     def edit(self, base: Dataset) -> TreeEdit:
         """Return the edit of the dataset; `base` is it with the storage of a transaction."""

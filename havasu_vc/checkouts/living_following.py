@@ -51,7 +51,6 @@ __all__ = [
     "bring_along",
     "can_stay",
     "changed_among",
-    "edited_keys",
     "finish",
     "holding",
     "rows_of",
@@ -180,8 +179,6 @@ class _Plan:
     """The edits in it; None where they need not be looked at."""
     kept: bool = False
     """Whether there are edits in the way, so that nothing may be done."""
-    stays: bool = False
-    """Whether rows that were edited stay as they stand, and are edits of the new version."""
 
     def carry_out(self, repo: OpenRepo, held: Held) -> None:
         file, old, new = held.file, self.old, self.new
@@ -207,18 +204,19 @@ class _Plan:
             file.forget(edits.layer, edited.keys)
             if edits.seen.distrusted is not None:
                 file.track(layer, edits.seen)
+            if edited.others:
+                file.note(layer, edited.other_keys)
             return
         if edits.seen is None or not _stands_as(edits, layer, old, new):
             file.drop(edits.layer)
             self._make(repo, file, layer, new)
             return
-        staying = edited_keys(edits, new) if self.stays else None
         with file.suspended(layer, edits.seen):
-            _write_rows(repo, file, edits, layer, old, new, staying)
+            _write_rows(repo, file, edits, layer, old, new)
         file.settle(edits.seen, layer, None)
         file.forget(layer)
-        if staying is not None:
-            file.note(layer, staying)
+        if edits.others:
+            file.note(layer, edits.other_keys)
 
     def _make(self, repo: OpenRepo, file: LivingFile, layer: Layer, new: Dataset) -> None:
         with repo.settings.open_engine(new.size) as engine:
@@ -242,10 +240,15 @@ def _plan(repo: OpenRepo, held: Held, base: Base, path: str, new: Dataset | None
         return _Plan(path, old, new)
     edits = held.committed.get(path) or held.dropped.get(path)
     edits = edits or read_layer(repo, held.file, old)
+    if goes and edits.others:
+        as_is = path in held.committed and held.as_is
+        stays = as_is or (new is not None and can_stay(held.file, edits, old, new))
+        return _Plan(path, old, new, edits, kept=not stays)
     if goes or edits.is_empty:
         return _Plan(path, old, new, edits)
-    stays = held.file.of_merge and new is not None and can_stay(held.file, edits, old, new)
-    return _Plan(path, old, new, edits, kept=not stays, stays=stays)
+    if held.file.of_merge and new is not None and can_stay(held.file, edits, old, new):
+        return _Plan(path, old, new, edits.all_left())
+    return _Plan(path, old, new, edits, kept=True)
 
 
 def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:
@@ -270,12 +273,6 @@ def can_stay(file: LivingFile, edits: LayerEdits, old: Dataset, new: Dataset) ->
         and edits.schema == old.schema
         and _stands_as(edits, layer_of(file, new), old, new)
     )
-
-
-def edited_keys(edits: LayerEdits, new: Dataset) -> pa.RecordBatch:
-    """Return the keys of all rows that were edited."""
-    found = [_touched(batch, new) for batch in edits.batches]
-    return pa.Table.from_batches(found).combine_chunks().to_batches()[0]
 
 
 def _change_keys(batch: ChangeBatch, view: Dataset) -> pa.RecordBatch:
@@ -338,11 +335,10 @@ def _write_rows(
     layer: Layer,
     old: Dataset,
     new: Dataset,
-    edited: pa.RecordBatch | None = None,
 ) -> None:
     """Write the rows that differ between two versions, and those that were edited.
 
-    Rows with the keys `edited` stay as they stand.
+    Rows that are left as they stand stay so.
     """
     seen = edits.seen
     assert seen is not None
@@ -350,13 +346,13 @@ def _write_rows(
     if _tree(old) != _tree(new):
         with repo.settings.open_engine(old.size) as engine:
             for batch in row_changes(old, new, engine):
-                if edited is not None:
-                    others = pc.is_null(partners(_change_keys(batch, new), edited))
-                    batch = ChangeBatch(pc.filter(batch.data, others))
+                if edits.others:
+                    free = pc.is_null(partners(_change_keys(batch, new), edits.other_keys))
+                    batch = ChangeBatch(pc.filter(batch.data, free))
                 gone = batch.old_rows().select(list(old.key.names))
                 file.remove(seen, edits.layer, _absent(gone, batch, keys))
                 file.put(seen, layer, batch.new_rows())
-    for batch in edits.batches if edited is None else ():
+    for batch in edits.batches:
         touched = _touched(batch, new)
         for start in range(0, touched.num_rows, BATCH_ROWS):
             piece = touched.slice(start, BATCH_ROWS)

@@ -107,7 +107,7 @@ def _restore(
                 repo.tell(path, f"{broken.message}; it is left as it is")
                 continue
             new = None if other is None else repo.view(other, then.name)
-            if _is_whole(filter_) and mine is not None:
+            if filter_.is_whole and mine is not None:
                 broken = defect(repo, mine, "HEAD")
                 if broken is not None:
                     # Nobody can tell which rows of it change, so all of them come anew.
@@ -116,7 +116,7 @@ def _restore(
                     continue
             old = None if mine is None else transaction.dataset(path)
             with repo.settings.open_engine(sum(v.size for v in (old, new) if v)) as engine:
-                if _is_whole(filter_):
+                if filter_.is_whole:
                     restored.take(path, other, mine)
                     restored.counts[path] = count_changes(row_changes(old, new, engine))
                 else:
@@ -136,10 +136,6 @@ def _restore(
 
 def _message(filters: Sequence[str], source: str) -> str:
     return f"Restore {', '.join(filters) or 'all datasets'} from {source}"
-
-
-def _is_whole(filter_: DatasetFilter) -> bool:
-    return filter_.rows and filter_.keys is None and filter_.meta and filter_.items is None
 
 
 def _edit(

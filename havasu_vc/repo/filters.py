@@ -44,6 +44,11 @@ class DatasetFilter:
     items: frozenset[str] | None = None
     """Only these meta items; None for all."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of a dataset is wanted."""
+        return self.rows and self.keys is None and self.meta and self.items is None
+
     def matches(self, path: str) -> bool:
         """Whether a dataset is meant."""
         return path == self.pattern or fnmatchcase(path, self.pattern)
@@ -96,7 +101,7 @@ class RepoFilter:
         wanted = self.of(diff.path)
         if wanted is None:
             return None
-        if wanted.rows and wanted.keys is None and wanted.meta and wanted.items is None:
+        if wanted.is_whole:
             return diff
         meta = tuple(
             change

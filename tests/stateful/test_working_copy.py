@@ -103,6 +103,20 @@ class Machine:
         self.run("commit", "-m", "Edit", code=0 if changed else 44)
         self.commits[self.branch] = dict(self.now)
 
+    def commit_one(self) -> None:
+        before = self.head
+        apart = [k for k in before.keys() | self.now.keys() if before.get(k) != self.now.get(k)]
+        if not apart:
+            return
+        key = self.random.choice(sorted(apart, key=str))
+        # In the order of columns, where the names of the key are in another.
+        label = ",".join(map(str, reversed(key) if isinstance(key, tuple) else (key,)))
+        self.run("commit", f"things:feature:{label}", "-m", "One")
+        after = {k: row for k, row in before.items() if k != key}
+        if key in self.now:
+            after[key] = self.now[key]
+        self.commits[self.branch] = after
+
     def restore(self) -> None:
         self.run("restore")
         self.now = dict(self.head)
@@ -143,7 +157,8 @@ class Machine:
 def test_the_file_is_what_the_model_says(way: tuple[str, str, int], tmp_path: Path) -> None:
     kind, key, seed = way
     machine = Machine(tmp_path, kind, key, seed)
-    steps = [machine.edit] * 5 + [machine.commit, machine.restore, machine.switch, machine.stash]
+    others = [machine.commit, machine.restore, machine.switch, machine.stash, machine.commit_one]
+    steps = [machine.edit] * 5 + others
     for _ in range(30):
         machine.random.choice(steps)()
         machine.check()

@@ -28,7 +28,7 @@ __all__ = ["command"]
 
 
 @click.command("commit", cls=Command)
-@click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
+@click.argument("datasets", metavar="[FILTER...]", nargs=-1, shell_complete=complete_datasets)
 @click.option(
     "--from",
     "file",
@@ -71,6 +71,9 @@ def command(
     output_format: str,
 ) -> None:
     """Commit what was edited in the workspace, or in FILE.
+
+    A FILTER is DATASET, DATASET:KEY, DATASET:feature or DATASET:meta as in `diff`; what it
+    leaves out stays edited. Of the tables of `checkout`, DATASET alone can be named.
 
     The tables of the workspace, all or those of the datasets named, are compared with the
     commit that they were checked out at, and FILE with the one it was written at, so only

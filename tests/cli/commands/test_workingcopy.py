@@ -502,3 +502,62 @@ def test_the_file_itself_is_no_source_and_no_target(
     assert "is the working copy of this repository" in refused.stderr and hint in refused.stderr
     assert file.read_bytes() == before
     assert "Nothing to commit" in succeed(run("status")).output
+
+
+def test_some_edits_are_committed_and_the_others_stay(run: Run, edit: Edit, repo: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 2")
+    edit("UPDATE points SET name = 'vier' WHERE id = 4")
+    edit("INSERT INTO points (id, name) VALUES (9, 'nine')")
+    after = rows(repo)
+
+    succeed(run("commit", "points:feature:1", "points:9", "-m", "Two of them"))
+    assert names_at_head(run) == [(1, "uno"), (2, "TWO"), (4, "four"), (9, "nine")]
+    assert left(run) == {"updates": 1, "deletes": 1}
+    assert run("commit", "points:1", "-m", "Nothing").exit_code == 44
+    assert run("commit", "points:nine", "-m", "No key").exit_code == 2
+    assert run("commit", "pints:1", "-m", "No dataset").exit_code == 49
+
+    succeed(run("commit", "points:2", "--dry-run"))
+    succeed(run("commit", "points:2", "-m", "Gone"))
+    assert names_at_head(run) == [(1, "uno"), (4, "four"), (9, "nine")]
+    assert left(run) == {"updates": 1}
+    succeed(run("commit", "points:feature", "-m", "The rest"))
+    assert names_at_head(run) == rows(repo) == after
+    assert left(run) == {}
+
+
+def left(run: Run) -> dict[str, int]:
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    changes = status["workingCopy"]["changes"]
+    return dict(changes["points"].get("feature", {})) if changes else {}
+
+
+def test_columns_are_committed_before_rows(run: Run, edit: Edit, repo: Path) -> None:
+    edit("ALTER TABLE points ADD COLUMN note TEXT")
+    edit("UPDATE points SET note = 'x', name = 'uno' WHERE id = 1")
+    refused = run("commit", "points:1", "-m", "A row")
+    assert (refused.exit_code, "columns of points" in refused.stderr) == (20, True)
+
+    succeed(run("commit", "points:meta", "-m", "A column"))
+    assert left(run) == {"updates": 1}
+    assert names_at_head(run)[0] == (1, "one")
+    succeed(run("commit", "points:1", "-m", "A row"))
+    assert left(run) == {}
+    assert names_at_head(run) == rows(repo)
+
+
+def test_some_edits_are_committed_where_triggers_are_gone(run: Run, edit: Edit, repo: Path) -> None:
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        found = "SELECT name FROM sqlite_master WHERE name LIKE '%track_points_%'"
+        triggers = [name for (name,) in database.execute(found).fetchall()]
+    for name in triggers:
+        edit(f'DROP TRIGGER "{name}"')
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("UPDATE points SET name = 'vier' WHERE id = 4")
+
+    succeed(run("commit", "points:4", "-m", "Four"))
+
+    assert left(run) == {"updates": 1}
+    assert "compared in full" not in succeed(run("status")).stdout
+    assert names_at_head(run) == [(1, "one"), (2, "TWO"), (4, "vier")]
