@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tests.support.examples  # noqa: F401  the profiles of Hypothesis
+from tests.support.browser import Browser, find_chromium
 from tests.support.git import isolate_git, run_git
 from tests.support.golden import Golden
 from tests.support.scratch import scratch_in_memory
@@ -133,6 +134,18 @@ def shared_data() -> Path:
     if not folder.is_dir():
         lacking(f"the data of others is not at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start Chromium once for all tests that look at pages."""
+    program = find_chromium()
+    if program is None:
+        lacking("pages are tested in Chromium, and there is none: apt install chromium")
+    assert program is not None
+    found = Browser(program)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("review",),
     ("library",),
     ("__init__", "serving", "spark"),
+    ("face",),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(LAYERS) for part in row}
@@ -65,7 +66,7 @@ HOMES: dict[str, frozenset[str]] = {
     "rasterio": frozenset({"geo", "exchange"}),
     "rich": frozenset({"cli"}),
     "shapely": frozenset({"geo"}),
-    "starlette": frozenset({"serving"}),
+    "starlette": frozenset({"face", "serving"}),
     "uvicorn": frozenset({"serving"}),
 }
 # Optional: each lives in the one file that uses it.
@@ -76,7 +77,7 @@ HEAVY = ONE_FILE | {
     "pyogrio", "pyproj", "pyspark", "py4j", "rasterio", "shapely", "starlette", "uvicorn",
 }  # fmt: skip
 # These exist for the sake of what is heavy, and may import it at their top.
-EAGER = frozenset({"serving", "spark", "testing"})
+EAGER = frozenset({"face", "serving", "spark", "testing"})
 # Other libraries are imported at the top, but for what only some command lines need.
 MAY_BE_LATE = HEAVY | {"click", "rich"}
 # Our own modules are imported at the top too, but by those who know all and need little.

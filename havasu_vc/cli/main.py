@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("show", "Show a commit and what it changed"),
         "diff": ("diff", "Show what is edited, or what differs between two revisions"),
         "review": ("review", "Sum up what changed, for people who decide on it"),
+        "open": ("open", "Show the repository on a page in the browser"),
         "check": ("check", "Hold what changed against the policy of the repository"),
         "ci": ("ci", "Review pull requests in jobs of GitHub and GitLab"),
         "git-diff": ("git_diff", "Print changed rows for `git diff`, which runs this"),

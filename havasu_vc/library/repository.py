@@ -211,6 +211,7 @@ class Repo:
     get_meta = uses(lambda: editing.get_meta)
 
     read_rows = uses(lambda: looking.read_rows)
+    read_page = uses(lambda: looking.read_page)
     sound_datasets = uses(lambda: core.sound_datasets)
     document_diff = uses(lambda: looking.document_diff)
 

@@ -9,6 +9,7 @@ from havasu_vc.public import loads
 
 if TYPE_CHECKING:
     from havasu_vc.looking.blaming import blame_dataset as blame_dataset
+    from havasu_vc.looking.extents import extent_of as extent_of
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import LogRequest as LogRequest
     from havasu_vc.looking.histories import commit_info as commit_info
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from havasu_vc.looking.other_files import file_changes as file_changes
     from havasu_vc.looking.overview import list_datasets as list_datasets
     from havasu_vc.looking.overview import status as status
+    from havasu_vc.looking.pages import RowPage as RowPage
+    from havasu_vc.looking.pages import read_page as read_page
     from havasu_vc.looking.reproject import reprojection as reprojection
     from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
@@ -29,10 +32,12 @@ __getattr__ = loads(
     __name__,
     {
         "blaming": ["blame_dataset"],
+        "extents": ["extent_of"],
         "git_diff": ["document_diff"],
         "histories": ["LogRequest", "commit_info", "log"],
         "other_files": ["file_changes"],
         "overview": ["list_datasets", "status"],
+        "pages": ["RowPage", "read_page"],
         "reproject": ["reprojection"],
         "rows": ["keys_batch", "read_row", "read_rows"],
         "showing": ["create_patch", "diff", "show"],

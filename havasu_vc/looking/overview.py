@@ -11,7 +11,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import DatasetInfo, RepoStatus
 from havasu_vc.repo.soundness import broken_datasets, defect_of
 from havasu_vc.repo.waiting import merge_waits
-from havasu_vc.store.refs import list_branches, read_head
+from havasu_vc.store.refs import count_apart, list_branches, read_head
 from havasu_vc.store.repository import Operation
 from havasu_vc.store.trees import DatasetFolder
 
@@ -46,13 +46,10 @@ def status(repo: OpenRepo) -> RepoStatus:
     head = read_head(repo.git)
     branch = next((b for b in list_branches(repo.git) if b.is_head), None)
     upstream = None if branch is None else branch.upstream
-    ahead = behind = 0
+    apart = None
     if upstream is not None and head.commit is not None:
-        counted = repo.git.git(
-            "rev-list", "--left-right", "--count", f"{head.commit}...{upstream}", check=False
-        )
-        if counted.code == 0:
-            ahead, behind = map(int, counted.text.split())
+        apart = count_apart(repo.git, head.commit, upstream)
+    ahead, behind = apart or (0, 0)
     operation = repo.git.operation
     state = "clean" if operation is Operation.NONE else operation.value
     problems = list(_problems(repo))

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from havasu_vc.review.markdown import SUMMARY_LIMIT as SUMMARY_LIMIT
     from havasu_vc.review.markdown import format_markdown as format_markdown
     from havasu_vc.review.markdown_parts import code_span as code_span
+    from havasu_vc.review.page.cells import shown_values as shown_values
     from havasu_vc.review.page.collecting import Page as Page
+    from havasu_vc.review.page.document import asset as asset
     from havasu_vc.review.page.document import write_page as write_page
+    from havasu_vc.review.page.places import listed_shapes as listed_shapes
     from havasu_vc.review.page.raster_pictures import raster_pictures as raster_pictures
     from havasu_vc.review.policy import POLICY_FILE as POLICY_FILE
     from havasu_vc.review.policy import parse_policy as parse_policy
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from havasu_vc.review.pull_requests import review_request as review_request
     from havasu_vc.review.reviewing import review as review
     from havasu_vc.review.reviewing import review_diffs as review_diffs
+    from havasu_vc.review.words import type_words as type_words
 
 __getattr__ = loads(
     __name__,
@@ -35,8 +39,10 @@ __getattr__ = loads(
         "json": ["format_json", "json_value"],
         "markdown": ["COMMENT_LIMIT", "SUMMARY_LIMIT", "format_markdown"],
         "markdown_parts": ["code_span"],
+        "page.cells": ["shown_values"],
         "page.collecting": ["Page"],
-        "page.document": ["write_page"],
+        "page.document": ["asset", "write_page"],
+        "page.places": ["listed_shapes"],
         "page.raster_pictures": ["raster_pictures"],
         "policy": ["POLICY_FILE", "parse_policy"],
         "policy_checking": ["broken_findings", "check_edits", "check_moves", "read_policy"],
@@ -49,5 +55,6 @@ __getattr__ = loads(
             "review_request",
         ],
         "reviewing": ["review", "review_diffs"],
+        "words": ["type_words"],
     },
 )

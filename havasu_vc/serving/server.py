@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from havasu_vc.errors import InvalidFileError, StorageError
 from havasu_vc.records import dataclass
@@ -17,7 +18,7 @@ from havasu_vc.serving.application import app
 from havasu_vc.serving.catalog import ServeSettings
 from havasu_vc.serving.patience import impatient
 
-__all__ = ["Address", "serve"]
+__all__ = ["Address", "listen", "run", "serve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,21 @@ def serve(
     started: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a repository until the process is told to stop; `started` hears the URL."""
-    listening = _listen(address)
-    host, port = listening.getsockname()[:2]
+    listening = listen(address)
+    host = listening.getsockname()[0]
     application = app(path, replace(settings, loopback=ip_address(host).is_loopback))
+    run(application, listening, address, started=started)
+
+
+def run(
+    application: ASGIApp,
+    listening: socket.socket,
+    address: Address,
+    *,
+    started: Callable[[str], None],
+) -> None:
+    """Let an application answer on a socket until the process is told to stop."""
+    host, port = listening.getsockname()[:2]
     config = uvicorn.Config(
         application,
         log_level="warning",
@@ -70,7 +83,8 @@ def _load(config: uvicorn.Config, address: Address) -> None:
         ) from error
 
 
-def _listen(address: Address) -> socket.socket:
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         # asyncio sends answers at once only on sockets that say they are TCP's.

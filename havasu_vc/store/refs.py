@@ -36,6 +36,7 @@ __all__ = [
     "Head",
     "Tag",
     "check_ref_name",
+    "count_apart",
     "create_branch",
     "create_tag",
     "default_branch",
@@ -98,6 +99,17 @@ class Tag:
     """The commit, also when the tag has a message of its own."""
     message: str | None
     """The message, for a tag that has one."""
+
+
+def count_apart(repository: GitRepository, commit: ObjectId, other: str) -> tuple[int, int] | None:
+    """Return how many commits one has that another lacks, and the other way round."""
+    counted = repository.git(
+        "rev-list", "--left-right", "--count", f"{commit}...{other}", "--", check=False
+    )
+    if counted.code != 0:
+        return None
+    ahead, behind = counted.text.split()
+    return int(ahead), int(behind)
 
 
 def read_head(repository: GitRepository) -> Head:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from havasu_vc.errors import CrsError, GeometryError
 from havasu_vc.geo.sketching import Outlines, outlines, simplified
+from havasu_vc.looking import reprojection
 from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
@@ -23,7 +24,7 @@ from havasu_vc.review.page.packing import Ints, Packer
 from havasu_vc.writers.protocol import Reproject
 from havasu_vc.writers.rows import side_of
 
-__all__ = ["RowShapes"]
+__all__ = ["RowShapes", "listed_shapes"]
 
 MOST_VERTICES = 2000
 """Shapes of more vertices are simplified."""
@@ -32,6 +33,7 @@ STEP = 2e-7
 FARTHEST = 1e150
 """Coordinates beyond are no place."""
 OLD, NEW, BOTH = 1, 2, 3
+MAP_CRS = "OGC:CRS84"
 
 _Floats = npt.NDArray[np.float64]
 
@@ -119,6 +121,20 @@ class RowShapes:
         reproject = self._reproject
         return sound_wkb(column, field, lambda part: reproject(part, field, header))
 
+    def listed(self, count: int) -> list[list[list[Any]]]:
+        """Return the shapes of each row: its paths as kind, x and y."""
+        rows: list[list[list[Any]]] = [[] for _ in range(count)]
+        for (owners, _, counts), paths in zip(self._shapes, self._paths, strict=True):
+            of_path = np.repeat(owners, counts).tolist()
+            digits = 7 if self.kind == "globe" else 4
+            ends = np.cumsum(paths.counts).tolist()
+            x, y = (np.round(values, digits).tolist() for values in (paths.x, paths.y))
+            start = 0
+            for row, kind, end in zip(of_path, paths.kinds.tolist(), ends, strict=True):
+                rows[row].append([kind, x[start:end], y[start:end]])
+                start = end
+        return rows
+
     def pack(self, packer: Packer) -> dict[str, Any]:
         """Lay out the shapes and say where they are."""
         rows, sides, counts = (
@@ -156,3 +172,21 @@ class RowShapes:
             return 0.0, 1.0
         least, most = float(values.min()), float(values.max())
         return least, (most - least) / 2**30 or 1.0
+
+
+def listed_shapes(header: DatasetHeader, rows: pa.RecordBatch) -> dict[str, Any] | None:
+    """Return the shapes of rows of one version of a dataset; None without a geometry column.
+
+    `kind` is `globe` where they are in longitude and latitude, `own` where the system is unknown.
+    """
+    if not header.schema.geometries:
+        return None
+    found = RowShapes(DatasetDiff(header.path, header, header, (), iter(())), to_map())
+    field = header.schema.geometries[0]
+    found.add(0, rows.column(field.name), np.arange(len(rows)), NEW)
+    return {"kind": found.kind, "crs": found.crs, "rows": found.listed(len(rows))}
+
+
+def to_map() -> Reproject:
+    """Return what brings geometries to longitude and latitude."""
+    return reprojection(MAP_CRS)[1]

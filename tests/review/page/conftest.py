@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from havasu_vc.model.diffs import DatasetDiff
-from tests.conftest import lacking
 from tests.review.page.pages import written
-from tests.support.browser import Browser, Tab, find_chromium
+from tests.support.browser import Browser, Tab
 
 Opened = Callable[..., Tab]
 
@@ -18,17 +17,6 @@ def settle(tab: Tab) -> None:
     """Wait until the map is drawn."""
     tab.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     tab.wait("document.getElementById('map').dataset.busy === 'false'")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    program = find_chromium()
-    if program is None:
-        lacking("pages are tested in Chromium, and there is none: apt install chromium")
-    assert program is not None
-    found = Browser(program)
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,161 @@
+"""The page over HTTP: files of the package, and JSON about the repository.
+
+    GET /                      the page
+    GET /assets/NAME           a script, a style, the land of the world
+    GET /review?…              the page of a review
+    GET /api/v1/WHAT?…         JSON; docs/reference/page-api.md lists it
+
+Handlers run in threads, each with the repository opened anew: what a terminal did meanwhile is
+seen by the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from havasu_vc.errors import HavasuError, NotFoundError
+from havasu_vc.face.guard import TOKEN, Guard, Turned
+from havasu_vc.face.history import changes, history, row
+from havasu_vc.face.overview import datasets, overview, refs
+from havasu_vc.face.queries import Query
+from havasu_vc.face.review import review
+from havasu_vc.face.rows import dataset, rows
+from havasu_vc.library import Repo
+from havasu_vc.review import asset
+
+__all__ = ["POLICY", "Face"]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+THREADS = 4
+_OURS = frozenset(
+    {"api.js", "app.js", "app.css", "chart.js", "data.js", "history.js", "lanes.js", "overview.js"}
+    | {"words.js"}
+)
+_SHARED = frozenset(
+    {"basemap.js", "elements.js", "page.css", "projection.js", "text.js", "countries-110m.json"}
+)
+"""What the page of a review has too."""
+_KINDS = {"js": "text/javascript", "css": "text/css", "json": "application/json"}
+_READING: dict[str, Callable[[Repo, Query], Any]] = {
+    "overview": overview,
+    "refs": refs,
+    "history": history,
+    "changes": changes,
+    "dataset": dataset,
+    "datasets": datasets,
+    "rows": rows,
+    "row": row,
+}
+_log = logging.getLogger("havasu_vc.face")
+
+
+class Face:
+    """Answers the browser of one person about one repository."""
+
+    def __init__(self, open_repo: Callable[[], Repo], guard: Guard) -> None:
+        self._open = open_repo
+        self._guard = guard
+        self._threads = ThreadPoolExecutor(THREADS, "havasu-vc-open")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        for name, value in (
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("cache-control", "no-store"),
+            ("content-security-policy", POLICY),
+        ):
+            response.headers.setdefault(name, value)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._checked(request)
+        except Turned as error:
+            return _told(error.status, error.message)
+        except NotFoundError as error:
+            return _told(404, error.message, error.hints)
+        except HavasuError as error:
+            return _told(400, error.message, error.hints)
+        except Exception:
+            _log.exception("%s %s", request.method, request.url.path)
+            return _told(500, "something went wrong; the terminal of `havasu-vc open` tells more")
+
+    async def _checked(self, request: Request) -> Response:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self._guard.check_place(headers)
+        text = request.scope["query_string"].decode("latin-1")
+        query = dict(parse_qsl(text, keep_blank_values=True))
+        path = request.url.path
+        if request.method not in ("GET", "HEAD"):
+            raise Turned(405, f"{request.method} is not for this address")
+        if path == "/" and TOKEN in query:
+            return self._entered(headers, query[TOKEN])
+        self._guard.check_cookie(headers)
+        if path == "/":
+            return _file("index.html", "text/html")
+        if path.startswith("/assets/"):
+            return _asset(path.removeprefix("/assets/"))
+        loop = asyncio.get_running_loop()
+        if path == "/review":
+            page, policy = await loop.run_in_executor(self._threads, self._review, query)
+            return Response(page, 200, {"content-security-policy": policy}, "text/html")
+        reads = _READING.get(path.removeprefix("/api/v1/"))
+        if reads is None or not path.startswith("/api/v1/"):
+            raise Turned(404, "there is nothing at this address")
+        found = await loop.run_in_executor(self._threads, self._read, reads, query)
+        return Response(found, 200, media_type="application/json")
+
+    def _entered(self, headers: Mapping[str, str], token: str) -> Response:
+        """Answer who comes with a token; one who was here before needs none."""
+        try:
+            self._guard.check_cookie(headers)
+            return Response(None, 303, {"location": "/"})
+        except Turned:
+            cookie = self._guard.enter(token)
+            return Response(None, 303, {"location": "/", "set-cookie": cookie})
+
+    def _read(self, reads: Callable[[Repo, Query], Any], query: Query) -> str:
+        return json.dumps(reads(self._open(), query), ensure_ascii=True, allow_nan=False)
+
+    def _review(self, query: Query) -> tuple[str, str]:
+        return review(self._open(), query)
+
+
+def _told(status: int, message: str, hints: tuple[str, ...] = ()) -> Response:
+    document = {"error": {"message": message, "hints": list(hints)}}
+    return Response(json.dumps(document), status, media_type="application/json")
+
+
+def _file(name: str, kind: str) -> Response:
+    file = resources.files("havasu_vc.face").joinpath("assets", name)
+    return Response(file.read_bytes(), 200, media_type=kind)
+
+
+def _asset(name: str) -> Response:
+    kind = _KINDS.get(name.rpartition(".")[2], "")
+    if name in _OURS:
+        return _file(name, kind)
+    if name in _SHARED:
+        return Response(asset(name), 200, media_type=kind)
+    raise Turned(404, "there is nothing at this address")
