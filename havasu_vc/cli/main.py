@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "add-dataset": ("add_dataset", "Make tables that an editor added datasets"),
         "commit": ("commit", "Commit what was edited in the tables, or in a file"),
+        "commit-files": ("commit_files", "Commit files beside the datasets of a Kart repository"),
         "status": ("status", "Show where HEAD is, what is edited and what stands in the way"),
         "log": ("log", "Show the commits that lead to a revision"),
         "show": ("show", "Show a commit and what it changed"),
@@ -73,6 +74,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "mv": ("mv", "Give a dataset another path"),
         "rm": ("rm", "Remove datasets"),
         "meta": ("meta", "Show or change titles, schemas and CRS definitions"),
+        "reflog": ("reflog", "Show where HEAD and branches were, as git reflog does"),
+        "git": ("git", "Run git on the repository, also on one of Kart's"),
         "config": ("config", "Get and set options, as git config does"),
         "sql": ("sql", "Run a query of Spark SQL"),
         "shell": ("shell", "Open a Python shell with Spark and the tables at hand"),
@@ -91,6 +94,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Commands in the order of the help: the module in `cli.commands`, what it does."""
+OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {"table-export": "export", "table-import": "import"}
+)
+"""What Kart also calls some of them."""
+KARTS_ALONE = ("build-annotations", "helper", "install")
+"""What else Kart has: `cli.needless` knows why there is nothing to do."""
 
 
 class CommandTable(click.Group):
@@ -102,6 +111,11 @@ class CommandTable(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
+        cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
+        if cmd_name in KARTS_ALONE:
+            from havasu_vc.cli.needless import needless_command
+
+            return needless_command(cmd_name)
         if cmd_name not in COMMANDS:
             return None
         # numpy's linear algebra starts a thread for each core when it is loaded, and
@@ -115,7 +129,7 @@ class CommandTable(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments begin with."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
             raise click.UsageError(_unknown(name), ctx)
         return super().resolve_command(ctx, args)
 

@@ -80,6 +80,9 @@ def _started(
         variables["GIT_DIR"] = str(place.git_directory)
         if place.work_tree is not None:
             variables["GIT_WORK_TREE"] = str(place.work_tree)
+        if place.is_kart:
+            # Kart keeps git from the index, which it locks, so as not to lose what is in the tree.
+            variables["GIT_INDEX_FILE"] = str(place.git_directory / "unlocked_index")
     sys.stdout.flush()
     sys.stderr.flush()
     try:

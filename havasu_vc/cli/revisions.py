@@ -11,6 +11,7 @@ import click
 from havasu_vc.cli.arguments import split_revisions
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
+from havasu_vc.repo.filters import is_inside
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
@@ -42,7 +43,7 @@ def revisions_and_filters(
     )
     if filters and not revisions and after is None:
         first = filters[0].partition(":")[0]
-        if ":" not in filters[0] and not _matches(repo, first):
+        if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
             raise InvalidArgumentError(
                 f"{first!r} is neither a revision nor a dataset",
                 hints=(

@@ -15,13 +15,12 @@ import pyarrow as pa
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
+from havasu_vc.editing.other_files import not_a_users_file, other_branch
 from havasu_vc.errors import (
     InvalidArgumentError,
-    NoBranchError,
     NoChangesError,
     NotYetSupportedError,
     PatchError,
-    StateError,
 )
 from havasu_vc.formats.patch import (
     MOST_PATCH_BYTES,
@@ -36,11 +35,7 @@ from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.names import (
-    DATASET_MARKERS,
-    KART_VERSION,
-    OLD_VERSION,
     check_dataset_path,
-    unsafe_reason,
 )
 from havasu_vc.model.schema import Schema
 from havasu_vc.repo.edits import aligned, sorted_changes
@@ -48,12 +43,9 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.store.commits import Signature
-from havasu_vc.store.refs import list_branches
 from havasu_vc.store.trees import Change, read_blob
 
 __all__ = ["apply_patch"]
-
-_OF_KART = (KART_VERSION, OLD_VERSION)
 
 
 def apply_patch(
@@ -67,7 +59,7 @@ def apply_patch(
     limit: int | None = None,
 ) -> CommitResult:
     """Commit a patch, given as bytes or an open file; without `commit`, only try it."""
-    branch = None if ref is None else _other_branch(repo, ref.removeprefix("refs/heads/"))
+    branch = other_branch(repo, ref)
     patch = parse_patch(source, limit or MOST_PATCH_BYTES)
     if patch.crs is not None:
         raise NotYetSupportedError(
@@ -112,10 +104,7 @@ def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:
     """Return what becomes of files beside datasets, which are what the patch says they were."""
     changes: dict[str, Change] = {}
     for file in patch.files:
-        reason = unsafe_reason(file.path)
-        parts = file.path.split("/")
-        if reason is None and (set(parts) & set(DATASET_MARKERS) or file.path in _OF_KART):
-            reason = "it is none of the user's files"
+        reason = not_a_users_file(file.path)
         if reason is not None:
             raise PatchError(f"the patch cannot change the file {file.path!r}: {reason}")
         tree = None if head is None else repo.resolve(head).tree
@@ -127,23 +116,6 @@ def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:
             )
         changes[file.path] = file.new
     return changes
-
-
-def _other_branch(repo: OpenRepo, name: str) -> str | None:
-    """Return the branch to commit to; None for that which HEAD is on."""
-    if name == repo.head_branch:
-        return None
-    found = next((each for each in list_branches(repo.git) if each.name == name), None)
-    if found is None:
-        raise NoBranchError(
-            f"there is no branch {name!r}", hints=(f"`havasu-vc branch {name}` makes it",)
-        )
-    if found.checked_out is not None:
-        raise StateError(
-            f"the branch {name} is checked out at {found.checked_out}",
-            hints=("apply the patch there",),
-        )
-    return name
 
 
 def _author(patch: Patch, repo: OpenRepo) -> Signature | None:

@@ -279,6 +279,7 @@ class Repo:
     write = uses(lambda: editing.write_rows, within=committing)
     apply_patch = uses(lambda: editing.apply_patch, within=committing)
     set_meta = uses(lambda: editing.set_meta, within=committing)
+    commit_files = uses(lambda: editing.commit_files, within=committing)
     move_dataset = uses(lambda: editing.move_dataset, within=committing)
     remove_datasets = uses(lambda: editing.remove_datasets, within=committing)
     declare_geometries = uses(lambda: editing.declare_geometries, within=committing)

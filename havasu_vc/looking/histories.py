@@ -10,7 +10,7 @@ from havasu_vc.errors import NotFoundError
 from havasu_vc.looking.commit_values import info_of
 from havasu_vc.model.commits import CommitInfo
 from havasu_vc.records import dataclass
-from havasu_vc.repo.filters import split_filter
+from havasu_vc.repo.filters import is_inside, split_filter
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.commits import Commit, read_commit
 from havasu_vc.store.decorations import decorations
@@ -47,6 +47,8 @@ class LogRequest:
     """A date as git reads it: those before."""
     author: str | None = None
     """A pattern that git finds in the author's name and address."""
+    committer: str | None = None
+    """A pattern that git finds in the committer's."""
     grep: str | None = None
     """A pattern that git finds in the message."""
     columns: Sequence[str] = ()
@@ -77,6 +79,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         since=_date(repo, request.since),
         until=_date(repo, request.until),
         author=request.author,
+        committer=request.committer,
         grep=request.grep,
         skip=request.skip or 0,
         limit=request.limit,
@@ -152,6 +155,8 @@ def _date(repo: OpenRepo, text: str | None) -> int | None:
 def _path_of(repo: OpenRepo, start: Revision, text: str) -> str:
     """Return the folder whose changes a filter asks for."""
     path, kind, item = split_filter(text)
+    if is_inside(path):
+        return path.rstrip("/")
     folder = repo.folders(start).get(path)
     marker = DEFAULT.marker if folder is None else folder.marker
     if kind == "meta":

@@ -23,10 +23,11 @@ from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_type
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import DatasetDiff
+from havasu_vc.model.names import DATASET_MARKERS
 from havasu_vc.model.schema import Schema
 from havasu_vc.records import dataclass
 
-__all__ = ["DatasetFilter", "RepoFilter", "parse_filters", "split_filter"]
+__all__ = ["DatasetFilter", "RepoFilter", "is_inside", "parse_filters", "split_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,15 @@ def _either(
 def parse_filters(texts: Sequence[str]) -> RepoFilter:
     """Return the filter that some arguments mean together."""
     return RepoFilter(tuple(_parse(text) for text in texts))
+
+
+def is_inside(path: str) -> bool:
+    """Return whether a path is one of git's, of or in the internals of a dataset.
+
+    >>> is_inside("parcels/.table-dataset/feature/A"), is_inside("maps/parcels")
+    (True, False)
+    """
+    return not set(DATASET_MARKERS).isdisjoint(path.split("/"))
 
 
 def split_filter(text: str) -> tuple[str, str, str]:

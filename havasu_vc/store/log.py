@@ -35,6 +35,8 @@ class LogFilter:
     """Seconds since 1970 that the commit must not be newer than."""
     author: str | None = None
     """A regular expression that `Name <email>` must match somewhere."""
+    committer: str | None = None
+    """A regular expression that the committer's `Name <email>` must match somewhere."""
     grep: str | None = None
     """A regular expression that a line of the message must match somewhere."""
     skip: int = 0
@@ -68,6 +70,7 @@ def commits(
     `alike` looks closer where one of the paths differs; `moved` where none is in a parent.
     """
     author, grep = _pattern("author", wanted.author), _pattern("grep", wanted.grep)
+    committer = _pattern("committer", wanted.committer)
     skipped = given = 0
     walk = _walk(repository, start, hide)
     for commit in _touching(repository, walk, start, wanted.paths, alike, moved):
@@ -79,6 +82,9 @@ def commits(
         if wanted.until is not None and time > wanted.until:
             continue
         if author and not author.search(f"{commit.author.name} <{commit.author.email}>"):
+            continue
+        by = commit.committer
+        if committer and not committer.search(f"{by.name} <{by.email}>"):
             continue
         if grep and not grep.search(commit.message):
             continue

@@ -6,7 +6,7 @@ Text is git's own form. JSON is Kart's: times in UTC with a `Z`, offsets apart a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TextIO
 
@@ -147,8 +147,19 @@ def write_log(
             between = "\n"
 
 
+More = Callable[[CommitInfo], Mapping[str, Any]]
+"""What else is told of a commit, by name."""
+
+
+def _object(commit: CommitInfo, more: More | None) -> dict[str, Any]:
+    return {**commit_object(commit, refs=True), **(more(commit) if more is not None else {})}
+
+
 def write_log_json(
-    commits: Iterable[CommitInfo], out: TextIO, style: JsonStyle = JsonStyle.PRETTY
+    commits: Iterable[CommitInfo],
+    out: TextIO,
+    style: JsonStyle = JsonStyle.PRETTY,
+    more: More | None = None,
 ) -> None:
     """Print commits as one JSON list, as they come."""
     layout = LAYOUTS[style]
@@ -156,13 +167,15 @@ def write_log_json(
     empty = True
     for commit in commits:
         out.write(layout.line(1) if empty else layout.between(1))
-        out.write(layout.dumps(commit_object(commit, refs=True), 1))
+        out.write(layout.dumps(_object(commit, more), 1))
         empty = False
     out.write(("" if empty else layout.line(0)) + "]\n")
 
 
-def write_log_json_lines(commits: Iterable[CommitInfo], out: TextIO) -> None:
+def write_log_json_lines(
+    commits: Iterable[CommitInfo], out: TextIO, more: More | None = None
+) -> None:
     """Print each commit as a JSON object on one line."""
     layout = LAYOUTS[JsonStyle.COMPACT]
     for commit in commits:
-        out.write(layout.dumps(commit_object(commit, refs=True)) + "\n")
+        out.write(layout.dumps(_object(commit, more)) + "\n")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from havasu_vc.cli.arguments import parse_names
 from havasu_vc.cli.completing import complete_revisions
-from havasu_vc.cli.diffs import summary_options
+from havasu_vc.cli.diffs import ESTIMATES, summary_options
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import RevisionCommand, format_option, style_option
+from havasu_vc.cli.log_forms import LogForm, more_of_commits, print_by_git
+from havasu_vc.cli.options import RevisionCommand, output_option, style_option
+from havasu_vc.cli.output import opened_output
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.cli.passthrough import show_git
 from havasu_vc.cli.revisions import revisions_and_filters
@@ -31,8 +34,18 @@ __all__ = ["command"]
 @click.argument(
     "arguments", metavar="[REVISIONS] [FILTER...]", nargs=-1, shell_complete=complete_revisions
 )
-@format_option("text", "json", "json-lines")
+@click.option(
+    "-o",
+    "--output-format",
+    "output_format",
+    metavar="FORMAT",
+    type=LogForm(),
+    default="text",
+    show_default=True,
+    help="One of text, text:FORMAT, where FORMAT is that of git log, json, json-lines.",
+)
 @style_option
+@output_option
 @click.option(
     "--decorate",
     is_flag=False,
@@ -52,6 +65,7 @@ __all__ = ["command"]
 @click.option("--since", "--after", metavar="DATE", help="Only commits after DATE.")
 @click.option("--until", "--before", metavar="DATE", help="Only commits before DATE.")
 @click.option("--author", metavar="PATTERN", help="Only commits whose author matches.")
+@click.option("--committer", metavar="PATTERN", help="Only commits whose committer matches.")
 @click.option("--grep", metavar="PATTERN", help="Only commits whose message matches.")
 @click.option(
     "--columns",
@@ -59,14 +73,22 @@ __all__ = ["command"]
     multiple=True,
     help="Only commits that changed cells of these columns.",
 )
+@click.option("--dataset-changes", is_flag=True, help="In JSON, the datasets that each changed.")
+@click.option(
+    "--with-feature-count",
+    type=click.Choice(ESTIMATES),
+    help="In JSON, how many rows of each dataset each changed; always exact here.",
+)
+@click.option("--with-change-counts", is_flag=True, help="In JSON, inserts, updates, deletes.")
 @click.option("-p", "--patch", "form", flag_value="text", help="Print what each changed, too.")
 @summary_options("form")
 @click.pass_context
 def command(
     context: click.Context,
     arguments: tuple[str, ...],
-    output_format: str,
+    output_format: tuple[str, str],
     json_style: str,
+    output: Path | None,
     decorate: str | None,
     oneline: bool,
     graph: bool,
@@ -75,8 +97,12 @@ def command(
     since: str | None,
     until: str | None,
     author: str | None,
+    committer: str | None,
     grep: str | None,
     columns: tuple[str, ...],
+    dataset_changes: bool,
+    with_feature_count: str | None,
+    with_change_counts: bool,
     form: str | None,
 ) -> int:
     """Show the commits that lead to a revision, or those of A..B.
@@ -85,18 +111,22 @@ def command(
     DATASET:feature:KEY, DATASET:meta, DATASET:meta:ITEM.
     """
     invocation: Invocation = context.obj
+    output_form, style = output_format
+    if output_form == "text" and (dataset_changes or with_feature_count or with_change_counts):
+        raise click.UsageError("what commits changed is counted in -o json and json-lines")
     repo = invocation.open_repo(rows=False)
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
     if graph:
-        if output_format != "text" or columns:
+        if output_form != "text" or columns:
             raise click.UsageError("--graph prints text of datasets; leave -o and --columns out")
         told = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
+        told |= {"committer": committer, "format": style}
         options = [f"--{name}={value}" for name, value in told.items() if value]
         options += [f"--max-count={max_count}"] if max_count is not None else []
         options += [f"--decorate={decorate}"] if decorate is not None else []
         return _graph(invocation, repo, revision, filters, [*options, *["--oneline"] * oneline])
-    if form is not None and (output_format != "text" or oneline):
+    if form is not None and (output_form != "text" or style or oneline):
         raise click.UsageError("what commits changed is printed below each as text")
     names = parse_names(columns)
     decorate = decorate or _setting(repo)
@@ -108,19 +138,32 @@ def command(
         since=since,
         until=until,
         author=author,
+        committer=committer,
         grep=grep,
         columns=names or (),
         full_refs=decorate == "full",
     )
-    if output_format == "text" and not _decorated(decorate):
+    if output_form == "text" and style:
+        options = [f"--format={style}", f"--decorate={decorate}"]
+        return print_by_git(invocation, repo, commits, options)
+    if output_form == "text" and not _decorated(decorate):
         commits = (replace(info, refs=()) for info in commits)
-    color = invocation.colored(sys.stdout)
-    with paged_output(repo.git, wanted=invocation.pager) as out:
-        match output_format:
+    more = more_of_commits(
+        repo,
+        datasets=dataset_changes,
+        rows=with_feature_count is not None,
+        kinds=with_change_counts,
+    )
+    color = output is None and invocation.colored(sys.stdout)
+    opened = (
+        paged_output(repo.git, wanted=invocation.pager) if output is None else opened_output(output)
+    )
+    with opened as out:
+        match output_form:
             case "json":
-                write_log_json(commits, out, JsonStyle(json_style))
+                write_log_json(commits, out, JsonStyle(style or json_style), more)
             case "json-lines":
-                write_log_json_lines(commits, out)
+                write_log_json_lines(commits, out, more)
             case _ if form is not None:
                 _write_changes(repo, commits, out, (form, filters), color=color)
             case _:

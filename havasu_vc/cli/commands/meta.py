@@ -122,11 +122,17 @@ def _value(name: str, text: str) -> Any:
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > MOST_ITEM_BYTES:
-            raise InvalidArgumentError(f"{path} is too large for a meta item")
-        return path.read_text(encoding="utf-8")
+        return read_value(path).decode()
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(f"{path} is not UTF-8 text") from error
+
+
+def read_value(path: Path) -> bytes:
+    """Return what a file holds that is to be committed."""
+    try:
+        if path.stat().st_size > MOST_ITEM_BYTES:
+            raise InvalidArgumentError(f"{path} is too large to be committed")
+        return path.read_bytes()
     except OSError as error:
         if error.errno is None:
             raise

@@ -26,6 +26,8 @@ def subjects(run: Run, *arguments: str) -> list[str]:
         (("--", "points:meta:title"), []),
         (("--grep", "^Fir"), ["First"]),
         (("--author", "nobody"), []),
+        (("--committer", "nobody"), []),
+        (("points/.havasu-dataset/",), ["Second", "First"]),
         (("--until", "2001-01-01"), []),
     ],
 )
@@ -120,3 +122,31 @@ def test_refs_of_a_shallow_clone_with_head_on_no_branch(
     git("checkout", "-q", "--detach", cwd=clone)
     (commit,) = json.loads(succeed(run("-C", clone, "log", "-o", "json")).stdout)
     assert ", ".join(commit["refs"]) == git("log", "--format=%D", cwd=clone).strip()
+
+
+def test_forms_of_git(run: Run, repo: Path, git: Callable[..., str]) -> None:
+    theirs = git("log", "--format=%s|%an", cwd=repo)
+    assert succeed(run("log", "-o", "text:%s|%an")).stdout == theirs + "\n"
+    assert succeed(run("log", "-o", "text:%s", "points:feature:1")).stdout == "First\n"
+    compact = succeed(run("log", "-o", "json:compact", "-1")).stdout
+    assert len(compact.splitlines()) == 1 and json.loads(compact)
+
+
+def test_what_commits_changed_in_numbers(run: Run, tmp_path: Path) -> None:
+    options = ("--dataset-changes", "--with-feature-count=exact", "--with-change-counts")
+    succeed(run("log", "-o", "json", *options, "--output", tmp_path / "log.json"))
+    second, first = json.loads((tmp_path / "log.json").read_text())
+    assert first["datasetChanges"] == second["datasetChanges"] == ["points"]
+    assert (first["featureChanges"], second["featureChanges"]) == ({"points": 3}, {"points": 3})
+    assert first["featureChangeCounts"] == {"points": {"inserts": 3}}
+    assert second["featureChangeCounts"] == {"points": {"inserts": 1, "updates": 1, "deletes": 1}}
+    lines = succeed(run("log", "-o", "json-lines", "-1", "--with-change-counts")).stdout
+    (commit,) = map(json.loads, lines.splitlines())
+    assert "featureChangeCounts" in commit and "datasetChanges" not in commit
+
+
+@pytest.mark.parametrize("form", ["xml", "json:wide", "textual"])
+def test_forms_that_are_none(run: Run, form: str) -> None:
+    refused = run("log", "-o", form)
+    assert refused.exit_code == 2 and refused.stderr.startswith("Error: ")
+    assert run("log", "--with-change-counts").exit_code == 2

@@ -1,0 +1,65 @@
+"""`havasu-vc git`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.options import Command
+from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.errors import RepositoryNotFoundError, StateError
+from havasu_vc.store.refs import read_head
+from havasu_vc.store.repository import GitRepository
+
+__all__ = ["command"]
+
+_BY_INDEX = frozenset(
+    "add am apply checkout cherry-pick commit merge mv pull read-tree rebase reset restore revert"
+    " rm sparse-checkout stash switch update-index worktree write-tree".split()
+)
+_WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-path")
+
+
+@click.command(
+    "git",
+    cls=Command,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", metavar="[ARGUMENT...]", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
+    """Run git on the repository, also on one of Kart's, where git alone finds no index.
+
+    There what would commit from an index or fill the work tree is refused, once there is a
+    commit: git's index is empty, and its next commit would hold no dataset.
+    """
+    place: GitRepository | None = None
+    try:
+        place = GitRepository.open(invocation.folder)
+    except RepositoryNotFoundError:
+        pass  # `git clone` and `git init` need none
+    verb = _verb(arguments)
+    if place is not None and place.is_kart and verb in _BY_INDEX and read_head(place).commit:
+        raise StateError(
+            f"`git {verb}` works on an index, which a repository of Kart's keeps from git",
+            hints=("`havasu-vc --help` lists what does it for datasets; `commit-files` for files",),
+        )
+    return run_git_here(arguments, place or invocation.folder, color=invocation.color)
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    """Return the command among git's arguments.
+
+    >>> _verb(["-c", "user.name=A", "--no-pager", "log", "-1"])
+    'log'
+    """
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in _WITH_VALUE:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""

@@ -1,0 +1,99 @@
+"""`havasu-vc commit-files`, `git` and `reflog`: what Kart's repositories need beside tables."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, invoke, succeed
+
+OPTIONS = ("--primary-key", "id", "--csv-lon", "lon", "--csv-lat", "lat", "--crs", "EPSG:4326")
+
+
+@pytest.fixture
+def repo(tmp_path: Path, csv_file: Path) -> Path:
+    """A repository of Kart's with one table."""
+    folder = tmp_path / "repo"
+    succeed(invoke(["init", "--kart", folder]))
+    succeed(invoke(["-C", folder, "import", csv_file, *OPTIONS]))
+    return folder
+
+
+def test_files_are_committed_amended_and_removed(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"\xff\x00")
+    said = succeed(
+        run("commit-files", "-m", "Licence", "LICENSE=CC0", f"table/p=@{tmp_path}/picture")
+    )
+    assert said.stdout.startswith("[main ")
+    shown = succeed(run("show", "--name-status")).stdout
+    assert "A\tLICENSE" in shown and "A\ttable/p" in shown
+
+    again = run("commit-files", "-m", "Again", "LICENSE=CC0")
+    assert again.exit_code == 44
+    succeed(run("commit-files", "--amend", "NOTES=x"))
+    log = succeed(run("log", "--oneline")).stdout.splitlines()
+    assert len(log) == 2 and log[0].endswith(" Licence")
+
+    succeed(run("commit-files", "-m", "Gone", "--remove-empty-files", "LICENSE=", "NOTES=y"))
+    shown = succeed(run("show", "--name-status")).stdout
+    assert "D\tLICENSE" in shown and "M\tNOTES" in shown
+
+
+def test_another_branch_gets_the_commit(run: Run) -> None:
+    succeed(run("branch", "side"))
+    succeed(run("commit-files", "--ref", "refs/heads/side", "-m", "There", "a=1"))
+    subjects = succeed(run("log", "--oneline", "side")).stdout
+    assert " There\n" in subjects and " There\n" not in succeed(run("log", "--oneline")).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("-m", "x", ".kart.repostructure.version=4"), 2),
+        (("-m", "x", "table/.table-dataset/meta/title=y"), 2),
+        (("-m", "x", "../out=y"), 2),
+        (("a=1",), 2),
+        (("-m", "x", "a=@nowhere"), 11),
+        (("-m", "x", "--ref", "nope", "a=1"), 43),
+        (("--amend", "--ref", "side", "a=1"), 2),
+    ],
+)
+def test_what_cannot_be_committed(run: Run, arguments: tuple[str, ...], code: int) -> None:
+    refused = run("commit-files", *arguments)
+    assert refused.exit_code == code, refused.output
+    assert refused.stderr.startswith("Error: ") and "Traceback" not in refused.stderr
+    assert len(succeed(run("log", "--oneline")).stdout.splitlines()) == 1
+
+
+def test_in_gits_repositories_git_does_it(tmp_path: Path) -> None:
+    succeed(invoke(["init", tmp_path / "plain"]))
+    refused = invoke(["-C", tmp_path / "plain", "commit-files", "-m", "x", "a=1"])
+    assert refused.exit_code == 30 and "git commit" in refused.stderr
+
+
+def test_git_and_reflog(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    succeed(run("git", "--no-pager", "log", "-1", "--format=%s"))
+    assert capfd.readouterr().out.startswith("Import")
+    assert "HEAD@{0}" in succeed(run("reflog")).stdout
+
+    refused = run("git", "-c", "x.y=z", "commit", "--allow-empty", "-m", "By git")
+    assert refused.exit_code == 20 and "index" in refused.stderr
+    assert succeed(run("data", "ls")).stdout == "table\n"
+
+
+def test_before_the_first_commit_git_may_make_one(tmp_path: Path) -> None:
+    succeed(invoke(["init", "--kart", tmp_path]))
+    succeed(invoke(["-C", tmp_path, "git", "commit", "-q", "--allow-empty", "-m", "By git"]))
+    assert "By git" in succeed(invoke(["-C", tmp_path, "reflog"])).stdout
+
+
+@pytest.mark.parametrize("name", ["build-annotations", "helper", "install"])
+def test_what_is_not_needed_says_so(name: str) -> None:
+    said = succeed(invoke([name, "--all-reachable", "whatever"]))
+    assert said.stderr.startswith("Note: nothing is to be done: ") and not said.stdout
+
+
+def test_other_names_of_commands() -> None:
+    for name in ("import", "export"):
+        theirs = succeed(invoke([f"table-{name}", "--help"])).stdout
+        ours = succeed(invoke([name, "--help"])).stdout
+        assert theirs.replace(f"table-{name}", name) == ours
