@@ -29,6 +29,7 @@ Only `cli/errors.py` knows about exit codes.
     │   └── NoWorkingCopyError
     ├── StateError                           finish or undo something first
     │   ├── UncommittedChangesError
+    │   ├── WorkingCopyStateError            it is of something that is not here
     │   ├── UnfinishedMergeError             a dataset whose documents do not agree
     │   ├── ConflictError                    an operation that cannot go on
     │   ├── ConcurrentChangeError            somebody else moved a ref; try again
@@ -91,6 +92,7 @@ __all__ = [
     "UnsupportedRepositoryError",
     "UnsupportedTypeError",
     "UnsupportedVersionError",
+    "WorkingCopyStateError",
 ]
 
 
@@ -136,6 +138,7 @@ class ErrorKind(StrEnum):
     ENGINE = "engine"
     NO_CONFLICT = "no-conflict"
     NO_WORKING_COPY = "no-working-copy"
+    WORKING_COPY_STATE = "working-copy-state"
 
 
 class HavasuError(Exception):
@@ -346,6 +349,12 @@ class UncommittedChangesError(StateError):
     """Edits that are not committed would be lost."""
 
     kind = ErrorKind.UNCOMMITTED_CHANGES
+
+
+class WorkingCopyStateError(StateError):
+    """The working copy has the rows of something that is not in the repository."""
+
+    kind = ErrorKind.WORKING_COPY_STATE
 
 
 class UnfinishedMergeError(StateError):

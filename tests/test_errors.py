@@ -36,6 +36,7 @@ HavasuError
     NoWorkingCopyError
   StateError
     UncommittedChangesError
+    WorkingCopyStateError
     UnfinishedMergeError
     ConflictError
     ConcurrentChangeError

@@ -24,6 +24,7 @@ from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.workspace.state import TableState, WorkspaceState, identify, read_state
 
 __all__ = [
+    "FileState",
     "TableChanges",
     "WorkspaceChanges",
     "glance",
@@ -56,6 +57,24 @@ class TableChanges:
 
 
 @dataclass(frozen=True, slots=True)
+class FileState:
+    """How a living working copy is, beside its edits."""
+
+    found: bool = True
+    """Whether it is there."""
+    commit: str | None = None
+    """The commit whose rows it has; None for a tree of no commit that is known."""
+    tree: str = ""
+    """The root tree whose rows it has."""
+    untracked: tuple[str, ...] = ()
+    """Tables that are no dataset."""
+    without_triggers: tuple[str, ...] = ()
+    """Datasets whose tables lack triggers, so that all rows are compared."""
+    locked: bool = False
+    """Whether another program, such as an editor, holds its lock."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceChanges:
     """The edits in a workspace, counted."""
 
@@ -69,6 +88,8 @@ class WorkspaceChanges:
     """Notes for a person, one line each."""
     kind: str = "havasu"
     """The form that tables have: `havasu`, or `gpkg` in a living working copy."""
+    file: FileState | None = None
+    """How a living working copy is, beside its edits."""
 
 
 def nothing_edited() -> NoChangesError:

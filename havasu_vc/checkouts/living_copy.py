@@ -13,13 +13,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from havasu_vc.checkouts.catching_up import following
-from havasu_vc.checkouts.glance import TableChanges, WorkspaceChanges, nothing_edited
+from havasu_vc.checkouts.glance import (
+    FileState,
+    TableChanges,
+    WorkspaceChanges,
+    nothing_edited,
+)
 from havasu_vc.checkouts.living_edits import (
     Base,
     LayerEdits,
@@ -55,7 +61,7 @@ from havasu_vc.errors import (
     StateError,
     UncommittedChangesError,
 )
-from havasu_vc.exchange.living_file import LivingFile, new_living, open_living
+from havasu_vc.exchange.living_file import LivingFile, is_locked, new_living, open_living
 from havasu_vc.exchange.living_tables import KART, OURS
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import diff_datasets
@@ -138,33 +144,43 @@ class LivingCopy:
         tables: dict[str, TableChanges] = {}
         notes: list[str] = []
         problems: list[str] = []
+        state = FileState(found=self._place.exists)
+        if not state.found:
+            return WorkspaceChanges(self._place.path, kind="gpkg", file=state)
         try:
             with open_living(self._place.path, self._names) as file:
                 base = base_of(self._repo, file)
                 commit = base.revision.commit or ""
+                state = replace(state, commit=base.revision.commit, tree=file.tree)
+                lacking = []
                 for each in each_layer(self._repo, file, base):
                     if isinstance(each, tuple):
                         problems.append(_line(*each))
                         continue
                     notes += each.notes
+                    if each.seen is not None and each.seen.lacks_triggers:
+                        lacking.append(each.path)
                     if not each.is_empty:
                         tables[each.path] = TableChanges(count_meta(each.meta), each.counts, commit)
                         notes += _dropped_note(each)
-                notes += self._about(file, base)
+                untracked = self._untracked(file, base)
+                notes += self._about(file, base, untracked)
+                state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
+            state = replace(state, locked=is_locked(self._place.path))
         except HavasuError as error:
             problems.append("; ".join((error.message, *error.hints)))
         return WorkspaceChanges(
-            self._place.path, tables, tuple(problems), tuple(notes), kind="gpkg"
+            self._place.path, tables, tuple(problems), tuple(notes), kind="gpkg", file=state
         )
 
-    def _about(self, file: LivingFile, base: Base) -> Iterator[str]:
+    def _about(self, file: LivingFile, base: Base, untracked: Sequence[str]) -> Iterator[str]:
         """Yield what a person should know of the file as a whole."""
         if base.revision.commit is None and file.tree != goal_of(self._repo).tree:
             yield (
                 f"the working copy has the rows of {base.revision.name}, not those of HEAD; "
                 "`havasu-vc checkout` brings it there"
             )
-        for name in self._untracked(file, base):
+        for name in untracked:
             yield f"the table {name} is no dataset yet; `havasu-vc add-dataset {name}` makes it one"
 
     def untracked(self) -> tuple[str, ...]:

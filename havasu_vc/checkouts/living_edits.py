@@ -16,7 +16,13 @@ import pyarrow as pa
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
-from havasu_vc.errors import HavasuError, InvalidFileError, RevisionNotFoundError, StateError
+from havasu_vc.errors import (
+    HavasuError,
+    InvalidFileError,
+    RevisionNotFoundError,
+    StateError,
+    WorkingCopyStateError,
+)
 from havasu_vc.exchange.living_file import LivingFile
 from havasu_vc.exchange.living_layer import Layer, plan_layer
 from havasu_vc.exchange.living_seen import Seen
@@ -71,9 +77,8 @@ def base_of(repo: OpenRepo, file: LivingFile) -> Base:
     tree = file.tree or EMPTY_TREE
     revision = goal if goal.tree == tree else Revision(f"tree {tree[:10]}", None, tree)
     if tree != EMPTY_TREE and not repo.git.objects.has(tree):
-        raise InvalidFileError(
-            str(file.path),
-            f"it has the rows of the tree {tree[:10]}, which is not in this repository",
+        raise WorkingCopyStateError(
+            f"{file.path} has the rows of the tree {tree[:10]}, which is not in this repository",
             hints=("move it away, then `havasu-vc create-workingcopy` makes another",),
         )
     return Base(revision, base_views(repo, revision))

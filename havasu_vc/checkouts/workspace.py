@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from havasu_vc.checkouts.catching_up import following, has_workspace
 from havasu_vc.checkouts.living_place import living_place
 from havasu_vc.datasets.kinds import is_in_files
-from havasu_vc.errors import NoChangesError, StateError, StorageError, UncommittedChangesError
+from havasu_vc.errors import (
+    NoChangesError,
+    NoWorkingCopyError,
+    StateError,
+    StorageError,
+    UncommittedChangesError,
+)
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.setting_up import set_up
 from havasu_vc.repo.waiting import merge_waits
@@ -225,8 +231,12 @@ class Workspace:
 
     def changes(self) -> WorkspaceChanges | None:
         """Return how much is edited in each table; None where there is no workspace."""
-        living = self.living
-        found = None if living is None else living.changes()
+        found = None
+        place = living_place(self._repo)
+        if place is not None:
+            from havasu_vc.checkouts.living_copy import LivingCopy
+
+            found = LivingCopy(self._repo, place).changes()
         if not self.has_tables:
             return found
         tables = self._table_changes()
@@ -238,6 +248,15 @@ class Workspace:
             problems=(*found.problems, *tables.problems),
             notes=(*found.notes, *tables.notes),
         )
+
+    def require_found(self) -> None:
+        """Raise `NoWorkingCopyError` where a working copy is to be and is not there."""
+        place = living_place(self._repo)
+        if place is not None and not place.exists and not self.has_tables:
+            raise NoWorkingCopyError(
+                f"there is no working copy at {place.path}",
+                hints=("`havasu-vc create-workingcopy` makes it",),
+            )
 
     def _table_changes(self) -> WorkspaceChanges | None:
         from havasu_vc.checkouts.glance import glance

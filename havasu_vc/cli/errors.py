@@ -46,6 +46,7 @@ EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
         ErrorKind.NO_CONFLICT: 50,
         ErrorKind.STATE: 20,
         ErrorKind.UNCOMMITTED_CHANGES: 29,
+        ErrorKind.WORKING_COPY_STATE: 70,
         ErrorKind.UNFINISHED_MERGE: 20,
         ErrorKind.CONFLICT: 21,
         ErrorKind.CONCURRENT_CHANGE: 20,

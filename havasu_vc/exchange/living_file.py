@@ -52,7 +52,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Encoding, Field, Primitive
 
-__all__ = ["LivingFile", "new_living", "open_living"]
+__all__ = ["LivingFile", "is_locked", "new_living", "open_living"]
 
 _BATCH = 1 << 16
 _ASKED = 500
@@ -99,6 +99,17 @@ def open_living(path: Path, names: Names, *, write: bool = False) -> Iterator[Li
                 database.execute("COMMIT")
     except sqlite3.Error as error:
         raise _translated(path, error) from error
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another program holds the lock of a file, as an editor does that has yet to save."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        return "locked" in str(error) or "busy" in str(error)
+    return False
 
 
 def _translated(path: Path, error: sqlite3.Error) -> Exception:

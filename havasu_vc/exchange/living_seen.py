@@ -21,6 +21,8 @@ from havasu_vc.records import dataclass
 
 __all__ = ["Seen", "look", "unchanged"]
 
+NO_TRIGGERS = "triggers that track edits are missing"
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -38,6 +40,11 @@ class Seen:
     """The reason not to believe what was tracked; None for none."""
     fid: str = ""
     """The name now of the feature id."""
+
+    @property
+    def lacks_triggers(self) -> bool:
+        """Whether triggers that track edits are missing."""
+        return self.distrusted == NO_TRIGGERS
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -99,7 +106,7 @@ def look(database: sqlite3.Connection, names: Names, layer: Layer) -> Seen | Non
         return None
     distrusted = None
     if len(triggers) < 3:
-        distrusted = "triggers that track edits are missing"
+        distrusted = NO_TRIGGERS
     elif len(tables) > 1:
         distrusted = "triggers that track edits are of several tables"
     columns, added, fid = _matched(database, names, layer, now, table)

@@ -5,7 +5,7 @@ What is counted comes ready: this only puts it into words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -46,9 +46,12 @@ class RepositoryStatus:
     upstream: Upstream | None = None
     """The branch that it follows."""
     changes: ChangeSummary | None = None
-    """Changes that are not committed; None where there is no working copy."""
+    """Changes that are not committed; None where there is no working copy. While a merge waits,
+    those made since."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """Working copies as JSON values, by name."""
+    untracked: Sequence[str] | None = None
+    """Tables of the working copy that are no dataset; None where that is not asked."""
     unread: bool = False
     """Whether a part of the working copy could not be looked at."""
     merging: MergeContext | None = None
@@ -67,6 +70,8 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
             "changes": _changes_object(status.changes),
             "nonCheckoutDatasets": [],
         }
+        if status.untracked is not None:
+            working_copy["untrackedTables"] = list(status.untracked)
     value: dict[str, Any] = {
         "commit": status.commit,
         "abbrevCommit": status.commit and status.commit[:ABBREVIATED],
@@ -81,6 +86,8 @@ def status_object(status: RepositoryStatus) -> dict[str, Any]:
         value["merging"] = context_object(status.merging)
         value["conflicts"] = counts_object(status.conflicts)
         value["state"] = "merging"
+        if working_copy is not None:
+            value["workingCopy"] = working_copy
     return {"kart.status/v2": value}
 
 
@@ -112,6 +119,9 @@ def format_status(status: RepositoryStatus, *, color: bool = False) -> str:
     lines = [head, *_upstream_lines(status.upstream), ""]
     if status.merging is not None:
         lines += _merging_lines(status.merging, status.conflicts)
+        if status.changes is not None and status.changes.has_changes:
+            lines += ["", "Changes in working copy since the merge began:", ""]
+            lines += summary_lines(status.changes)
     elif status.changes is None:
         lines.append("Nothing to commit")
     elif not status.changes.has_changes:

@@ -94,6 +94,7 @@ def command(
     if not no_verify:
         repo.keep_policy()
     if file is None and not repo.workspace.exists and not amend:
+        repo.workspace.require_found()
         raise _no_working_copy() if repo.git.is_kart else _no_workspace()
 
     allow_empty = allow_empty or amend

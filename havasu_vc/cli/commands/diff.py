@@ -43,6 +43,8 @@ def command(context: click.Context, /, arguments: tuple[str, ...], options: Diff
     if ".." not in range_text and repo.workspace.exists:
         diffs = repo.workspace.diff(range_text if revisions else None, filters)
         return print_diff(invocation, repo, diffs, options, revisions=(range_text, filters))
+    if ".." not in range_text:
+        repo.workspace.require_found()
     if not revisions and not filters and options.output_format == "text":
         invocation.note(
             "there is no workspace to compare with; `havasu-vc checkout` makes one, "

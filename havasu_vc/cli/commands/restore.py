@@ -68,6 +68,7 @@ def _drop_edits(
                 f"edits of the workspace are dropped by dataset, not by {each!r}",
                 hints=("with --source, a commit brings rows and meta items back",),
             )
+    repo.workspace.require_found()
     known = repo.datasets()
     for each in filters:
         if not repo.workspace.exists and each.strip("/") not in known:

@@ -57,21 +57,19 @@ def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> Reposito
     if status.upstream is not None:
         upstream = Upstream(status.upstream, status.ahead, status.behind)
     waiting = status.waiting
-    if waiting is None:
-        return RepositoryStatus(
-            status.commit,
-            status.branch,
-            upstream,
-            changes=None if workspace is None else _summary(workspace),
-            parts={} if workspace is None else _parts(workspace),
-            unread=workspace is not None and bool(workspace.problems),
-        )
+    file = None if workspace is None else workspace.file
+    if waiting is not None and (file is None or not file.found):
+        workspace = None  # tables of other kinds stay at HEAD
     return RepositoryStatus(
         status.commit,
         status.branch,
         upstream,
-        merging=waiting.context,
-        conflicts=waiting.conflicts,
+        changes=None if workspace is None else _summary(workspace),
+        parts={} if workspace is None else _parts(workspace),
+        untracked=None if file is None else file.untracked,
+        unread=workspace is not None and bool(workspace.problems),
+        merging=None if waiting is None else waiting.context,
+        conflicts={} if waiting is None else waiting.conflicts,
     )
 
 
@@ -83,7 +81,22 @@ def _summary(workspace: WorkspaceChanges) -> ChangeSummary:
 
 def _parts(workspace: WorkspaceChanges) -> dict[str, object]:
     status = "damaged" if workspace.problems else "ok"
-    return {"tabular": {"type": workspace.kind, "location": str(workspace.root), "status": status}}
+    part: dict[str, object] = {
+        "type": workspace.kind,
+        "location": str(workspace.root),
+        "status": status,
+    }
+    file = workspace.file
+    if file is not None and not file.found:
+        part["status"] = "notFound"
+    elif file is not None:
+        part |= {
+            "commit": file.commit,
+            "tree": file.tree,
+            "missingTriggers": list(file.without_triggers),
+            "lockedByEditor": file.locked,
+        }
+    return {"tabular": part}
 
 
 def _json(

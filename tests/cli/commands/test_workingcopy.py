@@ -561,3 +561,53 @@ def test_some_edits_are_committed_where_triggers_are_gone(run: Run, edit: Edit, 
     assert left(run) == {"updates": 1}
     assert "compared in full" not in succeed(run("status")).stdout
     assert names_at_head(run) == [(1, "one"), (2, "TWO"), (4, "vier")]
+
+
+def part_of(run: Run) -> dict[str, object]:
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    return dict(status["workingCopy"]["parts"]["tabular"])
+
+
+def test_status_says_how_the_file_is(run: Run, edit: Edit, repo: Path) -> None:
+    head = json.loads(succeed(run("log", "-n", "1", "-o", "json")).stdout)[0]["commit"]
+    assert part_of(run) == {
+        "type": "gpkg",
+        "location": str(repo / "repo.gpkg"),
+        "status": "ok",
+        "commit": head,
+        "tree": run_git("rev-parse", "HEAD^{tree}", cwd=repo).strip(),
+        "missingTriggers": [],
+        "lockedByEditor": False,
+    }
+    edit("CREATE TABLE mine (fid INTEGER PRIMARY KEY, name TEXT)")
+    edit(
+        "INSERT INTO gpkg_contents (table_name, data_type, identifier) "
+        "VALUES ('mine', 'attributes', 'mine')"
+    )
+    track = "_kart_track" if (repo / ".kart").exists() else "_havasu_vc_track"
+    edit(f"DROP TRIGGER {track}_points_upd")
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["workingCopy"]["untrackedTables"] == ["mine"]
+    assert part_of(run)["missingTriggers"] == ["points"]
+    with editor(repo / "repo.gpkg") as database:
+        database.execute("BEGIN IMMEDIATE")
+        assert part_of(run)["lockedByEditor"] is True
+
+
+def test_a_file_that_is_gone_or_of_another_repository_is_told(run: Run, repo: Path) -> None:
+    path = repo / "repo.gpkg"
+    with closing(sqlite3.connect(path)) as database:
+        table = "kart" if (repo / ".kart").exists() else "havasu_vc"
+        database.execute(f"UPDATE gpkg_{table}_state SET value = '{'1' * 40}' WHERE key = 'tree'")
+        database.commit()
+    for command in (("diff",), ("commit", "-m", "x"), ("restore",)):
+        refused = run(*command)
+        assert (refused.exit_code, "not in this repository" in refused.stderr) == (70, True)
+
+    path.unlink()
+    assert "working copy clean" in succeed(run("status")).stdout
+    assert part_of(run)["status"] == "notFound"
+    for command in (("diff",), ("commit", "-m", "x"), ("restore",)):
+        refused = run(*command)
+        assert (refused.exit_code, "no working copy at" in refused.stderr) == (45, True)
+    assert run("diff", "HEAD^...HEAD").exit_code == 0

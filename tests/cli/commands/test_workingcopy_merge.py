@@ -226,3 +226,14 @@ def test_a_merge_that_was_cut_off_is_finished_by_the_next_command(
             break
         deaths, number = deaths + 1, number + 1 + number // 8
     assert deaths > 5
+
+
+def test_status_tells_of_edits_made_since(merging: Path, run: Run) -> None:
+    assert "since the merge" not in succeed(run("status")).stdout
+    edit(merging, "UPDATE points SET height = 5 WHERE id = 4")
+    assert "since the merge began:\n\n  points:\n    feature:\n      1 updates" in (
+        succeed(run("status")).stdout
+    )
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["state"] == "merging"
+    assert status["workingCopy"]["changes"] == {"points": {"feature": {"updates": 1}}}
