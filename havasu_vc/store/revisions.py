@@ -154,7 +154,8 @@ def _resolve_tree(repository: GitRepository, name: str) -> Revision:
     except RevisionNotFoundError:
         command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{tree}}")
         answer = repository.git(*command, check=False)
-        if answer.code or not name.isprintable():
+        # What git is told to leave out begins with `^`, and so does its answer.
+        if answer.code or not name.isprintable() or name.startswith("^"):
             raise
         return Revision(name, None, answer.text)
 
