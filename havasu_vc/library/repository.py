@@ -21,7 +21,7 @@ from havasu_vc import checkouts, editing, looking, merging, review, sharing, tra
 from havasu_vc import repo as core
 from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
-from havasu_vc.errors import HavasuError
+from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.library.methods import asks, uses
 from havasu_vc.repo.hooks import HOOK_IS_ELSEWHERE, install_hooks
 from havasu_vc.repo.opened import OpenRepo
@@ -62,6 +62,10 @@ class Repo:
     """A repository of datasets. `open` and `init` make one."""
 
     def __init__(self, git: GitRepository, settings: Settings | None = None) -> None:
+        if not isinstance(git, GitRepository):
+            raise InvalidArgumentError(
+                "a repository is opened by its path", hints=("`Repo.open(path)` opens one",)
+            )
         self.opened = OpenRepo(git, settings or Settings())
         """The repository as use cases see it."""
         self.opened.make_fetcher = _fetcher

@@ -62,6 +62,8 @@ class LfsRemote:
 
     knows = False
     """Only the client asks the server, while it sends."""
+    has_url = False
+    """It is where the git remote is."""
 
     def __init__(
         self,

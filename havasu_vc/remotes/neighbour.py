@@ -27,6 +27,8 @@ class NeighbourRemote:
 
     knows = True
     """It is looked into."""
+    has_url = False
+    """It is where the git remote is."""
 
     def __init__(self, data_folder: Path, name: str) -> None:
         self._folder = data_folder

@@ -25,8 +25,10 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from havasu_vc.errors import DataFileNotFoundError, LockedError, StorageError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.neighbour import bring_all
+from havasu_vc.remotes.places import check_data_url
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
-from havasu_vc.remotes.urls import check_data_url, hidden_secrets
+from havasu_vc.remotes.urls import hidden_secrets
+from havasu_vc.store.command import GitConfig
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.locks import has_ended, this_process
 from havasu_vc.store.object_systems import object_system, reporting_store_errors
@@ -48,11 +50,18 @@ MANY = 256
 """From so many files on, the store is listed instead of asked for each."""
 
 
+def open_place(url: str, config: GitConfig) -> ObjectStoreRemote:
+    """Return the data files at a URL; who asks is told by the environment, as elsewhere."""
+    return ObjectStoreRemote(url)
+
+
 class ObjectStoreRemote:
     """Data files below one URL."""
 
     knows = True
     """It can be asked and listed."""
+    has_url = True
+    """It has one."""
 
     def __init__(self, url: str) -> None:
         check_data_url(url)

@@ -62,6 +62,10 @@ class DataRemote(Protocol):
     def knows(self) -> bool:
         """Whether it can say what it has; if not, `lacking` returns all that it is asked."""
 
+    @property
+    def has_url(self) -> bool:
+        """Whether it has a URL of its own, which somebody said."""
+
     def sending(
         self, files: Sequence[WantedFile], commits: Sequence[str] = ()
     ) -> AbstractContextManager[Claim]:

@@ -21,8 +21,9 @@ from queue import LifoQueue
 from typing import IO
 
 from havasu_vc.errors import DataFileNotFoundError, HavasuError, MissingProgramError, StorageError
+from havasu_vc.remotes.places import check_data_url, login_of
 from havasu_vc.remotes.protocol import Claim, Report, WantedFile, copy_checked, each
-from havasu_vc.remotes.urls import check_data_url, hidden_secrets, login_of, without_passwords
+from havasu_vc.remotes.urls import hidden_secrets, without_passwords
 from havasu_vc.store.command import GitConfig
 from havasu_vc.store.files import DataFileStore
 
@@ -398,11 +399,18 @@ def _places(count: int) -> Iterator[_Logins]:
                 session.close()
 
 
+def open_place(url: str, config: GitConfig) -> SftpRemote:
+    """Return the data files at a URL."""
+    return SftpRemote(url, ssh_command(config, os.environ))
+
+
 class SftpRemote:
     """Data files below one folder of a server."""
 
     knows = True
     """It can be asked."""
+    has_url = True
+    """It has one."""
 
     def __init__(self, url: str, ssh: Sequence[str]) -> None:
         check_data_url(url)

@@ -9,7 +9,6 @@ Where a remote's data is:
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +25,9 @@ from havasu_vc.errors import (
 )
 from havasu_vc.remotes.lfs import LfsRemote
 from havasu_vc.remotes.neighbour import NeighbourRemote, take_from_lfs
+from havasu_vc.remotes.places import open_place
 from havasu_vc.remotes.protocol import DataRemote, Report, WantedFile, total_size
-from havasu_vc.remotes.urls import OF_SSH, hidden_secrets
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import files_of_commits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.sharing.data_places import data_url, known_data_url
@@ -38,7 +38,6 @@ from havasu_vc.store.sound import read_complete, write_complete
 
 __all__ = [
     "bring_data",
-    "data_at",
     "data_place",
     "default_remote",
     "download",
@@ -109,7 +108,7 @@ def remote_data(
     """Return where the data files of a remote are."""
     url = data_url(repo, remote, push=push)
     if url is not None:
-        return data_at(repo, url)
+        return open_place(url, repo.git.config)
     address = remote_address(repo, remote, push=push)
     folder = local_folder(address, repo.git)
     if folder is not None:
@@ -124,17 +123,6 @@ def remote_data(
             ),
         )
     return LfsRemote(repo.git, remote, shown, environment or {}, address=address)
-
-
-def data_at(repo: OpenRepo, url: str) -> DataRemote:
-    """Return the data files in a folder, a bucket or on a server of SSH."""
-    if urlsplit(url).scheme in OF_SSH:
-        from havasu_vc.remotes.sftp import SftpRemote, ssh_command
-
-        return SftpRemote(url, ssh_command(repo.git.config, os.environ))
-    from havasu_vc.remotes.object_store import ObjectStoreRemote
-
-    return ObjectStoreRemote(url)
 
 
 def local_folder(address: str, base: GitRepository | Path) -> Path | None:
@@ -241,12 +229,11 @@ def download(
 def _blaming(remote: DataRemote) -> Iterator[None]:
     """Say of what is missing or wrong that it is so on the remote, and what helps there."""
     send = "`havasu-vc data push` in a clone that has it sends it"
-    told = not isinstance(remote, LfsRemote | NeighbourRemote)
     try:
         yield
     except DataFileNotFoundError as error:
         lacking = f"{remote.name} does not have it; {send}"
-        error.hints = (lacking,) if told else (lacking, DATA_ELSEWHERE)
+        error.hints = (lacking,) if remote.has_url else (lacking, DATA_ELSEWHERE)
         raise
     except CorruptDataFileError as error:
         error.hints = (f"it is so at {remote.name}; once it is removed there, {send}",)

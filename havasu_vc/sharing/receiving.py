@@ -14,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from havasu_vc.errors import StateError
+from havasu_vc.remotes.places import open_place
 from havasu_vc.remotes.protocol import WantedFile
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import broken_datasets
 from havasu_vc.sharing.data_places import url_of_commit
-from havasu_vc.sharing.data_remotes import data_at, is_here
+from havasu_vc.sharing.data_remotes import is_here
 from havasu_vc.store.files import DataFileStore
 
 __all__ = ["check_received"]
@@ -87,7 +88,7 @@ def _lacking(
         return [file for file in files if not _has(repo, file)]
     for url in places:
         if files:
-            files = data_at(repo, url).lacking(files)
+            files = open_place(url, repo.git.config).lacking(files)
     return files
 
 

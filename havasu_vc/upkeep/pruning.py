@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from havasu_vc.errors import LockedError, StateError, UnsupportedError
 from havasu_vc.records import dataclass
 from havasu_vc.remotes.object_store import Claims, ObjectStoreRemote
-from havasu_vc.remotes.urls import OF_SSH, hidden_secrets
+from havasu_vc.remotes.places import kind_of
+from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.remotes.wanted import commits_here, files_of_commits
 from havasu_vc.repo.checked_out import checked_out_files
 from havasu_vc.repo.opened import OpenRepo
@@ -63,7 +64,7 @@ def prune_remote(
     """Remove files that nothing reaches and whose grace period is over; else, only list them."""
     name = remote or default_remote(repo)
     url = data_url(repo, name)
-    if url is not None and urlsplit(url).scheme in OF_SSH:
+    if url is not None and kind_of(url).of_ssh:
         raise UnsupportedError(
             f"{hidden_secrets(url)} is reached by SSH, by which nothing is deleted",
             hints=("on that server, set havasu.data.url of a clone to the folder's file:// URL",),

@@ -522,3 +522,9 @@ def test_branches_and_tags_of_bad_names(plain: Repo, name: str) -> None:
         plain.create_tag(name)
     with refuses(plain, HavasuError):
         plain.switch(name, create=True)
+
+
+def test_a_path_is_no_repository_yet(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Repo(tmp_path)  # type: ignore[arg-type]
+    assert caught.value.hints == ("`Repo.open(path)` opens one",)
