@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
     from havasu_vc.checkouts.moving_head import continue_merge as continue_merge
     from havasu_vc.checkouts.moving_head import merge as merge
+    from havasu_vc.checkouts.moving_head import rebase as rebase
     from havasu_vc.checkouts.moving_head import reset as reset
     from havasu_vc.checkouts.moving_head import switch as switch
     from havasu_vc.checkouts.served_tables import ServedBase as ServedBase
@@ -60,6 +61,7 @@ __getattr__ = loads(
             "commit_of",
             "continue_merge",
             "merge",
+            "rebase",
             "reset",
             "switch",
         ],

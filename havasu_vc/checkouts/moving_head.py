@@ -1,6 +1,6 @@
 """Moving HEAD where tables are checked out: refused where their edits would be lost.
 
-Merge, reset and switch, as people call them. The tables follow HEAD to where it goes.
+Merge, rebase, reset and switch, as people call them. The tables follow HEAD to where it goes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from havasu_vc.store import refs
 from havasu_vc.store.index import switch_worktree
 
 if TYPE_CHECKING:
-    from havasu_vc.merging import MergeRequest, MergeResult
+    from havasu_vc.merging import MergeRequest, MergeResult, RebaseRequest
 
-__all__ = ["abort_merge", "commit_of", "continue_merge", "merge", "reset", "switch"]
+__all__ = ["abort_merge", "commit_of", "continue_merge", "merge", "rebase", "reset", "switch"]
 
 
 def merge(repo: OpenRepo, request: MergeRequest) -> MergeResult:
@@ -58,6 +58,18 @@ def abort_merge(repo: OpenRepo) -> None:
         if living is not None:
             living.require_abort()
         abort_merge(repo)
+
+
+def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
+    """Make the commits of HEAD's branch that upstream lacks again upon it, row by row.
+
+    It stops at what is in conflict, until that is resolved. Tables with edits make it refuse.
+    """
+    from havasu_vc.merging import rebase
+
+    with following(repo):
+        Workspace(repo).require_no_loss("HEAD", any_edit=True)
+        return rebase(repo, request)
 
 
 def reset(

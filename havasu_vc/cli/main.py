@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "resolve": ("resolve", "Decide conflicts of a merge"),
         "revert": ("revert", "Commit the opposite of what a commit changed"),
         "cherry-pick": ("cherry_pick", "Commit again what a commit of another branch changed"),
+        "rebase": ("rebase", "Make commits again upon another branch, row by row"),
         "restore": ("restore", "Drop edits, or bring back datasets, rows or meta items"),
         "stash": ("stash", "Set edits aside, and bring them back"),
         "reset": ("reset", "Move the current branch to another commit"),

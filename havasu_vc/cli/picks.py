@@ -1,9 +1,10 @@
-"""Options and output that `revert` and `cherry-pick` have in common."""
+"""Options and output that `revert`, `cherry-pick` and `rebase` have in common."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
 
-__all__ = ["PickOptions", "pick", "pick_options"]
+__all__ = ["PickOptions", "go_on", "pick", "pick_options", "tell_sequence"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -49,8 +50,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         multiple=True,
         help="Decide conflicts: ours, theirs, COLUMN=ours, COLUMN=theirs, or fill-nulls.",
     ),
-    click.option("--continue", "go_on", is_flag=True, help="Conclude what waits."),
-    click.option("--abort", is_flag=True, help="Drop what waits."),
+    click.option("--continue", "go_on", is_flag=True, help="Conclude what waits, and go on."),
+    click.option("--skip", is_flag=True, help="Leave out the commit that waits, and go on."),
+    click.option("--abort", is_flag=True, help="Drop what waits; the branch is where it was."),
     engine_option,
     format_option("text", "json"),
 )
@@ -72,6 +74,8 @@ class PickOptions:
     """Policies that decide conflicts."""
     go_on: bool
     """Whether to conclude what waits."""
+    skip: bool
+    """Whether to leave out what waits."""
     abort: bool
     """Whether to drop what waits."""
     output_format: str
@@ -81,51 +85,123 @@ class PickOptions:
 def pick(
     invocation: Invocation,
     what: str,
-    revision: str | None,
+    revisions: Sequence[str],
     options: PickOptions,
     *,
     record: bool = False,
 ) -> None:
-    """Revert or cherry-pick a commit, or conclude or drop what waits."""
-    if sum((revision is not None, options.go_on, options.abort)) != 1:
-        raise click.UsageError("give a commit, --continue or --abort")
+    """Revert or cherry-pick commits, or conclude, skip or drop what waits."""
+    if sum((bool(revisions), options.go_on, options.skip, options.abort)) != 1:
+        raise click.UsageError("give a commit, --continue, --skip or --abort")
     file = options.message_file
+    options = _with_mainline(options)
     message = join_message(options.messages, file.read() if file else None)
     repo = invocation.open_repo()
-    if options.abort:
-        repo.abort_merge()
-        invocation.say("It is dropped; HEAD is where it was")
+    if not revisions:
+        go_on(invocation, repo, what, options, message=message)
         return
-    if revision is None:
-        result = repo.continue_merge(message=message)
+    policy = parse_policy(options.policies)
+    mainline = options.mainline
+    if len(revisions) > 1 or _is_range(revisions[0]):
+        if message is not None or options.dry_run:
+            raise click.UsageError("-m and --dry-run are for one commit, not for several")
+        before = repo.head().commit
+        result = repo.pick_several(what, revisions, mainline=mainline, record=record, policy=policy)
+        tell_sequence(invocation, repo, what, result, before, options.output_format)
+        return
+    (revision,) = revisions
+    if what == "revert":
+        result = repo.revert(
+            revision,
+            mainline=mainline,
+            message=message,
+            commit=not options.dry_run,
+            policy=policy,
+        )
     else:
-        policy = parse_policy(options.policies)
-        mainline, commit = options.mainline, not options.dry_run
-        if what == "revert":
-            result = repo.revert(
-                revision, mainline=mainline, message=message, commit=commit, policy=policy
-            )
-        else:
-            result = repo.cherry_pick(
-                revision,
-                mainline=mainline,
-                message=message,
-                record=record,
-                commit=commit,
-                policy=policy,
-            )
+        result = repo.cherry_pick(
+            revision,
+            mainline=mainline,
+            message=message,
+            record=record,
+            commit=not options.dry_run,
+            policy=policy,
+        )
     if options.output_format == "json":
         value = _pick_object(repo, result, dry_run=options.dry_run)
         click.echo(json.dumps({f"havasu.{what}/v1": value}, indent=2))
     else:
-        _tell(invocation, repo, result, dry_run=options.dry_run)
+        _tell(invocation, repo, result, dry_run=options.dry_run, what=what)
+
+
+def _with_mainline(options: PickOptions) -> PickOptions:
+    """Read `-m 1` as git does: nobody means a message by it."""
+    match options.messages:
+        case (text,) if text.isascii() and text.isdigit() and options.mainline is None:
+            return replace(options, messages=(), mainline=int(text))
+    return options
+
+
+def _is_range(text: str) -> bool:
+    return ".." in text or text.startswith("^")
+
+
+def go_on(
+    invocation: Invocation,
+    repo: Repo,
+    what: str,
+    options: PickOptions,
+    *,
+    message: str | None = None,
+) -> None:
+    """Conclude, leave out or drop what waits."""
+    if options.abort:
+        repo.abort_merge()
+        invocation.say("It is dropped; HEAD is where it was")
+        return
+    before = repo.head().commit
+    result = repo.skip_commit() if options.skip else repo.continue_merge(message=message)
+    if result.kind == "skipped":
+        invocation.say("It is left out; HEAD is where it was")
+        return
+    tell_sequence(invocation, repo, what, result, before, options.output_format)
+
+
+def tell_sequence(
+    invocation: Invocation,
+    repo: Repo,
+    what: str,
+    result: MergeResult,
+    before: str | None,
+    output_format: str,
+) -> None:
+    """Tell which commits were made since HEAD was at `before`, and what waits."""
+    new = [] if before is None else list(repo.log(f"{before}..HEAD"))[::-1]
+    if output_format == "json":
+        value = _pick_object(repo, result, dry_run=False)
+        value["commits"] = [info.id for info in new]
+        click.echo(json.dumps({f"havasu.{what}/v1": value}, indent=2))
+        return
+    where = repo.head_branch or "detached HEAD"
+    for info in new:
+        subject = info.message.partition("\n")[0]
+        invocation.say(f"[{where} {info.id[:ABBREVIATED]}] {subject}")
+    if result.kind == "conflicts":
+        _tell(invocation, repo, result, dry_run=False, what=what)
+        return
+    if what == "rebase":
+        invocation.say(f"Successfully rebased and updated {where}.")
+    elif not new:
+        invocation.say("Nothing to commit: HEAD has it like that already")
+    for line in change_lines(result.changes):
+        invocation.say(line)
 
 
 def _pick_object(repo: Repo, result: MergeResult, *, dry_run: bool) -> dict[str, Any]:
     from havasu_vc.merging import conflict_counts
     from havasu_vc.writers.conflicts import counts_object
 
-    commit = None if result.kind == "empty" else result.commit
+    commit = None if result.kind in ("empty", "up-to-date") else result.commit
     return {
         "commit": commit,
         "abbrevCommit": commit and commit[:ABBREVIATED],
@@ -133,12 +209,14 @@ def _pick_object(repo: Repo, result: MergeResult, *, dry_run: bool) -> dict[str,
         "message": commit and repo.commit_info(commit).message,
         "changes": changes_object(result.changes),
         "conflicts": counts_object(conflict_counts(result.conflicts)) or None,
-        "noOp": result.kind == "empty",
+        "noOp": result.kind in ("empty", "up-to-date"),
         "dryRun": dry_run,
     }
 
 
-def _tell(invocation: Invocation, repo: Repo, result: MergeResult, *, dry_run: bool) -> None:
+def _tell(
+    invocation: Invocation, repo: Repo, result: MergeResult, *, dry_run: bool, what: str
+) -> None:
     """Tell what was committed, or what is in conflict."""
     if result.kind == "conflicts":
         for each in result.conflicts:
@@ -148,7 +226,8 @@ def _tell(invocation: Invocation, repo: Repo, result: MergeResult, *, dry_run: b
             return
         invocation.say("Nothing is committed before the conflicts are resolved:")
         invocation.say("  `havasu-vc conflicts` shows them, `havasu-vc resolve` settles them,")
-        invocation.say("  `havasu-vc merge --continue` concludes it, `--abort` drops it")
+        invocation.say(f"  `havasu-vc {what} --continue` concludes it, `--skip` leaves it out,")
+        invocation.say("  `--abort` drops it all")
     elif result.kind == "empty":
         invocation.say("Nothing to commit: HEAD has it like that already")
     elif dry_run:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from havasu_vc.merging.resolving import conflicts as conflicts
     from havasu_vc.merging.resolving import labels as labels
     from havasu_vc.merging.resolving import resolve as resolve
+    from havasu_vc.merging.sequencing import RebaseRequest as RebaseRequest
+    from havasu_vc.merging.sequencing import pick_several as pick_several
+    from havasu_vc.merging.sequencing import rebase as rebase
+    from havasu_vc.merging.sequencing import skip_commit as skip_commit
     from havasu_vc.merging.takeover import abort_merge as abort_merge
     from havasu_vc.merging.takeover import continue_merge as continue_merge
     from havasu_vc.merging.trees import MergeRules as MergeRules
@@ -44,6 +48,7 @@ __getattr__ = loads(
         "picking": ["cherry_pick", "revert"],
         "resetting": ["reset"],
         "resolving": ["conflicts", "labels", "resolve"],
+        "sequencing": ["RebaseRequest", "pick_several", "rebase", "skip_commit"],
         "takeover": ["abort_merge", "continue_merge"],
         "trees": ["MergeRules", "RootTree", "merge_trees", "root_tree"],
         "views": ["conflict_counts", "merge_context", "view_conflicts", "waiting_merge"],

@@ -23,6 +23,7 @@ from havasu_vc.errors import (
     HavasuError,
     StateError,
 )
+from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import markers_of
 from havasu_vc.merging import merge_commits as merging
 from havasu_vc.merging.merge_commits import MergeResult, base_of, merge_datasets, require_resolved
@@ -32,6 +33,7 @@ from havasu_vc.model.names import HAVASU_MARKER, TABLES
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.transaction import MergedTree, Transaction
 from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.store.command import raise_for
 from havasu_vc.store.durability import replace_file
 from havasu_vc.store.index import sweep
 from havasu_vc.store.locks import without_git_gc
@@ -41,7 +43,7 @@ from havasu_vc.store.revisions import Stopped, read_stopped, unmerged_files
 if TYPE_CHECKING:
     from havasu_vc.store.command import GitResult
 
-__all__ = ["abort_merge", "continue_merge"]
+__all__ = ["abort_merge", "continue_merge", "go_on"]
 
 INSIDE = tuple(f"/{marker}/" for marker in TABLES)
 
@@ -58,9 +60,44 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
             f"two merges wait: one of havasu-vc, and a {stopped.kind} of git",
             hints=("`havasu-vc merge --abort` drops the first",),
         )
+    policy = None if state is None else state.policy
+    return _take_over(repo, stopped, message=message, policy=policy)
+
+
+def go_on(
+    repo: OpenRepo,
+    stopped: Stopped | None,
+    answer: GitResult,
+    *,
+    command: Sequence[str] = (),
+    policy: MergePolicy | None = None,
+) -> MergeResult:
+    """Go on from what git answered: it is through, or it stopped at rows that are ours to merge.
+
+    `stopped` is where it waited before, and `command` what it was asked for where nowhere.
+    """
+    if answer.code:
+        following = read_stopped(repo.git)
+        if following is None or (stopped is not None and not _is_next(repo, stopped, following)):
+            raise_for(answer, command, str(repo.git.path))
+            raise StateError(f"git says: {answer.message}")
+        return _take_over(repo, following, policy=policy)
+    kind = command[0] if stopped is None else stopped.kind
+    return _through(repo, kind, {})
+
+
+def _take_over(
+    repo: OpenRepo,
+    stopped: Stopped,
+    *,
+    message: str | None = None,
+    policy: MergePolicy | None = None,
+) -> MergeResult:
+    """Merge the rows of each commit at which git stops, until it is through."""
     changes: dict[str, ChangeCounts] = {}
     while True:
-        result = _step(repo, stopped, message)
+        result = _step(repo, stopped, message, policy)
+        message = None  # of the commits that follow, it is none
         for path, counts in result.changes.items():
             changes[path] = changes.get(path, ChangeCounts()) + counts
         if result.kind == "conflicts":
@@ -72,13 +109,17 @@ def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult
         answer = _conclude(repo, stopped)
         drop_state(repo.git)
         if not answer.code:
-            # What git applied since as patches, it wrote into the work tree too.
-            sweep(repo.git, tuple(repo.folders(repo.head())))
-            return MergeResult(stopped.kind, read_head(repo.git).commit, changes)
+            return _through(repo, stopped.kind, changes)
         following = read_stopped(repo.git)
         if following is None or not _is_next(repo, stopped, following):
             raise StateError(f"git says: {answer.message}")
         stopped = following
+
+
+def _through(repo: OpenRepo, kind: str, changes: dict[str, ChangeCounts]) -> MergeResult:
+    # What git applied since as patches, it wrote into the work tree too.
+    sweep(repo.git, tuple(repo.folders(repo.head())))
+    return MergeResult(kind, read_head(repo.git).commit, changes)
 
 
 def _is_next(repo: OpenRepo, stopped: Stopped, following: Stopped) -> bool:
@@ -91,12 +132,14 @@ def _is_next(repo: OpenRepo, stopped: Stopped, following: Stopped) -> bool:
     return patches or following.kind != "rebase" or bool(unmerged_files(repo.git))
 
 
-def _step(repo: OpenRepo, stopped: Stopped, message: str | None) -> MergeResult:
+def _step(
+    repo: OpenRepo, stopped: Stopped, message: str | None, policy: MergePolicy | None
+) -> MergeResult:
     """Put the merged datasets into the index, or tell what is in conflict."""
     if stopped.theirs is None:
         return MergeResult(stopped.kind, None)
     _require_files(repo)
-    state = _state(repo, stopped)
+    state = _state(repo, stopped, policy)
     require_resolved(state)
     if message is not None:
         _set_message(repo, message)
@@ -131,7 +174,7 @@ def _require_files(repo: OpenRepo) -> None:
         )
 
 
-def _state(repo: OpenRepo, stopped: Stopped) -> MergeState:
+def _state(repo: OpenRepo, stopped: Stopped, policy: MergePolicy | None) -> MergeState:
     """Return the merge that waits with its resolutions, or a new one."""
     ours = repo.resolve("HEAD").commit
     theirs = stopped.theirs
@@ -145,6 +188,7 @@ def _state(repo: OpenRepo, stopped: Stopped) -> MergeState:
         theirs,
         theirs[:10],
         _message(repo),
+        policy or MergePolicy(),
         kind=stopped.kind,
         base=stopped.base,
         takes_over=True,

@@ -154,16 +154,18 @@ def test_a_pull_that_rebases_and_is_given_up_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"), [("pull.rebase", True), ("branch.main.rebase", True), ("", False)]
+    ("setting", "rebases"), [("pull.rebase", True), ("branch.main.rebase", True), ("", False)]
 )
-def test_pull_says_that_it_merges(repo: Path, tmp_path: Path, setting: str, told: bool) -> None:
+def test_pull_rebases_where_git_would(
+    repo: Path, tmp_path: Path, setting: str, rebases: bool
+) -> None:
     succeed(invoke(["clone", repo, tmp_path / "clone"]))
     if setting:
         run_git("config", setting, "true", cwd=tmp_path / "clone")
 
     said = succeed(invoke(["-C", tmp_path / "clone", "pull"])).stderr
 
-    assert ("`havasu-vc pull` merges" in said) is told
+    assert ("Current branch main is up to date" in said) is rebases
 
 
 @pytest.mark.parametrize("setting", ["pull.ff", "merge.ff"])

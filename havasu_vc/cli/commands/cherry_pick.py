@@ -13,17 +13,18 @@ __all__ = ["command"]
 
 
 @click.command("cherry-pick", cls=Command)
-@click.argument("revision", metavar="[REV]", required=False, shell_complete=complete_revisions)
+@click.argument("revisions", metavar="[REV]...", nargs=-1, shell_complete=complete_revisions)
 @pick_options
 @click.option("-x", "record", is_flag=True, help="Name REV in the message.")
 @click.pass_obj
 @gathered(PickOptions)
 def command(
-    invocation: Invocation, /, revision: str | None, record: bool, options: PickOptions
+    invocation: Invocation, /, revisions: tuple[str, ...], record: bool, options: PickOptions
 ) -> None:
     """Commit on the current branch what the commit REV changed, as its author's.
 
     Rows are merged cell by cell. What is in conflict waits, as with a merge, until
-    `resolve` decides it.
+    `resolve` decides it. With several commits, or those of A..B, each is committed on its
+    own; it stops at the first that is in conflict.
     """
-    pick(invocation, "cherry-pick", revision, options, record=record)
+    pick(invocation, "cherry-pick", revisions, options, record=record)

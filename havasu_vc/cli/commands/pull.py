@@ -6,8 +6,10 @@ import click
 
 from havasu_vc.cli.commands.fetch import tell_fetch
 from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell
+from havasu_vc.cli.commands.rebase import rebase_and_tell
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
+from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
 
 __all__ = ["command"]
@@ -18,28 +20,49 @@ __all__ = ["command"]
 @click.argument("branch", required=False)
 @click.option("--ff-only", "fast_forward", flag_value="only", help="Only fast-forward.")
 @click.option("--no-ff", "fast_forward", flag_value="never", help="Always make a merge commit.")
+@click.option(
+    "-r/ ",
+    "--rebase/--no-rebase",
+    "rebase",
+    default=None,
+    help="Rebase rather than merge.  [default: pull.rebase, or no]",
+)
 @click.pass_obj
 def command(
-    invocation: Invocation, remote: str | None, branch: str | None, fast_forward: str | None
+    invocation: Invocation,
+    remote: str | None,
+    branch: str | None,
+    fast_forward: str | None,
+    rebase: bool | None,
 ) -> int:
-    """Fetch, then merge what the current branch follows, row by row.
+    """Fetch, then merge what the current branch follows, row by row, or rebase upon it.
 
-    With REMOTE and BRANCH, that branch is merged. git's settings pull.ff and merge.ff count.
+    With REMOTE and BRANCH, that branch is merged. git's settings pull.rebase, pull.ff and
+    merge.ff count.
     """
     repo = invocation.open_repo()
     name = repo.upstream(remote) if branch is None else "FETCH_HEAD"
     refspecs = () if branch is None else (branch,)
     tell_fetch(invocation, repo.fetch(remote, refspecs))
-    if _rebases(repo):
-        invocation.note(
-            "pull.rebase is set, and `havasu-vc pull` merges; `git pull --rebase` rebases, and "
-            "`havasu-vc merge --continue` merges the rows where it stops"
+    rebases = _rebases(repo) if rebase is None else "true" if rebase else None
+    if rebases == "interactive":
+        raise StateError(
+            "pull.rebase asks for an interactive rebase, which is git's",
+            hints=(f"what came is fetched: `git rebase -i {name}`, or `havasu-vc rebase {name}`",),
         )
+    if rebases is not None and fast_forward is None:
+        merges = rebases == "merges"
+        rebase_and_tell(invocation, repo, name, merges=merges, fork_point=branch is None)
+        return 0
     wanted = fast_forward or configured_fast_forward(repo, "pull.ff", "merge.ff")
     return merge_and_tell(invocation, repo, name, fast_forward=wanted)
 
 
-def _rebases(repo: Repo) -> bool:
+def _rebases(repo: Repo) -> str | None:
+    """Return what git's settings say: `true`, `merges` or `interactive`; None where to merge."""
     value = repo.config.get(f"branch.{repo.head_branch}.rebase")
     value = repo.config.get("pull.rebase") if value is None else value
-    return value is not None and value.lower() not in ("false", "no", "off", "0")
+    if value is None or value.lower() in ("false", "no", "off", "0"):
+        return None
+    known = {"m": "merges", "merges": "merges", "i": "interactive", "interactive": "interactive"}
+    return known.get(value.lower(), "true")

@@ -13,14 +13,15 @@ __all__ = ["command"]
 
 
 @click.command("revert", cls=Command)
-@click.argument("revision", metavar="[REV]", required=False, shell_complete=complete_revisions)
+@click.argument("revisions", metavar="[REV]...", nargs=-1, shell_complete=complete_revisions)
 @pick_options
 @click.pass_obj
 @gathered(PickOptions)
-def command(invocation: Invocation, /, revision: str | None, options: PickOptions) -> None:
+def command(invocation: Invocation, /, revisions: tuple[str, ...], options: PickOptions) -> None:
     """Commit the opposite of what the commit REV changed.
 
     Rows are merged cell by cell with what came since. What is in conflict waits, as with
-    a merge, until `resolve` decides it.
+    a merge, until `resolve` decides it. With several commits, or those of A..B, each is taken
+    back by a commit of its own; it stops at the first that is in conflict.
     """
-    pick(invocation, "revert", revision, options)
+    pick(invocation, "revert", revisions, options)

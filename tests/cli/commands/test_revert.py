@@ -49,7 +49,7 @@ def test_conflicts_wait_and_are_concluded(run: Run, repo: Path, tmp_path: Path) 
 
     said = succeed(run("revert", "HEAD^")).output
     assert "points: 1 conflict" in said
-    assert "merge --continue" in said
+    assert "revert --continue" in said
     assert run("revert", "HEAD^").exit_code == 20
     assert run("revert", "--continue").exit_code == 21
     succeed(run("resolve", "--all", "--with", "ours"))

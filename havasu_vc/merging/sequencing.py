@@ -1,0 +1,130 @@
+"""Several commits one after the other: cherry-pick, revert and rebase of more than one.
+
+git goes through them, so that authors, messages, reflogs and what waits are as git has them,
+and git's own commands go on with it as well as ours do. Where it stops at rows that both
+sides changed, these are merged cell by cell (`takeover`) and git goes on by itself; only what
+is truly in conflict stops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from havasu_vc.errors import (
+    InvalidArgumentError,
+    NoChangesError,
+    StateError,
+    UnsupportedRepositoryError,
+)
+from havasu_vc.history.conflicts import MergePolicy
+from havasu_vc.merging.merge_commits import MergeResult, drop_merge, require_calm
+from havasu_vc.merging.state import drop_state, read_state
+from havasu_vc.merging.takeover import go_on
+from havasu_vc.records import dataclass
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.waiting import merge_waits, require_no_merge_of_kart
+from havasu_vc.store.refs import read_head
+from havasu_vc.store.revisions import read_stopped
+
+__all__ = ["RebaseRequest", "pick_several", "rebase", "skip_commit"]
+
+
+@dataclass(frozen=True, slots=True)
+class RebaseRequest:
+    """A rebase that is asked for."""
+
+    upstream: str | None
+    """The revision that the commits are made anew upon; None for all of them, upon `onto`."""
+    branch: str | None = None
+    """The branch to rebase, which is switched to first; None for HEAD's."""
+    onto: str | None = None
+    """The revision that they are made upon, where that is not upstream."""
+    merges: bool = False
+    """Whether merges among them are made again rather than left out."""
+    fork_point: bool = False
+    """Whether the reflog of upstream tells which commits were its own once."""
+    policy: MergePolicy | None = None
+    """The policy that decides without asking; None to leave conflicts."""
+
+
+def rebase(repo: OpenRepo, request: RebaseRequest) -> MergeResult:
+    """Make the commits that upstream lacks again, upon it, row by row and cell by cell."""
+    _require_work_tree(repo, "rebase")
+    require_calm(repo)
+    if request.upstream is None and request.onto is None:
+        raise InvalidArgumentError("a rebase of all commits needs a commit to make them upon")
+    names = [name for name in (request.upstream, request.branch) if name is not None]
+    for name in (*names, request.onto):
+        if name is not None and repo.resolve(name).commit is None:
+            raise InvalidArgumentError(f"{name} is no commit")
+    options = ["--rebase-merges"] if request.merges else []
+    options += ["--fork-point"] if request.fork_point else []
+    options += [] if request.onto is None else ["--onto", request.onto]
+    options += ["--root"] if request.upstream is None else []
+    return _run(repo, ("rebase", *options, *names), request.policy)
+
+
+def pick_several(
+    repo: OpenRepo,
+    kind: str,
+    revisions: Sequence[str],
+    *,
+    mainline: int | None = None,
+    record: bool = False,
+    policy: MergePolicy | None = None,
+) -> MergeResult:
+    """Cherry-pick or revert (`kind`) commits and ranges, each with a commit of its own."""
+    _require_work_tree(repo, kind)
+    require_calm(repo)
+    for text in revisions:
+        for name in text.removeprefix("^").replace("...", "..").split(".."):
+            repo.resolve(name or "HEAD")
+    if not repo.git.git("rev-list", "-1", *revisions, "--").text:
+        raise NoChangesError(f"empty commit set passed: no commit is in {' '.join(revisions)}")
+    options = [] if mainline is None else ["--mainline", str(mainline)]
+    options += ["-x"] if record else []
+    options += ["--no-edit"] if kind == "revert" else []
+    return _run(repo, (kind, *options, *revisions), policy)
+
+
+def skip_commit(repo: OpenRepo) -> MergeResult:
+    """Leave out the commit at which a cherry-pick, revert or rebase waits, and go on."""
+    require_no_merge_of_kart(repo.git)
+    state = read_state(repo.git) if merge_waits(repo.git) else None
+    stopped = read_stopped(repo.git)
+    kind = stopped.kind if stopped is not None else None if state is None else state.kind
+    if kind in (None, "merge", "squash"):
+        raise StateError(
+            "no cherry-pick, revert or rebase is in progress, so there is nothing to skip",
+            hints=("`havasu-vc status`",),
+        )
+    if stopped is None:
+        drop_merge(repo)
+        return MergeResult("skipped", read_head(repo.git).commit)
+    policy = None if state is None else state.policy
+    command = (stopped.kind, "--skip")
+    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+    drop_state(repo.git)
+    return go_on(repo, stopped, answer, policy=policy)
+
+
+def _run(repo: OpenRepo, command: Sequence[str], policy: MergePolicy | None) -> MergeResult:
+    before = read_head(repo.git)
+    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+    result = go_on(repo, None, answer, command=command, policy=policy)
+    if result.kind != "conflicts" and read_head(repo.git) == before:
+        return MergeResult("up-to-date", before.commit)
+    return result
+
+
+def _require_work_tree(repo: OpenRepo, kind: str) -> None:
+    if repo.git.is_bare or repo.git.is_kart:
+        others = {
+            "rebase": "`havasu-vc merge` brings the branches together without one",
+            "cherry-pick": "`havasu-vc cherry-pick COMMIT` takes one after the other without one",
+            "revert": "`havasu-vc revert COMMIT` takes one after the other without one",
+        }
+        raise UnsupportedRepositoryError(
+            f"this operation must be run in a work tree: {kind} of several commits",
+            hints=(others[kind],),
+        )
