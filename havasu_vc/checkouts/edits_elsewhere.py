@@ -10,6 +10,7 @@ table is brought to HEAD, unless somebody wrote to it meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,9 @@ from havasu_vc.errors import (
 )
 from havasu_vc.formats.iceberg.values import Flavour
 from havasu_vc.merging import require_calm
+from havasu_vc.repo.filters import parse_filters
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.partial import part_of
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.object_urls import in_bucket
@@ -70,6 +73,7 @@ def commit_from_table(
     repo: OpenRepo,
     location: str,
     *,
+    filters: Sequence[str] = (),
     message: str | None = None,
     dry_run: bool = False,
     allow_empty: bool = False,
@@ -81,6 +85,10 @@ def commit_from_table(
     with place_elsewhere(repo, where) as place, Transaction(repo) as transaction:
         found = _edits_at(repo, place, transaction)
         edit = onto_head(repo, transaction, found)
+        if filters:
+            wanted = parse_filters(filters)
+            wanted.check([edit.path])
+            edit = part_of(repo, transaction.dataset(edit.path), edit, wanted)
         edits = [edit] if edit.blobs else []
         if not (edits or allow_empty or dry_run):
             raise NoChangesError(f"{location} has no edits to commit")
@@ -88,7 +96,7 @@ def commit_from_table(
         if not dry_run:
             with following(repo):
                 commit = transaction.commit(edits, message or f"Edit {found.path}")
-    if commit is not None:
+    if commit is not None and not filters:
         notes = _brought_along(repo, where, found)
     counts = {edit.path: edit.counts for edit in edits}
     meta = {edit.path: edit.meta for edit in edits}

@@ -51,7 +51,15 @@ from havasu_vc.workspace.places import TablePlace
 from havasu_vc.workspace.properties import COMMIT
 from havasu_vc.workspace.state import WorkspaceState
 
-__all__ = ["Stash", "apply_stash", "diff_stash", "drop_stash", "list_stashes", "save_stash"]
+__all__ = [
+    "Stash",
+    "apply_stash",
+    "diff_stash",
+    "drop_stash",
+    "edits_of_stash",
+    "list_stashes",
+    "save_stash",
+]
 
 PREFIX = "refs/havasu-vc/stash/"
 _NUMBER = re.compile(r"(?:stash@\{(\d{1,9})\}|(\d{1,9}))")
@@ -206,6 +214,18 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
     return stash
 
 
+def edits_of_stash(repo: OpenRepo, storage: Storage, stash: Stash) -> list[TreeEdit]:
+    """Return what a stash changes of the datasets of the commit that it was made on."""
+    parents = read_commit(repo.git.objects, stash.commit).parents
+    then, now = repo.resolve(parents[0] if parents else "[EMPTY]"), repo.resolve(stash.commit)
+    before, after = repo.folders(then), repo.folders(now)
+    return [
+        _edit(repo, storage, repo.view(before[path], then.name), repo.view(folder, stash.commit))
+        for path, folder in after.items()
+        if _differ(before.get(path), folder)
+    ]
+
+
 def _changed_since(path: str, commit: str) -> ConflictError:
     return ConflictError(
         f"{path}: HEAD has changed the same cells since the stash was made",
@@ -225,15 +245,7 @@ def _bring_back(repo: OpenRepo, living: LivingCopy, stash: Stash) -> None:
 
     def make(transaction: Transaction) -> dict[str, TreeEdit]:
         storage = transaction.storage
-        edits = [
-            _edit(
-                repo,
-                storage,
-                repo.view(before[path], then.name),
-                repo.view(after[path], stash.commit),
-            )
-            for path in changed
-        ]
+        edits = edits_of_stash(repo, storage, stash)
         try:
             rebased = rebase_edits(repo, storage, edits, then, repo.head())
         except ConflictError as error:

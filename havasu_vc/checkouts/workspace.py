@@ -15,6 +15,7 @@ from havasu_vc.checkouts.catching_up import following, has_workspace
 from havasu_vc.checkouts.living_place import living_place
 from havasu_vc.datasets.kinds import is_in_files
 from havasu_vc.errors import (
+    InvalidArgumentError,
     NoChangesError,
     NoWorkingCopyError,
     StateError,
@@ -291,10 +292,11 @@ class Workspace:
         refs: bool = False,
         allow_broken: bool = False,
     ) -> CommitResult:
-        """Commit the edits of all tables, or of some; the tables are at HEAD then.
+        """Commit the edits of all tables, or of some datasets or rows that filters name.
 
-        With `refs`, branches of tables that were written to are committed to git's. It is
-        refused where HEAD has a broken dataset, unless that is allowed.
+        The tables are at HEAD then, with what is left of their edits. With `refs`, branches of
+        tables that were written to are committed to git's. It is refused where HEAD has a broken
+        dataset, unless that is allowed.
         """
         self._require_sound(allowed=allow_broken)
         living = self.living
@@ -306,6 +308,12 @@ class Workspace:
             except NoChangesError:
                 if not self.has_tables:
                     raise
+        if any(set(text) & set(":*?[") for text in datasets):
+            from havasu_vc.checkouts.partial_commits import commit_part
+
+            if refs:
+                raise InvalidArgumentError("branches of tables are committed with all their edits")
+            return commit_part(self._repo, datasets, message=message, dry_run=dry_run)
         if not (datasets or dry_run or allow_empty) and self._is_untouched():
             from havasu_vc.checkouts.glance import nothing_edited
 
@@ -328,6 +336,7 @@ class Workspace:
         self,
         location: str,
         *,
+        filters: Sequence[str] = (),
         message: str | None = None,
         dry_run: bool = False,
         allow_empty: bool = False,
@@ -335,13 +344,19 @@ class Workspace:
     ) -> CommitResult:
         """Commit what others changed in a table that `check_out_to` made, and bring it to HEAD.
 
-        It is refused where HEAD has a broken dataset, unless that is allowed.
+        With filters, only what these name, and the table stays as it is. It is refused where HEAD
+        has a broken dataset, unless that is allowed.
         """
         from havasu_vc.checkouts.edits_elsewhere import commit_from_table
 
         self._require_sound(allowed=allow_broken)
         return commit_from_table(
-            self._repo, location, message=message, dry_run=dry_run, allow_empty=allow_empty
+            self._repo,
+            location,
+            filters=filters,
+            message=message,
+            dry_run=dry_run,
+            allow_empty=allow_empty,
         )
 
     def _is_untouched(self) -> bool:

@@ -45,7 +45,9 @@ from havasu_vc.model.evolution import (
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import task_of
 from havasu_vc.repo.edits import EditMaker, commit_edits
+from havasu_vc.repo.filters import RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.partial import part_of
 from havasu_vc.repo.rebasing import rebase_edit
 from havasu_vc.repo.results import CommitResult, ExportResult
 from havasu_vc.repo.soundness import require_sound, sound_datasets
@@ -133,6 +135,7 @@ def commit_from(
     file: str | Path,
     *,
     dataset: str | None = None,
+    filters: Sequence[str] = (),
     message: str | None = None,
     dry_run: bool = False,
     allow_empty: bool = False,
@@ -140,13 +143,20 @@ def commit_from(
 ) -> CommitResult:
     """Commit the edits made in a copy that `checkout_as` or `export` wrote.
 
-    It is refused where HEAD has a broken dataset, unless that is allowed.
+    With filters, only what these name; the rest is still to be committed then. It is refused where
+    HEAD has a broken dataset, unless that is allowed.
     """
     require_other_file(repo, file, "`havasu-vc commit` commits what was edited in it")
     head = replace(repo.head(), name="HEAD")
     require_sound(repo, head, what="this commit", allowed=allow_broken)
     return _commit_from(
-        repo, Path(file), dataset, message, dry_run=dry_run, allow_empty=allow_empty
+        repo,
+        Path(file),
+        dataset,
+        message,
+        wanted=parse_filters(filters) if filters else None,
+        dry_run=dry_run,
+        allow_empty=allow_empty,
     )
 
 
@@ -156,6 +166,7 @@ def _commit_from(
     dataset: str | None,
     message: str | None,
     *,
+    wanted: RepoFilter | None = None,
     dry_run: bool,
     allow_empty: bool,
 ) -> CommitResult:
@@ -171,6 +182,14 @@ def _commit_from(
         makers = [(layer.dataset, _layer_maker(repo, file, layer)) for layer in layers]
     else:
         makers = [_file_maker(repo, file, dataset)]
+    if wanted is not None:
+        wanted.check([path for path, _ in makers])
+        makers = [
+            (path, _part_maker(repo, make, wanted))
+            for path, make in makers
+            if wanted.of(path) is not None
+        ]
+        layers = []  # the copy holds more than what is committed
     notes.extend(
         f"{_counted_table(*each)} is not committed: no dataset has it" for each in others.items()
     )
@@ -191,6 +210,15 @@ def _commit_from(
         note = _move_copy(repo, file, layers, result.commit)
         return replace(result, notes=(*result.notes, *note))
     return result
+
+
+def _part_maker(repo: OpenRepo, make: EditMaker, wanted: RepoFilter) -> EditMaker:
+    """Return what makes the part of an edit that filters name."""
+
+    def made(view: Dataset, engine: Engine) -> TreeEdit:
+        return part_of(repo, view, make(view, engine), wanted)
+
+    return made
 
 
 def _move_copy(

@@ -73,9 +73,9 @@ def command(
     """Commit what was edited in the workspace, or in FILE.
 
     A FILTER is DATASET, DATASET:KEY, DATASET:feature or DATASET:meta as in `diff`; what it
-    leaves out stays edited. Of the tables of `checkout`, DATASET alone can be named.
+    leaves out stays edited. Meta items of the tables of `checkout` go with all of a DATASET.
 
-    The tables of the workspace, all or those of the datasets named, are compared with the
+    The tables of the workspace are compared with the
     commit that they were checked out at, and FILE with the one it was written at, so only
     what was edited is committed. Without -m or -F git's editor asks for the message. Where HEAD
     has a broken dataset, nothing is committed before `repair` has mended it. With --amend the
@@ -83,8 +83,8 @@ def command(
     """
     if file is None and dataset is not None:
         raise click.UsageError("--dataset goes with --from; write DATASET alone")
-    if file is not None and (datasets or refs):
-        raise click.UsageError("--from goes with --dataset, not with DATASET or --refs")
+    if file is not None and refs:
+        raise click.UsageError("--from does not go with --refs")
     if amend and refs:
         raise click.UsageError("--amend is of HEAD's commit alone, so --refs does not go with it")
     if no_edit and not amend:
@@ -114,6 +114,7 @@ def command(
         if isinstance(file, str) or _is_table(file):
             return repo.workspace.commit_from(
                 str(file),
+                filters=datasets,
                 message=message,
                 dry_run=dry_run,
                 allow_empty=allow_empty,
@@ -122,6 +123,7 @@ def command(
         return repo.commit_from(
             file,
             dataset=dataset,
+            filters=datasets,
             message=message,
             dry_run=dry_run,
             allow_empty=allow_empty,

@@ -1,0 +1,86 @@
+"""Committing some of the rows that are edited in tables; the rest stays edited.
+
+The edits are set aside as a stash, the part is committed from there, and the rest comes back
+into the tables, which are at the new commit then. Whatever happens between is in the stash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from havasu_vc.checkouts.catching_up import following
+from havasu_vc.checkouts.edits import diff_workspace
+from havasu_vc.checkouts.glance import nothing_edited
+from havasu_vc.checkouts.living_copy import working_copy
+from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
+from havasu_vc.errors import HavasuError, StateError
+from havasu_vc.merging import require_calm
+from havasu_vc.model.changes import count_changes
+from havasu_vc.model.diffs import ChangeCounts
+from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.partial import part_of
+from havasu_vc.repo.results import CommitResult
+from havasu_vc.repo.transaction import Transaction
+
+__all__ = ["commit_part"]
+
+
+def commit_part(
+    repo: OpenRepo,
+    filters: Sequence[str],
+    *,
+    message: str | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Commit what filters name of the edits in tables."""
+    require_calm(repo)
+    counts: dict[str, ChangeCounts] = {}
+    living = working_copy(repo)
+    if living is not None and living.edited():
+        raise StateError(
+            "the working copy has edits too, so those of tables cannot be committed in part",
+            hints=("`havasu-vc commit` or `havasu-vc stash` them first",),
+        )
+    for diff in diff_workspace(repo, None, filters):
+        found = count_changes(diff.changes)
+        if found.total or diff.meta:
+            counts[diff.path] = found
+    if dry_run:
+        return CommitResult(None, repo.head_branch, counts)
+    if not counts:
+        raise nothing_edited()
+    stash = save_stash(repo, tuple(counts), message="what a partial commit takes and leaves")
+    repo.taken.clear()
+    try:
+        result = _commit(repo, stash, filters, message)
+    finally:
+        _bring_back(repo, stash)
+    return result
+
+
+def _commit(
+    repo: OpenRepo, stash: Stash, filters: Sequence[str], message: str | None
+) -> CommitResult:
+    wanted = parse_filters(filters)
+    with following(repo), Transaction(repo) as transaction:
+        parts = [
+            part_of(repo, transaction.dataset(edit.path), edit, wanted)
+            for edit in edits_of_stash(repo, transaction.storage, stash)
+        ]
+        edits = [edit for edit in parts if edit.blobs]
+        text = message or f"Edit {', '.join(edit.path for edit in edits)}"
+        commit = transaction.commit(edits, text)
+    counts = {edit.path: edit.counts for edit in edits}
+    meta = {edit.path: edit.meta for edit in edits}
+    return CommitResult(commit, repo.head_branch, counts, (), meta)
+
+
+def _bring_back(repo: OpenRepo, stash: Stash) -> None:
+    try:
+        apply_stash(repo, str(stash.number), drop=True)
+    except HavasuError as error:
+        repo.settings.note(
+            f"what is not committed is in stash {stash.number}: {error.message}; "
+            "`havasu-vc stash pop` brings it back"
+        )
