@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.counterparts import table_view as table_view
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
+    from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
     from havasu_vc.checkouts.living_copy import working_copy as working_copy
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
@@ -54,7 +55,7 @@ __getattr__ = loads(
             "table_view",
         ],
         "keeping_bases": ["forget_gone_work_trees"],
-        "living_copy": ["working_copy"],
+        "living_copy": ["LivingCopy", "working_copy"],
         "living_place": ["require_other_file"],
         "moving_head": [
             "abort_merge",

@@ -445,17 +445,32 @@ class LivingCopy:
         """Make edits of HEAD's datasets in the tables, as an editor would have made them."""
         repo = self._repo
         with following(repo), Transaction(repo) as transaction:
-            held = repo.held
-            assert isinstance(held, Held)
-            base = base_of(repo, held.file)
-            if base.revision.tree != repo.head().tree:
-                raise StateError("the working copy is elsewhere than HEAD")
-            if lost := self._edits(held.file, base, paths):
-                raise _uncommitted(list(lost))
-            for path, edit in make(transaction).items():
-                if edit.blobs:
-                    view = base.views[path].with_storage(transaction.storage)
-                    write_as_edits(repo, held.file, view, view.after(edit))
+            self._require_free(paths)
+            edits = {path: edit for path, edit in make(transaction).items() if edit.blobs}
+            views = {path: transaction.dataset(path).after(edit) for path, edit in edits.items()}
+            self.show(views)
+
+    def show(self, views: Mapping[str, Dataset]) -> None:
+        """Give tables the rows of other versions of their datasets, as edits of HEAD's.
+
+        Raises `UncommittedChangesError` where one of them has edits. `following` holds the file.
+        """
+        repo, base = self._repo, self._require_free(list(views))
+        held = repo.held
+        assert isinstance(held, Held)
+        for path, view in views.items():
+            write_as_edits(repo, held.file, base.views[path], view)
+
+    def _require_free(self, paths: Sequence[str]) -> Base:
+        """Return what the file is of, which must be HEAD; some tables must have no edits."""
+        held = self._repo.held
+        assert isinstance(held, Held)
+        base = base_of(self._repo, held.file)
+        if base.revision.tree != self._repo.head().tree:
+            raise StateError("the working copy is elsewhere than HEAD")
+        if paths and (lost := self._edits(held.file, base, paths)):
+            raise _uncommitted(list(lost))
+        return base
 
     # While a merge waits
 

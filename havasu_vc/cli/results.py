@@ -30,6 +30,8 @@ def tell_commit(
         where = result.branch or "detached HEAD"
         subject = info.message.partition("\n")[0]
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
+    elif result.as_edits:
+        invocation.say("In the working copy, not committed:")
     elif dry_run:
         invocation.say("Would commit:" if result.changes else "Nothing would change")
     elif not result.changes:

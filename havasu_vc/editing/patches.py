@@ -6,12 +6,13 @@ row; the others keep their values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
+from havasu_vc.checkouts import LivingCopy, working_copy
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.editing.metadata import meta_documents
@@ -58,7 +59,10 @@ def apply_patch(
     commit: bool = True,
     limit: int | None = None,
 ) -> CommitResult:
-    """Commit a patch, given as bytes or an open file; without `commit`, only try it."""
+    """Commit a patch, given as bytes or an open file; without `commit`, only try it.
+
+    Where there is a living working copy, a patch that is not committed is made in that.
+    """
     branch = other_branch(repo, ref)
     patch = parse_patch(source, limit or MOST_PATCH_BYTES)
     if patch.crs is not None:
@@ -87,7 +91,10 @@ def apply_patch(
         counts = {edit.path: edit.counts for edit in edits} | removed
         if not changed and not removed and not files and not allow_empty:
             raise NoChangesError("the patch changes nothing")
-        identity = None
+        identity, living = None, None
+        if not commit and branch is None and (living := working_copy(repo)) is not None:
+            _require_rows_alone(repo, living, edits, removed, files)
+            living.show({edit.path: transaction.dataset(edit.path).after(edit) for edit in changed})
         if commit:
             identity = transaction.commit(
                 changed,
@@ -97,7 +104,28 @@ def apply_patch(
                 merge=MergedTree(files, {}, ()) if files else None,
             )
     meta = {edit.path: edit.meta for edit in changed}
-    return CommitResult(identity, branch or repo.head_branch, counts, meta=meta)
+    where = branch or repo.head_branch
+    return CommitResult(identity, where, counts, meta=meta, as_edits=living is not None)
+
+
+def _require_rows_alone(
+    repo: OpenRepo,
+    living: LivingCopy,
+    edits: Sequence[TreeEdit],
+    removed: Collection[str],
+    files: Collection[str],
+) -> None:
+    """Raise where a patch has more than a working copy can show as edits."""
+    known = repo.folders(repo.head())
+    odd = [
+        edit.path for edit in edits if edit.path not in known or set(edit.meta) - {"schema.json"}
+    ]
+    if odd := [*odd, *removed, *files]:
+        raise PatchError(
+            f"the patch changes more of {odd[0]} than rows and columns, which {living.path.name} "
+            "cannot show",
+            hints=("apply it without --no-commit",),
+        )
 
 
 def _files(patch: Patch, repo: OpenRepo, head: str | None) -> dict[str, Change]:

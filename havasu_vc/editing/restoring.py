@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from havasu_vc.checkouts import LivingCopy, working_copy
 from havasu_vc.datasets.comparing import equal_rows
 from havasu_vc.datasets.pairing import pair_rows, same_key
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -69,11 +70,15 @@ def restore(
 ) -> CommitResult:
     """Commit datasets, rows or meta items as they are at `source`; all datasets by default.
 
-    A dataset that is asked for as a whole and is not at `source` goes.
+    A dataset that is asked for as a whole and is not at `source` goes. Where there is a living
+    working copy and no message, rows and columns are restored in that, and nothing is committed.
     """
     require_calm(repo)
     wanted = parse_filters(filters)
     then = repo.resolve(source)
+    living = None if message is not None or dry_run else working_copy(repo)
+    if living is not None:
+        return _restore_as_edits(repo, living, wanted, then)
     text = message or _message(filters, source)
     asked = bool(filters)
     return on_newest_head(
@@ -132,6 +137,50 @@ def _restore(
             )
     meta = {edit.path: edit.meta for edit in restored.edits}
     return CommitResult(commit, repo.head_branch, restored.counts, meta=meta)
+
+
+def _restore_as_edits(
+    repo: OpenRepo, living: LivingCopy, wanted: RepoFilter, then: Revision
+) -> CommitResult:
+    """Make what is wanted as it was `then` in the working copy, as edits of HEAD's datasets."""
+    with Transaction(repo) as transaction:
+        now, before = transaction.folders, repo.folders(then)
+        paths = sorted(now.keys() | before.keys())
+        wanted.check(paths)
+        views: dict[str, Dataset] = {}
+        counts: dict[str, ChangeCounts] = {}
+        meta: dict[str, tuple[str, ...]] = {}
+        for path in paths:
+            filter_ = wanted.of(path)
+            mine, other = now.get(path), before.get(path)
+            if filter_ is None or (mine and other and mine.internals == other.internals):
+                continue
+            if mine is None or other is None or mine.marker != other.marker:
+                raise InvalidArgumentError(
+                    f"{path} is not on both sides, so it cannot be restored in the working copy",
+                    hints=("with -m, a commit restores it",),
+                )
+            if (broken := defect(repo, other, then.name)) is not None:
+                raise broken
+            old, new = transaction.dataset(path), repo.view(other, then.name)
+            items = [name for name in _items(old, new, filter_) if name != "schema.json"]
+            if items:
+                repo.settings.note(
+                    f"{path}: {', '.join(items)} cannot stand in the working copy; with -m, a "
+                    "commit restores it"
+                )
+            with repo.settings.open_engine(old.size + new.size) as engine:
+                if filter_.is_whole:
+                    views[path] = new
+                    counts[path] = count_changes(row_changes(old, new, engine))
+                    continue
+                edit = _edit(path, old, new, filter_, engine)
+            counts[path] = edit.counts
+            meta[path] = tuple(name for name in edit.meta if name not in items)
+            if edit.counts.total or meta[path]:
+                views[path] = old.after(edit)
+        living.show(views)
+    return CommitResult(None, repo.head_branch, counts, meta=meta, as_edits=bool(views))
 
 
 def _message(filters: Sequence[str], source: str) -> str:

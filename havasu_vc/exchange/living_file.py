@@ -88,8 +88,9 @@ def open_living(path: Path, names: Names, *, write: bool = False) -> Iterator[Li
         with closing(
             sqlite3.connect(where, uri=not write, isolation_level=None, timeout=_PATIENCE)
         ) as database:
-            database.execute("PRAGMA cache_size = -65536")
             if write:
+                # Counting all rows, as readers do, is slower the more is kept of them.
+                database.execute("PRAGMA cache_size = -65536")
                 add_functions(database)
                 database.execute("BEGIN IMMEDIATE")
             file = LivingFile(path, names, database)

@@ -55,6 +55,8 @@ class CommitResult:
     """Notes for a person, one line each."""
     meta: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Meta items changed, by dataset."""
+    as_edits: bool = False
+    """Whether the changes stand in the living working copy, not committed."""
 
 
 @dataclass(frozen=True, slots=True)

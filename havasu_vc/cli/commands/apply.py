@@ -17,7 +17,11 @@ __all__ = ["command"]
 @click.command("apply", cls=Command)
 @click.argument("patch", type=click.File("rb"))
 @click.option("--ref", metavar="BRANCH", help="Commit to this branch; HEAD stays where it is.")
-@click.option("--no-commit", is_flag=True, help="Try the patch and commit nothing.")
+@click.option(
+    "--no-commit",
+    is_flag=True,
+    help="Try the patch, in the working copy if there is one; commit nothing.",
+)
 @click.option("--allow-empty", is_flag=True, help="Commit even if the patch changes nothing.")
 @click.option(
     "-m",

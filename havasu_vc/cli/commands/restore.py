@@ -24,7 +24,7 @@ __all__ = ["command"]
     "--source",
     metavar="REV",
     shell_complete=complete_revisions,
-    help="Commit things as they are there.",
+    help="Bring things back as they are there.",
 )
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would change, and stop.")
@@ -44,7 +44,8 @@ def command(
     in the datasets named. With it, a commit brings back what FILTER names: DATASET,
     DATASET:feature, DATASET:feature:KEY, DATASET:meta or DATASET:meta:ITEM; without one,
     all datasets. A dataset that was deleted comes back; one that is not at the other
-    revision goes.
+    revision goes. Where `create-workingcopy` made a working copy and no message is given,
+    this is done in that, and nothing is committed.
     """
     repo = invocation.open_repo()
     message = join_message(messages, message_file.read() if message_file else None)
@@ -54,7 +55,7 @@ def command(
         _drop_edits(invocation, repo, filters, dry_run=dry_run)
         return
     result = repo.restore(filters, source=source, message=message, dry_run=dry_run)
-    if result.commit is None and not dry_run:
+    if result.commit is None and not (dry_run or result.as_edits):
         raise NoChangesError(f"there is nothing to restore: it is as it is at {source}")
     tell_commit(invocation, repo, result, dry_run=dry_run)
 

@@ -611,3 +611,68 @@ def test_a_file_that_is_gone_or_of_another_repository_is_told(run: Run, repo: Pa
         refused = run(*command)
         assert (refused.exit_code, "no working copy at" in refused.stderr) == (45, True)
     assert run("diff", "HEAD^...HEAD").exit_code == 0
+
+
+def test_what_was_is_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None:
+    head = run_git("rev-parse", "HEAD", cwd=repo)
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    assert run("restore", "-s", "HEAD^").exit_code == 29
+    succeed(run("restore"))
+
+    told = succeed(run("restore", "-s", "HEAD^", "points:feature:2")).output
+    assert "In the working copy, not committed:\n  points: 1 update" in told
+    assert rows(repo) == [(1, "one"), (2, "two"), (4, "four")]
+    assert left(run) == {"updates": 1}
+    succeed(run("restore"))
+    succeed(run("restore", "-s", "HEAD^"))
+    assert rows(repo) == [(1, "one"), (2, "two"), (3, "three")]
+    assert left(run) == {"inserts": 1, "updates": 1, "deletes": 1}
+    assert run_git("rev-parse", "HEAD", cwd=repo) == head
+
+    succeed(run("restore"))
+    succeed(run("restore", "-s", "HEAD^", "-m", "As it was"))
+    assert names_at_head(run) == rows(repo) == [(1, "one"), (2, "two"), (3, "three")]
+    assert left(run) == {}
+    assert run("restore", "-s", "HEAD").exit_code == 44
+
+
+def test_columns_that_were_are_restored_as_edits(run: Run, edit: Edit, repo: Path) -> None:
+    edit("ALTER TABLE points ADD COLUMN note TEXT")
+    succeed(run("commit", "-m", "A column"))
+    succeed(run("meta", "set", "points", "title=Points of interest", "-m", "A title"))
+
+    restored = succeed(run("restore", "-s", "HEAD~2", "points"))
+
+    assert "points: title cannot stand in the working copy" in restored.output
+    with closing(sqlite3.connect(repo / "repo.gpkg")) as database:
+        assert "note" not in [each[1] for each in database.execute("PRAGMA table_info(points)")]
+    succeed(run("commit", "-m", "Without it again"))
+    assert run("diff", "--exit-code", "HEAD~3...HEAD", "points:meta:schema.json").exit_code == 0
+    succeed(run("rm", "points", "-m", "Gone"))
+    refused = run("restore", "-s", "HEAD^")
+    assert (refused.exit_code, "not on both sides" in refused.stderr) == (2, True)
+
+
+def test_a_patch_is_applied_as_edits(run: Run, edit: Edit, repo: Path, tmp_path: Path) -> None:
+    edit("UPDATE points SET name = 'uno' WHERE id = 1")
+    edit("DELETE FROM points WHERE id = 4")
+    after = rows(repo)
+    succeed(run("commit", "-m", "Two edits"))
+    patch = tmp_path / "two.patch"
+    patch.write_text(succeed(run("create-patch", "HEAD")).stdout)
+    succeed(run("reset", "--hard", "HEAD^"))
+
+    told = succeed(run("apply", "--no-commit", patch)).output
+
+    assert "In the working copy, not committed:\n  points: 1 update, 1 delete" in told
+    assert rows(repo) == after
+    assert left(run) == {"updates": 1, "deletes": 1}
+    assert run("apply", "--no-commit", patch).exit_code == 29
+    succeed(run("commit", "-m", "By hand"))
+    assert names_at_head(run) == after
+
+    succeed(run("meta", "set", "points", "title=Points", "-m", "A title"))
+    patch.write_text(succeed(run("create-patch", "HEAD")).stdout)
+    succeed(run("reset", "--hard", "HEAD^"))
+    refused = run("apply", "--no-commit", patch)
+    assert (refused.exit_code, "more of points than rows" in refused.stderr) == (22, True)
