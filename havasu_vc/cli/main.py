@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "log": ("log", "Show the commits that lead to a revision"),
         "show": ("show", "Show a commit and what it changed"),
         "diff": ("diff", "Show what is edited, or what differs between two revisions"),
+        "grep": ("grep", "Print the rows that hold a value, at any revision"),
         "review": ("review", "Sum up what changed, for people who decide on it"),
         "open": ("open", "Show the repository on a page in the browser"),
         "check": ("check", "Hold what changed against the policy of the repository"),

@@ -206,6 +206,7 @@ class Repo:
     status = uses(lambda: looking.status)
     commit_info = uses(lambda: looking.commit_info)
     log = asks(lambda: looking.LogRequest, lambda: looking.log)
+    seek = asks(lambda: looking.SeekRequest, lambda: looking.seek)
     diff = uses(lambda: looking.diff)
     show = uses(lambda: looking.show)
     create_patch = uses(lambda: looking.create_patch)

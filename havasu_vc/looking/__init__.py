@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
     from havasu_vc.looking.rows import read_rows as read_rows
+    from havasu_vc.looking.seeking import FoundRows as FoundRows
+    from havasu_vc.looking.seeking import SeekRequest as SeekRequest
+    from havasu_vc.looking.seeking import seek as seek
     from havasu_vc.looking.showing import create_patch as create_patch
     from havasu_vc.looking.showing import diff as diff
     from havasu_vc.looking.showing import show as show
@@ -40,6 +43,7 @@ __getattr__ = loads(
         "pages": ["RowPage", "read_page"],
         "reproject": ["reprojection"],
         "rows": ["keys_batch", "read_row", "read_rows"],
+        "seeking": ["FoundRows", "SeekRequest", "seek"],
         "showing": ["create_patch", "diff", "show"],
         "tables": ["Table"],
     },

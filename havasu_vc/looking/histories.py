@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import islice
 
 from havasu_vc.datasets.kinds import DEFAULT, find_kind
 from havasu_vc.errors import NotFoundError
@@ -53,6 +54,8 @@ class LogRequest:
     """A pattern that git finds in the message."""
     columns: Sequence[str] = ()
     """Of rows, columns of which a commit changed a cell."""
+    holds: str | None = None
+    """A value that a row held which a commit changed, before or after; merges change none."""
     full_refs: bool = False
     """Whether refs at commits are named with `refs/heads/` and the like."""
 
@@ -81,16 +84,29 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         author=request.author,
         committer=request.committer,
         grep=request.grep,
-        skip=request.skip or 0,
-        limit=request.limit,
+        skip=0 if request.holds is not None else request.skip or 0,
+        limit=None if request.holds is not None else request.limit,
     )
     names = decorations(repo.git, full=request.full_refs)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
-        for commit in commits(
-            repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo)
-        ):
+        found = commits(repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo))
+        for commit in found if request.holds is None else _holding(repo, found, request):
             yield info_of(commit, names)
+
+
+def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> Iterator[Commit]:
+    """Return those of some commits that changed a row which holds a value."""
+    from havasu_vc.looking.seeking import SeekRequest, changes_hold
+
+    sought = SeekRequest(request.holds or "")
+    chosen = (
+        commit
+        for commit in found
+        if len(commit.parents) < 2 and changes_hold(repo, commit.id, sought, request.filters)
+    )
+    start = request.skip or 0
+    return islice(chosen, start, None if request.limit is None else start + request.limit)
 
 
 def _moves(repo: OpenRepo) -> Moved:

@@ -80,6 +80,18 @@ __all__ = ["command"]
     help="In JSON, how many rows of each dataset each changed; always exact here.",
 )
 @click.option("--with-change-counts", is_flag=True, help="In JSON, inserts, updates, deletes.")
+@click.option(
+    "-S", "holds", metavar="VALUE", help="Only commits that changed a row which holds VALUE."
+)
+@click.option(
+    "--format",
+    "--pretty",
+    "pretty",
+    metavar="FORMAT",
+    help="Print commits as `git log --format` does: %h %an %s, medium, fuller, reference ...",
+)
+@click.option("--date", metavar="FORMAT", help="With --format, how dates look: iso, relative ...")
+@click.option("--follow", is_flag=True, help="As ever: a dataset is followed where it was moved.")
 @click.option("-p", "--patch", "form", flag_value="text", help="Print what each changed, too.")
 @summary_options("form")
 @click.pass_context
@@ -103,6 +115,10 @@ def command(
     dataset_changes: bool,
     with_feature_count: str | None,
     with_change_counts: bool,
+    holds: str | None,
+    pretty: str | None,
+    date: str | None,
+    follow: bool,
     form: str | None,
 ) -> int:
     """Show the commits that lead to a revision, or those of A..B.
@@ -112,16 +128,21 @@ def command(
     """
     invocation: Invocation = context.obj
     output_form, style = output_format
+    if pretty is not None and (output_form != "text" or style or oneline):
+        raise click.UsageError("--format prints text; leave -o and --oneline out")
+    if date is not None and pretty is None:
+        raise click.UsageError("--date goes with --format")
+    style = style if pretty is None else pretty
     if output_form == "text" and (dataset_changes or with_feature_count or with_change_counts):
         raise click.UsageError("what commits changed is counted in -o json and json-lines")
     repo = invocation.open_repo(rows=False)
     revisions, filters = revisions_and_filters(context, repo, arguments)
     revision = revisions[0] if revisions else "HEAD"
     if graph:
-        if output_form != "text" or columns:
-            raise click.UsageError("--graph prints text of datasets; leave -o and --columns out")
+        if output_form != "text" or columns or holds is not None:
+            raise click.UsageError("--graph prints text of datasets; leave -o, --columns, -S out")
         told = {"skip": skip, "since": since, "until": until, "author": author, "grep": grep}
-        told |= {"committer": committer, "format": style}
+        told |= {"committer": committer, "format": style, "date": date}
         options = [f"--{name}={value}" for name, value in told.items() if value]
         options += [f"--max-count={max_count}"] if max_count is not None else []
         options += [f"--decorate={decorate}"] if decorate is not None else []
@@ -141,10 +162,12 @@ def command(
         committer=committer,
         grep=grep,
         columns=names or (),
+        holds=holds,
         full_refs=decorate == "full",
     )
     if output_form == "text" and style:
         options = [f"--format={style}", f"--decorate={decorate}"]
+        options += [] if date is None else [f"--date={date}"]
         return print_by_git(invocation, repo, commits, options)
     if output_form == "text" and not _decorated(decorate):
         commits = (replace(info, refs=()) for info in commits)

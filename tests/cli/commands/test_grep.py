@@ -1,0 +1,128 @@
+"""`grep`, `log -S` and `log --format`, beside git on a text file of the same rows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from havasu_vc import Repo
+from tests.cli.conftest import Run, succeed
+from tests.repo.points import Rows, make, write
+from tests.support.git import run_git
+
+FIRST: Rows = {1: ("kauri", 7), 2: ("Totara", 70), 3: ("rimu", None), 4: ("7 kauri", 12)}
+VERSIONS: tuple[Rows, ...] = (
+    FIRST,
+    {**FIRST, 3: ("rimu", 7)},
+    {**FIRST, 3: ("matai", 7)},
+    {key: row for key, row in FIRST.items() if key != 3},
+)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with a commit of each version, and beside the rows a file of them."""
+    repo = make(tmp_path / "repo", FIRST)
+    for number, rows in enumerate(VERSIONS[1:], 1):
+        write(repo, rows, message=f"Version {number}")
+    return repo.path
+
+
+def lines(text: str) -> list[str]:
+    return text.splitlines()
+
+
+def test_rows_that_hold_a_value(run: Run, repo: Path) -> None:
+    assert lines(succeed(run("grep", "kauri")).stdout) == [
+        "points:feature:1:name=kauri",
+        "points:feature:4:name=7 kauri",
+    ]
+    assert sorted(lines(succeed(run("grep", "7", "HEAD~1")).stdout)) == [
+        "HEAD~1:points:feature:1:height=7",
+        "HEAD~1:points:feature:3:height=7",
+        "HEAD~1:points:feature:4:name=7 kauri",
+    ]
+    assert lines(succeed(run("grep", "-i", "tOT", "points")).stdout) == [
+        "points:feature:2:name=Totara"
+    ]
+    assert lines(succeed(run("grep", "-E", "^(r|m)", "HEAD~1")).stdout) == [
+        "HEAD~1:points:feature:3:name=matai"
+    ]
+    assert lines(succeed(run("grep", "-c", "7", "HEAD~1")).stdout) == ["HEAD~1:points:3"]
+    assert lines(succeed(run("grep", "-l", "7")).stdout) == ["points"]
+    assert succeed(run("grep", "--columns", "height", "-c", "7")).stdout == "points:1\n"
+
+
+def test_as_json_lines(run: Run) -> None:
+    found = [
+        json.loads(line) for line in lines(succeed(run("grep", "12", "-o", "json-lines")).stdout)
+    ]
+
+    assert found == [
+        {
+            "dataset": "points",
+            "key": "4",
+            "columns": ["height"],
+            "row": {"id": 4, "name": "7 kauri", "height": 12},
+        }
+    ]
+
+
+def test_nothing_found_and_bad_input(run: Run) -> None:
+    assert (run("grep", "nowhere").exit_code, run("grep", "nowhere").stdout) == (1, "")
+    for arguments, code in (
+        (("grep", ""), 2),
+        (("grep", "-E", "("), 2),
+        (("grep", "-E", "-F", "a"), 2),
+        (("grep", "a", "nothing"), 2),
+        (("grep", "a", "--", "points:feature:1"), 2),
+        (("log", "-S", ""), 2),
+        (("log", "--date", "iso"), 2),
+        (("log", "--format", "%h", "-p"), 2),
+    ):
+        assert run(*arguments).exit_code == code, arguments
+
+
+def test_a_table_without_a_key(run: Run, repo: Path, tmp_path: Path) -> None:
+    source = tmp_path / "notes.csv"
+    source.write_text("note,count\nseen,7\ngone,8\n")
+    succeed(run("import", source, "--no-primary-key"))
+
+    (line,) = lines(succeed(run("grep", "seen")).stdout)
+
+    assert line.startswith("notes:feature:") and line.endswith(":note=seen")
+
+
+def test_commits_that_changed_a_row_which_holds_a_value(run: Run, repo: Path) -> None:
+    def found(*arguments: str) -> list[str]:
+        return lines(succeed(run("log", "--format=%s", *arguments)).stdout)
+
+    assert found("-S", "rimu")[:-1] == ["Version 2", "Version 1"]
+    assert found("-S", "matai") == ["Version 3", "Version 2"]
+    assert found("-S", "7", "-n", "2") == ["Version 3", "Version 2"]
+    assert found("-S", "7", "--skip", "1", "-n", "1", "points") == ["Version 2"]
+    assert found("-S", "nowhere") == []
+    succeed(run("mv", "points", "maps/points"))
+    assert found("-S", "matai", "--follow", "maps/points")[-2:] == ["Version 3", "Version 2"]
+
+
+@pytest.mark.parametrize(
+    "form", ["%h %an <%ae> %s|%P", "oneline", "fuller", "format:%H", "%ad%x09%d", "reference"]
+)
+def test_commits_are_printed_as_git_prints_them(run: Run, repo: Path, form: str) -> None:
+    by_git = run_git("log", f"--format={form}", "--date=iso", cwd=repo)
+
+    ours = succeed(run("log", "--format", form, "--date", "iso")).stdout
+
+    assert ours.rstrip("\n") == by_git.rstrip("\n")
+
+
+def test_of_filters_and_ranges(run: Run, repo: Path) -> None:
+    def found(*arguments: str) -> list[str]:
+        return lines(succeed(run("log", "--pretty=%s", *arguments)).stdout)
+
+    assert found("HEAD~2..HEAD") == ["Version 3", "Version 2"]
+    assert found("points:feature:1") == lines(run_git("log", "--format=%s", "HEAD~3", cwd=repo))
+    assert found("--grep", "Version 1") == ["Version 1"]
+    assert len(lines(succeed(run("log", "--graph", "--format=%s")).stdout)) == 4
+    assert Repo.open(repo).head().commit == run_git("rev-parse", "HEAD", cwd=repo).strip()
