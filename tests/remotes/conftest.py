@@ -127,7 +127,7 @@ def google_url(google_host: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def azure_host() -> Iterator[str]:
     if not has_azurite():
         # It is no Python, and not had from where the system has its programs.
-        pytest.skip("this needs a server of Azure's API: npm install --global azurite")
+        pytest.skip("this needs a server of Azure's API: scripts/azurite.sh .engines/azure")
     with azurite() as url:
         yield url
 

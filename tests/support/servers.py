@@ -148,13 +148,19 @@ def google() -> Iterator[str]:
 
 
 def has_azurite() -> bool:
-    return shutil.which("azurite-blob") is not None
+    return _azurite() is not None
+
+
+def _azurite() -> str | None:
+    """Return the program of Azurite: what scripts/azurite.sh installed, or the system has."""
+    own = Path(__file__).parents[2] / ".engines" / "azure" / "node_modules" / ".bin"
+    return shutil.which("azurite-blob", path=str(own)) or shutil.which("azurite-blob")
 
 
 @contextmanager
 def azurite() -> Iterator[str]:
     """Serve Azure's API of blobs from memory."""
-    command = ["azurite-blob", "--inMemoryPersistence", "--disableTelemetry", "--silent"]
+    command = [str(_azurite()), "--inMemoryPersistence", "--disableTelemetry", "--silent"]
     command += ["--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
