@@ -150,14 +150,16 @@ run havasu-vc checkout
 run du -sh --apparent-size tables
 run git status --short
 
+say "15. Ask it with SQL, at any revision; DuckDB answers."
+run havasu-vc sql "SELECT species, count(*) AS trees, max(height) FROM trees GROUP BY species ORDER BY 1"
+run havasu-vc sql 'SELECT new.id, old.species AS was, new.species FROM trees AS new
+    JOIN "trees@HEAD~5" AS old USING (id) WHERE old.species <> new.species AND id > 400'
+
 if ! has_java; then
-    say "15. There is no JDK here, so the part with Spark is left out; install a JDK 17 to see it."
+    say "16. There is no JDK here, so the part with Spark is left out; install a JDK 17 to see it."
     exit 0
 fi
-say "15. Spark reads the checkout. Starting it takes a while."
-run havasu-vc sql "SELECT species, count(*) AS trees, max(height) FROM trees GROUP BY species ORDER BY 1" \
-    --no-jar
-say "16. With Iceberg's jar Spark edits it as well; the first time the jar is fetched."
+say "16. Spark edits the checkout, with Iceberg's jar; the first time the jar is fetched."
 cat >../grow.sql <<'SQL'
 UPDATE havasu.trees SET height = height + 0.5 WHERE id % 4000 = 0;
 DELETE FROM havasu.trees WHERE id = 19;

@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("transfer",),
     ("editing",),
     ("review",),
+    ("querying",),
     ("library",),
     ("__init__", "serving", "spark"),
     ("face",),
@@ -49,7 +50,17 @@ HEIGHT = {part: height for height, row in enumerate(LAYERS) for part in row}
 
 # Packages of use cases: others import what their public module names, and nothing inside.
 USE_CASES = frozenset(
-    {"checkouts", "editing", "looking", "merging", "review", "sharing", "transfer", "upkeep"}
+    {
+        "checkouts",
+        "editing",
+        "looking",
+        "merging",
+        "querying",
+        "review",
+        "sharing",
+        "transfer",
+        "upkeep",
+    }
 )
 
 EVERYWHERE = frozenset({"numpy", "pyarrow"})
@@ -97,6 +108,7 @@ LATE: dict[str, str] = {
     "datasets/havasu/pieces.py": "few tables lie in no key order, and matching their rows is much",
     "datasets/havasu/entries.py": "few tables hold places on a globe",
     "writers/rasters.py": "most tables hold no rasters, and what reads them is many modules",
+    "exchange/duckdb_tables.py": "DuckDB reads most files, and Arrow's datasets bring pandas",
     "exchange/sources.py": "an import reads one format, and each brings modules of its own",
     "engine/choose.py": "most runs are local, and Spark's engine brings half a dozen modules",
     "store/objects.py": "most runs write no pack, and packs need numpy",

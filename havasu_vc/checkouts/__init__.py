@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.counterparts import havasu_difference as havasu_difference
     from havasu_vc.checkouts.counterparts import havasu_edit as havasu_edit
     from havasu_vc.checkouts.counterparts import table_view as table_view
+    from havasu_vc.checkouts.edits import shown_datasets as shown_datasets
     from havasu_vc.checkouts.glance import WorkspaceChanges as WorkspaceChanges
+    from havasu_vc.checkouts.glance import is_untouched as is_untouched
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
     from havasu_vc.checkouts.living_copy import working_copy as working_copy
@@ -45,7 +47,8 @@ __getattr__ = loads(
         "catching_up": ["catch_up", "committing", "following"],
         "checking_out": ["CheckoutRequest"],
         "clustered_versions": ["forget_clustered"],
-        "glance": ["WorkspaceChanges"],
+        "edits": ["shown_datasets"],
+        "glance": ["WorkspaceChanges", "is_untouched"],
         "counterparts": [
             "TREE",
             "data_files",

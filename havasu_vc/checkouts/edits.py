@@ -6,9 +6,10 @@ Nothing here writes into a table; a commit is followed by a checkout, which is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from havasu_vc.checkouts.branches import branch_edits, branch_notes, commit_branches
@@ -64,6 +65,7 @@ __all__ = [
     "diff_workspace",
     "discard_edits",
     "onto_head",
+    "shown_datasets",
     "still_edited",
     "without_changes",
     "workspace_changes",
@@ -168,6 +170,18 @@ def diff_workspace(
             yield _described(repo, known, _diff(repo, path, first, second))
 
     return wanted.chosen(differing())
+
+
+def shown_datasets(repo: OpenRepo) -> Mapping[str, Callable[[], Dataset]]:
+    """Return what gives each checked-out dataset as its table has it, edits included."""
+    state = open_state(repo)
+
+    def shown(known: TableState) -> Dataset:
+        found = None if state is None else read_table_edits(repo, state, known)
+        return _committed(repo, known) if found is None else committed_draft(repo, found)
+
+    tables = {} if state is None else state.tables
+    return {path: partial(shown, known) for path, known in tables.items()}
 
 
 def _committed(repo: OpenRepo, known: TableState) -> Dataset:

@@ -28,6 +28,7 @@ __all__ = [
     "TableChanges",
     "WorkspaceChanges",
     "glance",
+    "is_untouched",
     "notes_on",
     "notes_on_head",
     "nothing_edited",
@@ -120,6 +121,14 @@ def glance(repo: OpenRepo) -> WorkspaceChanges | None:
             return None
         found[path] = TableChanges(meta, rows, known.commit, branches)
     return _with_notes(repo, state, found)
+
+
+def is_untouched(repo: OpenRepo) -> bool:
+    """Whether no table is known to be edited, or none is checked out."""
+    if read_state(repo.git.git_directory) is None:
+        return True
+    seen = glance(repo)
+    return seen is not None and not seen.tables
 
 
 def _with_notes(

@@ -285,4 +285,5 @@ def main() -> NoReturn:
     try:
         cli.main()
     finally:
-        gc.freeze()
+        if "_duckdb" not in sys.modules:  # it tells of whatever is left of it
+            gc.freeze()

@@ -1,4 +1,4 @@
-"""Rows of a query as text, CSV, JSON lines or an Arrow stream, a few at a time.
+"""Rows of a query as a table, CSV, JSON, Parquet or an Arrow stream, a few at a time.
 
 Only the table for people is measured before it is printed, so it shows the first rows.
 Bytes are hex, and whatever JSON lacks is text.
@@ -11,24 +11,133 @@ import datetime
 import decimal
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from typing import IO, Any, TextIO
+from pathlib import Path
+from typing import IO, Any, Protocol, TextIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from havasu_vc.cli.output import opened_output
 from havasu_vc.writers.terminal import printable, visible_json
 
-__all__ = ["QUERY_FORMATS", "write_arrow", "write_csv", "write_json", "write_table"]
+__all__ = ["FORMATS", "BatchedRows", "QueryRows", "write_rows"]
 
-QUERY_FORMATS = ("text", "csv", "json", "arrow")
+FORMATS = ("table", "csv", "json", "json-lines", "parquet", "arrow")
 _WIDEST = 60
-_CHUNK = 8192
 
 Rows = Iterable[Sequence[Any]]
 
 
-def write_table(names: Sequence[str], rows: Rows, out: TextIO, *, most: int) -> bool:
+class QueryRows(Protocol):
+    """The rows of a statement, by whatever engine; they are read once, in one of two ways."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the columns are called."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    def rows(self, most: int | None = None) -> Rows:
+        """Return the rows, or the first ones, as values of Python."""
+
+    def batches(self) -> Iterable[pa.RecordBatch]:
+        """Return the rows in batches."""
+
+
+class BatchedRows:
+    """Rows that come in batches."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self.schema = schema
+        """The columns."""
+        self._batches = batches
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the columns are called."""
+        return [field.name for field in self.schema]
+
+    def rows(self, most: int | None = None) -> Rows:
+        """Return the rows, or the first ones, as values of Python."""
+        return islice(self._rows(), most)
+
+    def _rows(self) -> Rows:
+        for batch in self._batches:
+            yield from zip(*map(_values, batch.columns), strict=True)
+
+    def batches(self) -> Iterable[pa.RecordBatch]:
+        """Return the rows in batches."""
+        return self._batches
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        found: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+    except (OverflowError, ValueError, TypeError):  # a moment beyond what Python knows
+        found = column.cast(pa.string()).to_pylist()
+    return found
+
+
+def write_rows(found: QueryRows, form: str, output: Path | None, *, most: int) -> bool:
+    """Write the rows of a statement; return whether a table leaves some out."""
+    if form in ("parquet", "arrow"):
+        with _binary_output(output) as out:
+            (_write_parquet if form == "parquet" else _write_arrow)(found, out)
+        return False
+    with opened_output(output) as text:
+        match form:
+            case "csv":
+                _write_csv(found.names, found.rows(), text)
+            case "json":
+                _write_json(found.names, found.rows(), text)
+            case "json-lines":
+                text.writelines(f"{line}\n" for line in _objects(found.names, found.rows()))
+            case _:
+                return _write_table(found.names, found.rows(most + 1), text, most=most)
+    return False
+
+
+@contextmanager
+def _binary_output(output: Path | None) -> Iterator[IO[bytes]]:
+    with opened_output(output) as text:
+        text.flush()
+        yield sys.stdout.buffer if text is sys.stdout else text.buffer
+
+
+def _write_parquet(found: QueryRows, out: IO[bytes]) -> None:
+    with pq.ParquetWriter(out, found.schema) as writer:
+        for batch in found.batches():
+            writer.write_batch(batch)
+
+
+def _write_arrow(found: QueryRows, out: IO[bytes]) -> None:
+    with pa.ipc.new_stream(out, found.schema) as writer:
+        for batch in found.batches():
+            writer.write_batch(batch)
+
+
+def _write_json(names: Sequence[str], rows: Rows, out: TextIO) -> None:
+    out.write("[")
+    before = "\n"
+    for line in _objects(names, rows):
+        out.write(f"{before}  {line}")
+        before = ",\n"
+    out.write("\n]\n" if before != "\n" else "]\n")
+
+
+def _objects(names: Sequence[str], rows: Rows) -> Iterator[str]:
+    for row in rows:
+        values = {name: _json(value) for name, value in zip(names, row, strict=True)}
+        yield visible_json(json.dumps(values, ensure_ascii=False))
+
+
+def _write_table(names: Sequence[str], rows: Rows, out: TextIO, *, most: int) -> bool:
     """Write the first rows as a table; return whether there are more."""
     found = iter(rows)
     names = [printable(name) for name in names]
@@ -47,7 +156,7 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
-def write_csv(names: Sequence[str], rows: Rows, out: TextIO) -> None:
+def _write_csv(names: Sequence[str], rows: Rows, out: TextIO) -> None:
     """Write rows as CSV with a line of names; null is empty."""
     # A file has what the table has; a person at a terminal sees escapes.
     shown = printable if out.isatty() else str
@@ -55,35 +164,6 @@ def write_csv(names: Sequence[str], rows: Rows, out: TextIO) -> None:
     writer.writerow([shown(name) for name in names])
     for row in rows:
         writer.writerow(["" if value is None else shown(str(_plain(value))) for value in row])
-
-
-def write_json(names: Sequence[str], rows: Rows, out: TextIO) -> None:
-    """Write each row as an object on a line of its own."""
-    for row in rows:
-        values = {name: _json(value) for name, value in zip(names, row, strict=True)}
-        out.write(visible_json(json.dumps(values, ensure_ascii=False)) + "\n")
-
-
-def write_arrow(schema: pa.Schema, rows: Rows, out: IO[bytes]) -> None:
-    """Write rows as an Arrow IPC stream."""
-    with pa.ipc.new_stream(out, schema) as writer:
-        found = iter(rows)
-        while chunk := list(islice(found, _CHUNK)):
-            columns = [
-                pa.array([_native(row[index]) for row in chunk], field.type)
-                for index, field in enumerate(schema)
-            ]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-
-
-def _native(value: Any) -> Any:
-    if isinstance(value, bytearray):
-        return bytes(value)
-    if hasattr(value, "asDict"):
-        return {name: _native(item) for name, item in value.asDict().items()}
-    if isinstance(value, dict):
-        return [(_native(key), _native(item)) for key, item in value.items()]
-    return [_native(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

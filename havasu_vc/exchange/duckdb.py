@@ -1,27 +1,40 @@
-"""DuckDB: rows as a relation of its, and which rows an expression of SQL is false for.
+"""DuckDB: queries about tables, and which rows an expression of SQL is false for.
 
-Expressions come from a file of the repository, so they run where nothing but the rows can
-be reached: no file, no network, no extension, and for a limited time.
+What is asked runs where nothing but the tables can be reached: no other file, no network, no
+extension. Expressions come from a file of the repository, and have a limited time besides.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidArgumentError, MissingProgramError
+from havasu_vc.errors import HavasuError, InvalidArgumentError, MissingProgramError
+from havasu_vc.exchange.duckdb_tables import DuckTable, duck_type, identifier, text
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["RowExpressions", "relation"]
+    from havasu_vc.geo.functions.catalogue import SqlFunction
+
+__all__ = ["Database", "NoTableError", "RowExpressions", "is_installed", "relation"]
 
 SECONDS = 60.0
 """An expression may work so long on one batch."""
+_BATCH_ROWS = 1 << 14
+_MISSING = re.compile(r"Catalog Error: Table with name (.+) does not exist")
+_KIND_OF_ERROR = re.compile(r"^(?:[A-Z][a-z]+ )+Error: ")
 
 
 def relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None = None) -> Any:
@@ -81,6 +94,139 @@ class RowExpressions:
         if len(flags) != rows.num_rows:
             raise InvalidArgumentError(f"the check {expression!r} is not one value per row")
         return flags
+
+
+class Database:
+    """Answers queries about tables that are given to it. Use it as a context manager.
+
+    Once it is `closed_off`, SQL reaches the tables and the files that these are made of, and
+    nothing else: no other file, no network, no extension, no variable of Python.
+    """
+
+    def __init__(self) -> None:
+        scratch = Path(tempfile.gettempdir()) / f"havasu-vc-sql-{os.getpid()}"
+        self._connection = _module().connect(
+            ":memory:",
+            config={"temp_directory": str(scratch), "python_enable_replacements": "false"},
+        )
+        self._files: list[str] = []
+        self._scans: list[Any] = []
+        self._failures: list[HavasuError] = []
+        for setting in (
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            # Bytes are bytes, whatever a file says of them.
+            "enable_geoparquet_conversion = false",
+            "TimeZone = 'UTC'",
+        ):
+            self._connection.execute(f"SET {setting}")
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop what it holds."""
+        self._connection.close()
+
+    def add(self, name: str, table: DuckTable) -> None:
+        """Have a table there under a name."""
+        self._files += table.files
+        with self._errors():
+            for label, rows in table.registered.items():
+                self._scans.append(rows)
+                self._connection.register(label, rows)
+            self._connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {table.query}")
+
+    def add_function(self, function: SqlFunction) -> None:
+        """Have a function there, which is called with values of any types."""
+
+        def compute(*columns: pa.ChunkedArray) -> pa.Array:
+            try:
+                return function(*map(_plain_array, columns))
+            except HavasuError as error:
+                self._failures.append(error)
+                raise
+
+        self._connection.create_function(
+            function.name, compute, None, duck_type(function.result.arrow_type), type="arrow"
+        )
+
+    def close_off(self) -> None:
+        """Let nothing be reached but what is there."""
+        files = ", ".join(map(text, self._files))
+        for setting in (
+            f"allowed_paths = [{files}]",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            self._connection.execute(f"SET {setting}")
+
+    def ask(self, statement: str, most: int | None = None) -> pa.RecordBatchReader | None:
+        """Return the rows of a statement, or the first ones; None where it has none."""
+        with self._errors():
+            if statement[:6].upper() == "CREATE":
+                self._connection.execute(statement)
+                return None
+            found = self._connection.sql(statement)
+            if found is None:
+                return None
+            return (found if most is None else found.limit(most)).to_arrow_reader(_BATCH_ROWS)
+
+    def rows(self, answer: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of an answer; errors are ours."""
+        with self._errors():
+            yield from answer
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        duckdb = _module()
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            # What went wrong in functions and scans of ours, DuckDB does not hand on.
+            for scan in self._scans:
+                if isinstance(getattr(scan, "error", None), HavasuError):
+                    raise scan.error from error
+            if self._failures:
+                raise self._failures[0] from error
+            raise _query_error(str(error)) from error
+
+
+def _plain_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return an argument of a function as an array without an extension type."""
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(found, pa.ChunkedArray):
+        found = pa.concat_arrays(found.chunks) if found.chunks else pa.array([], found.type)
+    if pa.types.is_decimal(found.type):  # as DuckDB has 0.1; by way of text it is the double
+        return found.cast(pa.string()).cast(pa.float64())
+    return found.storage if isinstance(found.type, pa.BaseExtensionType) else found
+
+
+def _query_error(said: str) -> Exception:
+    """Return what DuckDB says of a query as an error of one line."""
+    line = next((line.strip() for line in said.splitlines() if line.strip()), "it failed")
+    missing = _MISSING.search(line)
+    if missing is not None:
+        return NoTableError(missing[1])
+    return InvalidArgumentError(f"DuckDB: {_KIND_OF_ERROR.sub('', line)}")
+
+
+class NoTableError(Exception):
+    """A query names a table that is not there; whoever knows what is there says so."""
+
+    def __init__(self, name: str) -> None:
+        """Say which."""
+        super().__init__(name)
+        self.name = name
+        """What it is called."""
+
+
+def is_installed() -> bool:
+    """Whether there is a DuckDB to ask."""
+    return find_spec("duckdb") is not None
 
 
 def _module() -> Any:

@@ -17,7 +17,17 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from havasu_vc import checkouts, editing, looking, merging, review, sharing, transfer, upkeep
+from havasu_vc import (
+    checkouts,
+    editing,
+    looking,
+    merging,
+    querying,
+    review,
+    sharing,
+    transfer,
+    upkeep,
+)
 from havasu_vc import repo as core
 from havasu_vc.checkouts import catch_up, committing, following
 from havasu_vc.engine.settings import Settings
@@ -219,6 +229,9 @@ class Repo:
     read_page = uses(lambda: looking.read_page)
     sound_datasets = uses(lambda: core.sound_datasets)
     document_diff = uses(lambda: looking.document_diff)
+
+    sql = uses(lambda: querying.sql)
+    queries = uses(lambda: querying.Queries)
 
     def view(self, folder: DatasetFolder, revision: str) -> Dataset:
         """Return the dataset that a folder of a revision holds, without checking it."""

@@ -1,4 +1,4 @@
-"""Queries by people: a session with everything set, statements told apart, errors in one line.
+"""Queries by people: a session with everything set, errors in one line.
 
 Where a workspace is checked out and the Iceberg runtime can be had, SQL works on the
 tables of the checkout, which it may also change. Else, or at another revision, every
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -27,24 +28,14 @@ from havasu_vc.spark.session import CATALOG, jar_wanted, session
 from havasu_vc.workspace.state import read_state
 
 __all__ = [
-    "Frame",
     "Query",
-    "arrow_schema_of",
+    "SparkRows",
     "open_query",
     "query_error",
-    "rows_of",
     "run_statement",
-    "split_statements",
 ]
 
-Frame: TypeAlias = DataFrame
-"""The rows of a statement."""
-
-_PIECES = re.compile(
-    r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | `[^`]*` |
-        --[^\n]* | /\*.*?\*/ | ; | [^'"`;/-]+ | .""",
-    re.VERBOSE | re.DOTALL,
-)
+_CHUNK = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +79,6 @@ def open_query(
     return Query(spark, tuple(views.values()), catalog=False)
 
 
-def split_statements(text: str) -> Iterator[str]:
-    r"""Yield the statements of a script, which semicolons end.
-
-    >>> list(split_statements("SELECT ';' -- no; end\n; SELECT 2;"))
-    ["SELECT ';'", 'SELECT 2']
-    """
-    statement: list[str] = []
-    for piece in [*_PIECES.findall(text), ";"]:
-        if piece == ";":
-            found = "".join(statement).strip()
-            if found:
-                yield found
-            statement = []
-        elif not piece.startswith(("--", "/*")) or piece in ("-", "/") or piece.startswith("/*+"):
-            statement.append(piece)
-
-
 def run_statement(spark: SparkSession, statement: str) -> DataFrame:
     """Run a statement; what is wrong with it comes as an error of ours."""
     try:
@@ -113,17 +87,49 @@ def run_statement(spark: SparkSession, statement: str) -> DataFrame:
         raise query_error(error) from error
 
 
-def rows_of(frame: DataFrame) -> Iterator[Row]:
-    """Yield the rows of a frame, a partition at a time; errors are ours."""
-    try:
-        yield from frame.toLocalIterator()
-    except (PySparkException, Py4JError) as error:
-        raise query_error(error) from error
+class SparkRows:
+    """The rows of a statement, a partition at a time; errors are ours."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the columns are called."""
+        return self._frame.columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema that holds the rows."""
+        return to_arrow_schema(self._frame.schema)
+
+    def rows(self, most: int | None = None) -> Iterator[Row]:
+        """Yield the rows, or the first ones."""
+        frame = self._frame if most is None else self._frame.limit(most)
+        try:
+            yield from frame.toLocalIterator()
+        except (PySparkException, Py4JError) as error:
+            raise query_error(error) from error
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        found, schema = self.rows(), self.schema
+        while chunk := list(islice(found, _CHUNK)):
+            columns = [
+                pa.array([_native(row[index]) for row in chunk], field.type)
+                for index, field in enumerate(schema)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def arrow_schema_of(frame: DataFrame) -> pa.Schema:
-    """Return the Arrow schema that holds the rows of a frame."""
-    return to_arrow_schema(frame.schema)
+def _native(value: Any) -> Any:
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if hasattr(value, "asDict"):
+        return {name: _native(item) for name, item in value.asDict().items()}
+    if isinstance(value, dict):
+        return [(_native(key), _native(item)) for key, item in value.items()]
+    return [_native(item) for item in value] if isinstance(value, list) else value
 
 
 def query_error(error: Exception) -> Exception:

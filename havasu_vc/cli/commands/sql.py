@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, output_option
-from havasu_vc.cli.query_output import (
-    QUERY_FORMATS,
-    write_arrow,
-    write_csv,
-    write_json,
-    write_table,
-)
+from havasu_vc.cli.options import Command, format_option, output_option
+from havasu_vc.cli.query_output import FORMATS, BatchedRows, write_rows
+from havasu_vc.library import Repo
+from havasu_vc.querying import split_statements, written_by
 
 if TYPE_CHECKING:
-    from havasu_vc.spark.querying import Frame
+    from havasu_vc.cli.query_output import QueryRows
 
 __all__ = ["command"]
 
@@ -31,19 +27,22 @@ __all__ = ["command"]
     "-f", "--file", "script", type=click.Path(path_type=Path), help="Run the statements of a file."
 )
 @click.option("--ref", metavar="REV", help="Ask the datasets of a revision, not the checkout.")
-@click.option(
-    "--output-format",
-    type=click.Choice(QUERY_FORMATS),
-    default="text",
-    show_default=True,
-    help="What to write: JSON has an object on each line, Arrow is an IPC stream.",
-)
+@format_option(*FORMATS)
 @output_option
 @click.option(
-    "--rows", type=click.IntRange(1), default=100, show_default=True, help="Rows that text shows."
+    "--rows",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Rows that a table shows.",
 )
-@click.option("--no-jar", is_flag=True, help="Do without Iceberg: views instead of tables.")
-@click.option("--master", metavar="URL", help="Where Spark runs; else as settings say.")
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    help="What runs it: DuckDB, but Spark for what changes tables.",
+)
+@click.option("--no-jar", is_flag=True, help="Spark: do without Iceberg, on views.")
+@click.option("--master", metavar="URL", help="Spark: where it runs; else as settings say.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -53,35 +52,81 @@ def command(
     output_format: str,
     output: Path | None,
     rows: int,
+    engine: str | None,
     no_jar: bool,
     master: str | None,
 ) -> None:
-    r"""Run a query of Spark SQL.
+    r"""Ask datasets with SQL.
 
-    Where a workspace is checked out and Iceberg can be had, it is about the tables of the
-    checkout, and may change them. Else, and with --ref, each dataset is a view: nz/roads is
-    called nz_roads.
+    Each dataset is a table under its path, as the workspace or HEAD has it; nz/roads is
+    also called nz_roads. A dataset at any revision is "DATASET@REV".
+
+    DuckDB answers, with its SQL. What changes tables of the checkout is run by Spark, with
+    Spark's SQL and Iceberg, and so is all with --engine spark.
 
     \b
     havasu-vc sql "SELECT owner, count(*) FROM parcels GROUP BY owner"
+    havasu-vc sql 'SELECT * FROM parcels EXCEPT SELECT * FROM "parcels@v1"'
+    havasu-vc sql "SELECT * FROM parcels" --ref v1 -o parquet --output parcels.parquet
     havasu-vc sql "UPDATE parcels SET owner = 'Bea' WHERE id = 2"
-    havasu-vc sql "SELECT * FROM parcels" --ref v1 --output-format csv --output parcels.csv
     """
     text = _text(query, script)
+    if output_format in ("parquet", "arrow") and output is None and sys.stdout.isatty():
+        raise click.UsageError(f"{output_format} is no text: give --output FILE")
     repo = invocation.open_repo()
+    statements = tuple(split_statements(text))
+    if not statements:
+        raise click.UsageError("there is no statement in it")
+    if engine is None and (no_jar or master is not None):
+        engine = "spark"
+
+    def write(found: QueryRows) -> None:
+        if write_rows(found, output_format, output, most=rows):
+            invocation.note(f"only the first {rows} rows are shown; --rows shows more")
+
+    if engine == "duckdb" or (engine is None and _is_for_duckdb(invocation, statements)):
+        with repo.queries(text, ref) as queries:
+            for statement in queries.statements:
+                most = rows + 1 if output_format == "table" else None
+                answer = queries.ask(statement, most)
+                if answer is not None:
+                    write(BatchedRows(answer.schema, answer.batches))
+        return
+    _ask_spark(invocation, repo, statements, ref, no_jar, master, write)
+
+
+def _is_for_duckdb(invocation: Invocation, statements: tuple[str, ...]) -> bool:
+    from havasu_vc.exchange.duckdb import is_installed
+
+    writing = next((word for each in statements if (word := written_by(each))), None)
+    if writing is not None:
+        invocation.note(f"{writing} changes tables, which Spark does; starting it takes a while")
+        return False
+    if not is_installed():
+        invocation.note("DuckDB is not installed (pip install 'havasu-vc[duckdb]'); Spark answers")
+        return False
+    return True
+
+
+def _ask_spark(
+    invocation: Invocation,
+    repo: Repo,
+    statements: tuple[str, ...],
+    ref: str | None,
+    no_jar: bool,
+    master: str | None,
+    write: Callable[[QueryRows], None],
+) -> None:
     from havasu_vc.engine.session import require_spark
 
     require_spark()
-    from havasu_vc.spark.querying import open_query, run_statement, split_statements
+    from havasu_vc.spark.querying import SparkRows, open_query, run_statement
 
-    statements = list(split_statements(text))
-    if not statements:
-        raise click.UsageError("there is no statement in it")
     asked = open_query(repo, ref, jar=not no_jar, master=master, note=invocation.note)
     for statement in statements:
         frame = run_statement(asked.spark, statement)
-        if frame.columns and _write(frame, output_format, output, rows):
-            invocation.note(f"only the first {rows} rows are shown; --rows shows more")
+        if frame.columns:
+            write(SparkRows(frame))
 
 
 def _text(query: str | None, script: Path | None) -> str:
@@ -94,23 +139,3 @@ def _text(query: str | None, script: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise click.UsageError(f"{script} cannot be read: {reason}") from error
-
-
-def _write(frame: Frame, form: str, output: Path | None, most: int) -> bool:
-    """Write the rows of a frame; return whether some were left out."""
-    from havasu_vc.spark.querying import arrow_schema_of, rows_of
-
-    if form == "arrow":
-        target = nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
-        with target as out:
-            write_arrow(arrow_schema_of(frame), rows_of(frame), out)
-        return False
-    place = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8")
-    with place as text:
-        if form == "csv":
-            write_csv(frame.columns, rows_of(frame), text)
-        elif form == "json":
-            write_json(frame.columns, rows_of(frame), text)
-        else:
-            return write_table(frame.columns, rows_of(frame.limit(most + 1)), text, most=most)
-    return False

@@ -1,106 +1,223 @@
-"""`havasu-vc sql`, `shell` and `spark-conf`, in the Spark that runs for all tests."""
+"""`havasu-vc sql`, by DuckDB."""
 
 import io
 import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.conftest import Run, succeed
+from tests.cli.conftest import Run, invoke, succeed
+from tests.support.git import run_git
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+pytest.importorskip("duckdb")
 
-pytestmark = pytest.mark.spark
 QUERY = "SELECT id, name FROM points ORDER BY id"
+ROWS = {"id": [1, 2, 4], "name": ["one", "TWO", "four"]}
 
 
-@pytest.fixture(autouse=True)
-def _session(spark: "SparkSession") -> None:
-    """Commands take the session that runs."""
-
-
-def test_text(run: Run) -> None:
+def test_a_table(run: Run) -> None:
     result = succeed(run("sql", QUERY))
 
     assert result.stdout == "id  name\n--  ----\n1   one\n2   TWO\n4   four\n"
+    assert result.stderr == ""
 
 
-def test_text_shows_the_first_rows(run: Run) -> None:
+def test_a_table_shows_the_first_rows(run: Run) -> None:
     result = succeed(run("sql", QUERY, "--rows", "2"))
 
     assert result.stdout.splitlines()[-1] == "2   TWO"
     assert "only the first 2 rows" in result.stderr
+    assert succeed(run("sql", QUERY, "--rows", "3")).stderr == ""
 
 
-def test_csv_of_a_revision(run: Run) -> None:
-    result = succeed(run("sql", QUERY, "--ref", "HEAD^", "--output-format", "csv"))
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("SELECT id, name FROM points ORDER BY id", ("--ref", "HEAD^")),
+        ('SELECT id, name FROM "points@HEAD^" ORDER BY id', ()),
+        ('SELECT id, name FROM "points@first" ORDER BY id', ("--ref", "HEAD")),
+        ('FROM "POINTS@main~1" SELECT id, name ORDER BY ALL', ()),
+    ],
+)
+def test_any_revision(run: Run, repo: Path, query: str, options: tuple[str, ...]) -> None:
+    run_git("tag", "first", "HEAD^", cwd=repo)
+    result = succeed(run("sql", query, *options, "-o", "csv"))
 
     assert result.stdout == "id,name\n1,one\n2,two\n3,three\n"
 
 
-def test_json_with_functions(run: Run) -> None:
-    query = "SELECT id, ST_X(geom) AS x, geom AS wkb FROM points WHERE id = 4"
-    result = succeed(run("sql", query, "--output-format", "json"))
+def test_two_revisions_in_one_query(run: Run) -> None:
+    query = """
+        SELECT old.id, old.name AS before, new.name AS after
+        FROM "points@HEAD^" AS old FULL JOIN points AS new USING (id)
+        WHERE old.name IS DISTINCT FROM new.name ORDER BY coalesce(old.id, new.id)
+    """
+    rows = json.loads(succeed(run("sql", query, "-o", "json")).stdout)
 
-    row = json.loads(result.stdout)
-    assert (row["id"], row["x"]) == (4, 174.8)
-    assert row["wkb"].startswith("0101000000")
+    assert rows == [
+        {"id": 2, "before": "two", "after": "TWO"},
+        {"id": 3, "before": "three", "after": None},
+        {"id": None, "before": None, "after": "four"},
+    ]
 
 
-def test_arrow_to_a_file(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "rows.arrows"
-    succeed(run("sql", QUERY, "--output-format", "arrow", "--output", out))
+def test_json_of_no_row_is_an_empty_list(run: Run) -> None:
+    assert succeed(run("sql", "SELECT id FROM points WHERE id > 9", "-o", "json")).stdout == "[]\n"
 
-    table = pa.ipc.open_stream(io.BytesIO(out.read_bytes())).read_all()
-    assert table.to_pydict() == {"id": [1, 2, 4], "name": ["one", "TWO", "four"]}
+
+def test_json_lines(run: Run) -> None:
+    lines = succeed(run("sql", QUERY, "-o", "json-lines")).stdout.splitlines()
+
+    assert [json.loads(line) for line in lines] == pa.table(ROWS).to_pylist()
+
+
+def test_parquet_and_arrow_to_files(run: Run, tmp_path: Path) -> None:
+    parquet, arrow = tmp_path / "rows.parquet", tmp_path / "rows.arrows"
+    succeed(run("sql", QUERY, "-o", "parquet", "--output", parquet))
+    succeed(run("sql", QUERY, "-o", "arrow", "--output", arrow))
+
+    assert pq.read_table(parquet).to_pydict() == ROWS
+    assert pa.ipc.open_stream(io.BytesIO(arrow.read_bytes())).read_all().to_pydict() == ROWS
+
+
+def test_a_file_is_written_whole_or_not_at_all(run: Run, tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        out = tmp_path / form
+        result = run("sql", "SELECT error(name) FROM points", "-o", form, "--output", out)
+        assert result.exit_code != 0
+        assert not out.exists()
 
 
 def test_a_script_has_several_statements(run: Run, tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
-    script.write_text("CREATE OR REPLACE TEMP VIEW v AS SELECT 1 AS a; -- one;\nSELECT a FROM v;\n")
-    result = succeed(run("sql", "-f", script, "--output-format", "csv"))
+    script.write_text(
+        "CREATE TEMP VIEW v AS SELECT id FROM points WHERE name <> ';'; -- one;\n"
+        "SELECT count(*) AS n FROM v;\n"
+    )
+    assert succeed(run("sql", "-f", script, "-o", "csv")).stdout == "n\n3\n"
 
-    assert result.stdout == "a\n1\n"
+
+def test_what_tables_there_are(run: Run) -> None:
+    assert "points" in succeed(run("sql", "SHOW TABLES")).stdout.split()
+    shown = succeed(run("sql", "DESCRIBE points", "-o", "csv")).stdout
+    assert "geom,BLOB" in shown
+
+
+def test_a_path_is_a_name_with_or_without_quotes(run: Run, csv_file: Path) -> None:
+    for name in ("nz/road-sections", "2024"):
+        succeed(run("import", csv_file, name, "--primary-key", "id"))
+    for table in ('"nz/road-sections"', "nz_road_sections", '"nz_road_sections@HEAD"', "_2024"):
+        query = f"SELECT count(*) AS n FROM {table}"
+        assert succeed(run("sql", query, "-o", "csv")).stdout == "n\n3\n"
+
+
+def test_functions_of_geometries(run: Run) -> None:
+    query = """
+        SELECT id, ST_X(geom) AS x, ST_AsText(ST_Point(174.8, -41.3)) AS made, geom FROM points
+        WHERE ST_Intersects(geom, 'POLYGON ((174.7 -42, 175 -42, 175 -41, 174.7 -41, 174.7 -42))')
+    """
+    row = json.loads(succeed(run("sql", query, "-o", "json-lines")).stdout)
+
+    assert (row["id"], row["x"], row["made"]) == (4, 174.8, "POINT (174.8 -41.3)")
+    assert row["geom"].startswith("0101000000")
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("sql", "SELEC"), "Syntax error at or near 'SELEC'"),
-        (("sql", "SELECT nope FROM points"), "`nope` cannot be resolved"),
-        (("sql", "SELECT ST_Area('no geometry') FROM points"), "geometry"),
-        (("sql", "SELECT raise_error('by hand') FROM points"), "by hand"),
-        (("sql", "SELECT 1", "--ref", "nope"), "no commit is named 'nope'"),
-        (("sql",), "give a query"),
-        (("sql", "-f", "nowhere.sql"), "nowhere.sql cannot be read"),
+        (("SELEC",), 'syntax error at or near "SELEC"'),
+        (("SELECT nope FROM points",), '"nope" not found'),
+        (("SELECT * FROM nope",), "there is no table 'nope'\nHint: there is points"),
+        (("SELECT error('by hand')",), "by hand"),
+        (("SELECT ST_Area('no geometry')",), "ST_Area: a geometry cannot be used"),
+        (("SELECT ST_X(geom, 1) FROM points",), "ST_X takes 1 argument, not 2"),
+        (("SELECT 1", "--ref", "nope"), "no commit is named 'nope'"),
+        (('SELECT * FROM "points@nope"',), "no commit is named 'nope'"),
+        (('SELECT * FROM "nope@HEAD"',), "'nope'"),
+        (("UPDATE points SET id = 1", "--engine", "duckdb"), "UPDATE changes tables"),
+        (("CREATE TABLE t AS SELECT 1", "--engine", "duckdb"), "CREATE changes tables"),
+        ((), "give a query"),
+        (("-f", "nowhere.sql"), "nowhere.sql cannot be read"),
+        ((" -- nothing",), "no statement"),
     ],
 )
-def test_what_goes_wrong_is_one_line(run: Run, arguments: tuple[str, ...], reason: str) -> None:
-    result = run(*arguments)
+def test_what_goes_wrong_is_said_shortly(run: Run, arguments: tuple[str, ...], reason: str) -> None:
+    result = run("sql", *arguments)
 
     assert result.exit_code != 0
     assert reason in result.stderr
     assert "Traceback" not in result.stderr
-    assert "\tat " not in result.stderr
+    assert sum(line.startswith("Error: ") for line in result.stderr.splitlines()) == 1
 
 
-def test_shell(run: Run) -> None:
-    result = succeed(run("shell", stdin='print(read(spark, repo, "points").count() * 1000)\n'))
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM '{file}'",
+        "SELECT * FROM glob('/*')",
+        "COPY points TO '{new}'",
+        "EXPORT DATABASE '{new}'",
+        "ATTACH '{new}'",
+        "SET enable_external_access = true",
+        "SET allowed_paths = ['{file}']",
+        "RESET enable_external_access",
+        "INSTALL spatial",
+        "LOAD '{file}'",
+        "SELECT * FROM sys",
+    ],
+)
+def test_nothing_outside_is_read_or_written(run: Run, tmp_path: Path, statement: str) -> None:
+    file, new = tmp_path / "secret.csv", tmp_path / "new"
+    file.write_text("a\nsecret\n")
+    result = run("sql", statement.format(file=file, new=new))
 
-    assert "3000" in result.stdout
+    assert result.exit_code != 0
+    assert "secret\n" not in result.stdout
+    assert not new.exists()
 
 
-def test_settings(run: Run) -> None:
-    lines = succeed(run("spark-conf")).stdout.splitlines()
-    settings = json.loads(succeed(run("spark-conf", "--json")).stdout)
-    arguments = succeed(run("spark-conf", "--arguments")).stdout
+@pytest.mark.parametrize("name", ["it's", "a' OR 1=1 --", "x;y", "select", "ü b", "100%"])
+def test_names_of_any_kind(run: Run, csv_file: Path, name: str) -> None:
+    succeed(run("import", csv_file, name, "--primary-key", "id"))
+    for table in (name, f"{name}@HEAD"):
+        query = f'SELECT count(*) AS n FROM "{table}"'
+        assert succeed(run("sql", query, "-o", "csv")).stdout == "n\n3\n"
 
-    assert dict(line.split(" ", 1) for line in lines) == settings
-    assert settings["spark.sql.catalog.havasu.warehouse"].endswith("/tables")
-    assert all(f"--conf {name}=" in arguments for name in settings)
-    assert settings["spark.sql.files.openCostInBytes"] == "65536"
-    assert succeed(run("spark-conf", "--no-jar")).stdout.count("iceberg") == 0
-    assert run("spark-conf", "--json", "--arguments").exit_code == 2
+
+def test_a_repository_in_a_folder_with_a_name_of_any_kind(repo: Path) -> None:
+    for name in ("a[b]*'c", "key=value", "d?"):
+        there = repo.rename(repo.with_name(name))
+        result = succeed(invoke(["-C", there, "sql", QUERY, "-o", "csv"]))
+        assert result.stdout == "id,name\n1,one\n2,TWO\n4,four\n"
+        repo = there
+
+
+def test_spark_is_not_loaded(repo: Path) -> None:
+    program = (
+        "import sys; from havasu_vc.cli.main import cli\n"
+        f"cli.main(['-C', {str(repo)!r}, 'sql', {QUERY!r}], standalone_mode=False)\n"
+        "sys.exit('pyspark' in sys.modules or 'pandas' in sys.modules)"
+    )
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.endswith("4   four\n"), done.stderr
+    assert done.returncode == 0
+
+
+def test_the_process_ends_without_a_word(repo: Path) -> None:
+    import subprocess
+
+    program = "from havasu_vc.cli.main import main; main()"
+    for query in (QUERY, "SELECT * FROM nope", "SELECT error(name) FROM points"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "-C", str(repo), "sql", query],
+            capture_output=True,
+            text=True,
+        )
+        assert "leaked" not in done.stderr

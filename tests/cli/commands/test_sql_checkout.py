@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+SQL = ("sql", "--engine", "spark")
+QUERY_OF_HEAD = 'SELECT id, name FROM "points@HEAD" ORDER BY id'
 
 
 @pytest.fixture(autouse=True)
@@ -33,17 +35,22 @@ def test_a_checkout_is_asked_and_changed(run: Run) -> None:
     succeed(run("checkout"))
     for statement, reason in WRONG.items():
         assert_is_one_line(run, statement, reason)
-    query = ("sql", "SELECT id, name FROM points ORDER BY id", "--output-format", "csv")
+    query = (*SQL, "SELECT id, name FROM points ORDER BY id", "--output-format", "csv")
 
     assert succeed(run(*query)).stdout == "id,name\n1,one\n2,TWO\n4,four\n"
     update = "UPDATE points SET name = 'uno' WHERE id = 1"
-    succeed(run("sql", f"{update}; DELETE FROM points WHERE id = 4"))
+    changed = succeed(run("sql", f"{update}; DELETE FROM points WHERE id = 4"))
+    assert "UPDATE changes tables, which Spark does" in changed.stderr
     assert succeed(run(*query)).stdout == "id,name\n1,uno\n2,TWO\n"
+    # DuckDB shows the edits as well, which no commit has yet.
+    assert succeed(run("sql", *query[3:])).stdout == "id,name\n1,uno\n2,TWO\n"
+    before = succeed(run("sql", QUERY_OF_HEAD, "-o", "csv")).stdout
+    assert before == "id,name\n1,one\n2,TWO\n4,four\n"
     assert "points: feature: 1 updates 1 deletes" in " ".join(succeed(run("status")).stdout.split())
     succeed(run("sql", "ALTER TABLE points RENAME COLUMN name TO title"))
     succeed(run("commit", "-m", "By SQL"))
 
-    shown = succeed(run("sql", "SELECT title FROM points ORDER BY id", "--ref", "HEAD"))
+    shown = succeed(run(*SQL, "SELECT title FROM points ORDER BY id", "--ref", "HEAD"))
     assert shown.stdout.split()[2:] == ["uno", "TWO"]
     assert "nothing" in succeed(run("status")).stdout.lower()
 
@@ -58,7 +65,7 @@ WRONG = {
 
 def assert_is_one_line(run: Run, statement: str, reason: str) -> None:
     """Check what is said of a statement that goes wrong, and that it changes nothing."""
-    result = run("sql", statement)
+    result = run(*SQL, statement)
 
     assert result.exit_code != 0
     assert reason in result.stderr
@@ -67,7 +74,7 @@ def assert_is_one_line(run: Run, statement: str, reason: str) -> None:
     assert "nothing" in succeed(run("status")).stdout.lower()
 
 
-@pytest.mark.parametrize("command", [("sql", "SELECT 1"), ("shell",), ("spark-conf",)])
+@pytest.mark.parametrize("command", [(*SQL, "SELECT 1"), ("shell",), ("spark-conf",)])
 def test_a_jar_that_is_named_and_is_not_there(
     run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
