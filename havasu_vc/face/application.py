@@ -4,6 +4,7 @@
     GET /assets/NAME           a script, a style, the land of the world
     GET /review?…              the page of a review
     GET /api/v1/WHAT?…         JSON; docs/reference/page-api.md lists it
+    POST /api/v1/do/WHAT       an action
 
 Handlers run in threads, each with the repository opened anew: what a terminal did meanwhile is
 seen by the next request.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
@@ -24,7 +26,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from havasu_vc.errors import HavasuError, NotFoundError
+from havasu_vc.errors import HavasuError, InvalidArgumentError, NotFoundError
+from havasu_vc.face.actions import ACTIONS
+from havasu_vc.face.edits import work
 from havasu_vc.face.guard import TOKEN, Guard, Turned
 from havasu_vc.face.history import changes, history, row
 from havasu_vc.face.overview import datasets, overview, refs
@@ -43,7 +47,7 @@ POLICY = (
 THREADS = 4
 _OURS = frozenset(
     {"api.js", "app.js", "app.css", "chart.js", "data.js", "history.js", "lanes.js", "overview.js"}
-    | {"words.js"}
+    | {"words.js", "work.js"}
 )
 _SHARED = frozenset(
     {"basemap.js", "elements.js", "page.css", "projection.js", "text.js", "countries-110m.json"}
@@ -59,7 +63,11 @@ _READING: dict[str, Callable[[Repo, Query], Any]] = {
     "datasets": datasets,
     "rows": rows,
     "row": row,
+    "work": work,
 }
+_API, _DO = "/api/v1/", "/api/v1/do/"
+MOST_BYTES = 1 << 20
+"""The largest body that is taken in."""
 _log = logging.getLogger("havasu_vc.face")
 
 
@@ -70,6 +78,7 @@ class Face:
         self._open = open_repo
         self._guard = guard
         self._threads = ThreadPoolExecutor(THREADS, "havasu-vc-open")
+        self._acting = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -107,6 +116,8 @@ class Face:
         text = request.scope["query_string"].decode("latin-1")
         query = dict(parse_qsl(text, keep_blank_values=True))
         path = request.url.path
+        if path.startswith(_DO):
+            return await self._done(request, headers, path.removeprefix(_DO))
         if request.method not in ("GET", "HEAD"):
             raise Turned(405, f"{request.method} is not for this address")
         if path == "/" and TOKEN in query:
@@ -120,11 +131,42 @@ class Face:
         if path == "/review":
             page, policy = await loop.run_in_executor(self._threads, self._review, query)
             return Response(page, 200, {"content-security-policy": policy}, "text/html")
-        reads = _READING.get(path.removeprefix("/api/v1/"))
-        if reads is None or not path.startswith("/api/v1/"):
+        if path == f"{_API}word":
+            return Response(json.dumps({"word": self._guard.word}), media_type="application/json")
+        reads = _READING.get(path.removeprefix(_API))
+        if reads is None or not path.startswith(_API):
             raise Turned(404, "there is nothing at this address")
         found = await loop.run_in_executor(self._threads, self._read, reads, query)
         return Response(found, 200, media_type="application/json")
+
+    async def _done(self, request: Request, headers: Mapping[str, str], name: str) -> Response:
+        """Do something, for our own page alone."""
+        if request.method != "POST":
+            raise Turned(405, "what changes something comes by POST")
+        self._guard.check_cookie(headers)
+        self._guard.check_word(headers)
+        if headers.get("content-type", "").partition(";")[0] != "application/json":
+            raise Turned(415, "an action is a JSON object")
+        if name not in ACTIONS:
+            raise Turned(404, "there is nothing at this address")
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise Turned(413, "the request is too large")
+        loop = asyncio.get_running_loop()
+        said = await loop.run_in_executor(self._threads, self._act, name, body)
+        return Response(json.dumps({"said": said}), media_type="application/json")
+
+    def _act(self, name: str, body: bytes) -> str:
+        try:
+            asked = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgumentError("the request is not JSON") from error
+        if not isinstance(asked, dict):
+            raise InvalidArgumentError("the request is not a JSON object")
+        with self._acting:
+            return ACTIONS[name](self._open(), asked)
 
     def _entered(self, headers: Mapping[str, str], token: str) -> Response:
         """Answer who comes with a token; one who was here before needs none."""

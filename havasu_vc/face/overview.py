@@ -12,7 +12,7 @@ from havasu_vc.looking import extent_of
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.store.refs import Branch, count_apart
 
-__all__ = ["counts_value", "datasets", "overview", "refs"]
+__all__ = ["counts_value", "datasets", "edited_value", "merge_value", "overview", "refs"]
 
 MOST_BRANCHES = 200
 
@@ -30,8 +30,8 @@ def overview(repo: Repo, _: Query) -> dict[str, Any]:
         "behind": status.behind,
         "state": status.state,
         "problems": list(status.problems),
-        "merge": _merge(repo),
-        "edited": _edited(repo),
+        "merge": merge_value(repo),
+        "edited": edited_value(repo),
         "last": None if status.commit is None else commit_value(repo.commit_info(status.commit)),
         "branches": _branches(repo, status.commit),
         "branchesInAll": len(repo.branches()),
@@ -61,7 +61,8 @@ def _name(repo: Repo) -> str:
     return repo.path.name.removesuffix(".git") or str(repo.path)
 
 
-def _merge(repo: Repo) -> dict[str, Any] | None:
+def merge_value(repo: Repo) -> dict[str, Any] | None:
+    """Return the merge that waits; None where none does."""
     waiting = repo.status().waiting
     if waiting is None:
         return None
@@ -72,7 +73,7 @@ def _merge(repo: Repo) -> dict[str, Any] | None:
     return {"kind": waiting.kind, "message": waiting.message, "conflicts": conflicts}
 
 
-def _edited(repo: Repo) -> dict[str, Any] | None:
+def edited_value(repo: Repo) -> dict[str, Any] | None:
     """Return what is edited in the tables that are checked out; None where none are."""
     if repo.git.is_bare:
         return None

@@ -9,7 +9,7 @@ import re
 from havasu_vc.errors import InvalidArgumentError
 from havasu_vc.face.queries import Query, revision_in
 from havasu_vc.library import Repo
-from havasu_vc.review import Page, raster_pictures, write_page
+from havasu_vc.review import Page, raster_pictures, review_diffs, write_page
 
 __all__ = ["review"]
 
@@ -18,6 +18,12 @@ _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]
 
 def review(repo: Repo, query: Query) -> tuple[str, str]:
     """Return the page, and the content security policy that it has."""
+    out = io.StringIO()
+    if query.get("work"):
+        page = Page(pictures=raster_pictures())
+        found = review_diffs(repo.workspace.diff(), "HEAD", "workspace", page)
+        write_page(out, page, found, summary=False, more="havasu-vc diff")
+        return _with_policy(out.getvalue())
     if query.get("commit"):
         commit = repo.commit_info(revision_in(query, "commit")).id
         base, head, dots = f"{commit}^?", commit, ".."
@@ -25,9 +31,11 @@ def review(repo: Repo, query: Query) -> tuple[str, str]:
         base, head, dots = revision_in(query, "base"), revision_in(query, "head"), "..."
     page = Page(pictures=raster_pictures(repo.rasters.open_url))
     found = repo.review(f"{base}{dots}{head}", (), samples=40, page=page)
-    out = io.StringIO()
     write_page(out, page, found, more=f"havasu-vc diff {base}{dots}{head}")
-    text = out.getvalue()
+    return _with_policy(out.getvalue())
+
+
+def _with_policy(text: str) -> tuple[str, str]:
     policy = _POLICY.search(text)
     if policy is None:
         raise InvalidArgumentError("the page of the review has no policy")

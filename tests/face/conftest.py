@@ -66,7 +66,13 @@ class Served:
         self._place = urlsplit(self.address).netloc
 
     def ask(
-        self, path: str, *, method: str = "GET", host: str | None = None, **headers: str
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        host: str | None = None,
+        body: str | None = None,
+        **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
         """Return the status, the headers and the body."""
         connection = http.client.HTTPConnection(self._place, timeout=60)
@@ -74,11 +80,11 @@ class Served:
         sent["host"] = host or self._place
         if self.cookie and "cookie" not in sent:
             sent["cookie"] = self.cookie
-        connection.request(method, path, headers=sent)
+        connection.request(method, path, body, headers=sent)
         answer = connection.getresponse()
-        body = answer.read()
+        found = answer.read()
         connection.close()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, found
 
     def enter(self) -> None:
         """Come in by the address."""

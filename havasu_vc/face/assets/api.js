@@ -22,6 +22,15 @@ export async function askOnce(what, query) {
   return kept.get(name);
 }
 
+// Do something. The word is one that no other site's page can read.
+export async function act(what, asked) {
+  const { word } = await ask("word");
+  const answer = await fetch(`/api/v1/do/${what}`, { method: "POST", headers: { "content-type": "application/json", "x-havasu-word": word }, body: JSON.stringify(asked) });
+  const found = await answer.json();
+  if (found.error) throw new Error([found.error.message, ...found.error.hints].join("; "));
+  return found;
+}
+
 export function address(view, query = {}) {
   const wanted = Object.entries(query).filter(([, value]) => value);
   return `#/${view}${wanted.length ? "?" + new URLSearchParams(wanted) : ""}`;

@@ -6,9 +6,10 @@ import { element, find, replace, value } from "./elements.js";
 import { showHistory } from "./history.js";
 import { showOverview } from "./overview.js";
 import { plain } from "./text.js";
+import { showWork } from "./work.js";
 
-const VIEWS = { overview: showOverview, history: showHistory, data: showData };
-const TITLES = { overview: "Overview", history: "History", data: "Data" };
+const VIEWS = { overview: showOverview, history: showHistory, data: showData, work: showWork };
+const TITLES = { overview: "Overview", history: "History", data: "Data", work: "Work" };
 let current = null;
 let turn = 0;
 
@@ -58,7 +59,7 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (find("help").open) return;
-  const tabs = { 1: "overview", 2: "history", 3: "data" };
+  const tabs = { 1: "overview", 2: "history", 3: "data", 4: "work" };
   let done = true;
   if (tabs[event.key]) location.hash = `#/${tabs[event.key]}`;
   else if (event.key === "t") toggleTheme();

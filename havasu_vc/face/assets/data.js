@@ -1,7 +1,7 @@
 // One dataset at a revision: a table that asks for the rows in sight, their places on a map, and
 // of the chosen row its cells, who they are from, and the commits that changed it.
 
-import { address, ask, note } from "./api.js";
+import { act, address, ask, note } from "./api.js";
 import { Chart } from "./chart.js";
 import { element, replace, sentence, value } from "./elements.js";
 import { choice } from "./history.js";
@@ -217,10 +217,29 @@ class DataView {
       const blamed = Object.fromEntries(Object.entries(cells).map(([name, id]) => [name, known.get(id) ?? { id, subject: id.slice(0, 7), author: "", time: 0 }]));
       replace(this.past, heading, sides(Object.keys(cells).length ? blamed : null), unread && element("p", { class: "callout" }, value(unread, 300)),
         element("h3", {}, more ? `The last ${plural(commits.length, "commit")} that changed it` : `${plural(commits.length, "commit")} changed it`),
-        element("ol", {}, commits.map((each) => element("li", {}, commitLink(each), element("div", { class: "small dim" }, by(each))))));
+        element("ol", {}, commits.map((each, place) => element("li", {}, commitLink(each), element("div", { class: "small dim" }, by(each)), place > 0 && this.back(key, each)))));
     } catch (error) {
       if (turn === this.wanted) replace(this.past, heading, sides(null), element("p", { class: "callout" }, value(error.message, 400)));
     }
+  }
+
+  // What commits the row as it was then.
+  back(key, commit) {
+    return element("button", { type: "button", class: "quiet", onclick: async (event) => {
+      const button = event.currentTarget;
+      if (!button.classList.contains("armed")) {
+        button.classList.add("armed");
+        button.textContent = "Commit the row as it was then?";
+        return;
+      }
+      button.disabled = true;
+      try {
+        const { said } = await act("restore", { dataset: this.about.path, key, commit: commit.id });
+        button.replaceWith(element("p", { class: "callout done", role: "status" }, value(said, 300)));
+      } catch (error) {
+        button.replaceWith(element("p", { class: "callout", role: "alert" }, value(error.message, 400)));
+      }
+    } }, "Bring this back");
   }
 
   close() {

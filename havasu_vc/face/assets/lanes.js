@@ -60,8 +60,14 @@ export function graph({ at, id, above, below, leads }, widest) {
   for (const lane of leads) {
     svg.append(drawn("path", { class: `lane ${colour(lane)}`, d: curve(x(at), 27, x(lane), 54) }));
   }
-  svg.append(drawn("circle", { class: `dot ${colour(at)}`, cx: x(at), cy: 27, r: 5 }));
-  return svg;
+  // The dot is no part of the drawing, which is as tall as its commit.
+  const dot = document.createElement("span");
+  dot.className = `dot dot-${at % COLOURS}`;
+  dot.style.left = `${x(at)}px`;
+  const box = document.createElement("span");
+  box.className = "lanes";
+  box.append(svg, dot);
+  return box;
 }
 
 function curve(x0, y0, x1, y1) {

@@ -45,7 +45,7 @@ function edited(found) {
   if (!found.tables.length) return element("section", { class: "tile" }, element("h2", {}, "Edited"), element("div", { class: "main" }, "Nothing"), place, found.problems.map((each) => element("p", { class: "callout" }, value(each, 400))));
   return element("section", { class: "tile warn" }, element("h2", {}, "Edited, not committed"), element("div", { class: "main" }, `${plural(rows, "row")} of ${plural(found.tables.length, "dataset")}`),
     element("ul", {}, found.tables.map((each) => element("li", {}, value(each.dataset, 80), counts(each.rows), each.meta > 0 && `${plural(each.meta, "meta item")}`))),
-    element("div", { class: "small" }, element("code", {}, "havasu-vc diff"), " shows it, ", element("code", {}, "havasu-vc commit"), " keeps it"));
+    element("div", { class: "small" }, element("a", { href: address("work") }, "See it, and commit it")));
 }
 
 function waits(found) {

@@ -1,0 +1,105 @@
+"""What is edited and not committed, row by row, and what is set aside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from havasu_vc.errors import HavasuError
+from havasu_vc.face.overview import counts_value, edited_value, merge_value
+from havasu_vc.face.queries import Query
+from havasu_vc.library import Repo
+from havasu_vc.model.changes import ChangeBatch
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.review import shown_values
+from havasu_vc.writers.rows import side_of
+from havasu_vc.writers.values import equal_cells, key_labels, side_columns
+
+__all__ = ["work"]
+
+MOST_ROWS = 200
+"""Rows of a dataset that are listed; the review has more of them."""
+MOST_CELLS = 8
+LONGEST = 200
+
+
+def work(repo: Repo, _: Query) -> dict[str, Any]:
+    """Return what the view of work shows."""
+    found: dict[str, Any] = {
+        "head": repo.head_branch,
+        "branches": [each.name for each in repo.branches()],
+        "edited": edited_value(repo),
+        "merge": merge_value(repo),
+        "stashes": [],
+        "datasets": [],
+    }
+    if repo.git.is_bare:
+        return found
+    found["stashes"] = [
+        {"name": str(each.number), "message": each.message} for each in repo.workspace.stashes()
+    ]
+    if found["edited"] and found["edited"]["tables"]:
+        try:
+            found["datasets"] = [_dataset(diff) for diff in repo.workspace.diff()]
+        except HavasuError as error:
+            found["edited"]["problems"].append(error.message)
+    return found
+
+
+def _dataset(diff: DatasetDiff) -> dict[str, Any]:
+    counts, rows = ChangeCounts(), list[dict[str, Any]]()
+    for batch in diff.changes:
+        counts += batch.counts
+        room = MOST_ROWS - len(rows)
+        if room > 0:
+            rows += _rows(diff, ChangeBatch(batch.data.slice(0, min(room, len(batch)))))
+    return {
+        "dataset": diff.path,
+        "rows": counts_value(counts),
+        "meta": [each.name for each in diff.meta],
+        "keyed": bool(diff.header.schema.key.names),
+        "listed": rows,
+    }
+
+
+def _rows(diff: DatasetDiff, batch: ChangeBatch) -> list[dict[str, Any]]:
+    """Return rows with the texts of cells that differ, or of all of one that comes or goes."""
+    sides = [side_of(diff, new=new).schema for new in (False, True)]
+    both = (batch.old, batch.new)
+    old, new = (
+        {field.id: (field, column) for field, column in side_columns(side, schema)}
+        for side, schema in zip(both, sides, strict=True)
+    )
+    labels = [
+        key_labels(side, schema).to_pylist() for side, schema in zip(both, sides, strict=True)
+    ]
+    comes, goes = (side.is_null().to_pylist() for side in both)
+    rows: list[dict[str, Any]] = [
+        {
+            "key": labels[0][i] if goes[i] else labels[1][i],
+            "what": "inserted" if comes[i] else "deleted" if goes[i] else "updated",
+            "cells": [],
+        }
+        for i in range(len(batch))
+    ]
+    for number in {**old, **new}:
+        before, after = old.get(number), new.get(number)
+        known = after or before
+        if known is None:
+            continue
+        texts: list[list[str | None]] = [
+            [None] * len(batch) if side is None else shown_values(side[1], side[0]).to_pylist()
+            for side in (before, after)
+        ]
+        same = (
+            equal_cells(before, after).to_pylist()
+            if before is not None and after is not None
+            else [False] * len(batch)
+        )
+        for i, row in enumerate(rows):
+            if (row["what"] != "updated" or not same[i]) and len(row["cells"]) < MOST_CELLS:
+                row["cells"].append([known[0].name, *(_cut(side[i]) for side in texts)])
+    return rows
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:LONGEST]
