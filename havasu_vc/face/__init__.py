@@ -8,6 +8,7 @@ queries.py       what was asked, checked
 overview.py      branches, what is edited, what waits, the datasets
 history.py       commits and what each changed; a row's past
 edits.py         what is edited, and set aside
+conflicts.py     what a merge could not decide
 actions.py       what the page does: commit, switch, merge, …
 rows.py          a dataset, its rows by page, where they lie
 commits.py       a commit as JSON

@@ -116,6 +116,24 @@ def conclude(repo: Repo, asked: Asked) -> str:
     return "The merge is committed" + ("" if result.commit is None else f" as {result.commit[:7]}")
 
 
+def resolve(repo: Repo, asked: Asked) -> str:
+    """Answer conflicts: rows or meta items by filters, each group in one way."""
+    answers = asked.get("answers")
+    if not isinstance(answers, list) or not answers:
+        raise InvalidArgumentError("there is no answer")
+    count = 0
+    for each in answers:
+        if not isinstance(each, dict):
+            raise InvalidArgumentError("an answer is a JSON object")
+        filters = _texts(each, "filters")
+        columns = each.get("columns")
+        if not filters or not (columns is None or isinstance(columns, dict)):
+            raise InvalidArgumentError("an answer names conflicts, and how they are decided")
+        choice = _text(each, "choice", needed=columns is None) or None
+        count += repo.resolve_conflicts(filters, choice=choice, columns=columns)
+    return f"Answered {count:,} {'conflict' if count == 1 else 'conflicts'}"
+
+
 def restore(repo: Repo, asked: Asked) -> str:
     """Commit a row as it was at a commit."""
     repo.keep_policy()
@@ -137,6 +155,7 @@ ACTIONS: dict[str, Callable[[Repo, Asked], str]] = {
     "merge": merge,
     "abort": abort,
     "conclude": conclude,
+    "resolve": resolve,
     "restore": restore,
 }
 """By the last part of the address."""

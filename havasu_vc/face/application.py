@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from havasu_vc.errors import HavasuError, InvalidArgumentError, NotFoundError
 from havasu_vc.face.actions import ACTIONS
+from havasu_vc.face.conflicts import conflicts
 from havasu_vc.face.edits import work
 from havasu_vc.face.guard import TOKEN, Guard, Turned
 from havasu_vc.face.history import changes, history, row
@@ -47,7 +48,7 @@ POLICY = (
 THREADS = 4
 _OURS = frozenset(
     {"api.js", "app.js", "app.css", "chart.js", "data.js", "history.js", "lanes.js", "overview.js"}
-    | {"words.js", "work.js"}
+    | {"conflicts.js", "words.js", "work.js"}
 )
 _SHARED = frozenset(
     {"basemap.js", "elements.js", "page.css", "projection.js", "text.js", "countries-110m.json"}
@@ -63,6 +64,7 @@ _READING: dict[str, Callable[[Repo, Query], Any]] = {
     "datasets": datasets,
     "rows": rows,
     "row": row,
+    "conflicts": conflicts,
     "work": work,
 }
 _API, _DO = "/api/v1/", "/api/v1/do/"

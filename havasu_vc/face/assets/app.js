@@ -1,6 +1,7 @@
 // The page comes together: the address says which view is shown, keys move between views.
 
 import { ask, place } from "./api.js";
+import { showConflicts } from "./conflicts.js";
 import { showData } from "./data.js";
 import { element, find, replace, value } from "./elements.js";
 import { showHistory } from "./history.js";
@@ -8,8 +9,8 @@ import { showOverview } from "./overview.js";
 import { plain } from "./text.js";
 import { showWork } from "./work.js";
 
-const VIEWS = { overview: showOverview, history: showHistory, data: showData, work: showWork };
-const TITLES = { overview: "Overview", history: "History", data: "Data", work: "Work" };
+const VIEWS = { overview: showOverview, history: showHistory, data: showData, work: showWork, conflicts: showConflicts };
+const TITLES = { overview: "Overview", history: "History", data: "Data", work: "Work", conflicts: "Conflicts" };
 let current = null;
 let turn = 0;
 
@@ -59,7 +60,7 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (find("help").open) return;
-  const tabs = { 1: "overview", 2: "history", 3: "data", 4: "work" };
+  const tabs = { 1: "overview", 2: "history", 3: "data", 4: "work", 5: "conflicts" };
   let done = true;
   if (tabs[event.key]) location.hash = `#/${tabs[event.key]}`;
   else if (event.key === "t") toggleTheme();

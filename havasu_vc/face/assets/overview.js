@@ -55,7 +55,7 @@ function waits(found) {
   const sum = merge.conflicts.reduce((all, each) => all + each.count, 0);
   return element("section", { class: `tile ${sum ? "warn" : "fine"}` }, element("h2", {}, `Open ${merge.kind}`), element("div", { class: "main" }, sum ? plural(sum, "conflict") : "All is decided"),
     element("ul", {}, merge.conflicts.map((each) => element("li", {}, value(each.dataset, 80), number(each.count)))),
-    element("div", { class: "small" }, element("code", {}, sum ? "havasu-vc conflicts" : "havasu-vc merge --continue"), sum ? " shows them" : " concludes it"));
+    element("div", { class: "small" }, element("a", { href: address("conflicts") }, sum ? "Answer them" : "Conclude it")));
 }
 
 function listed(datasets) {

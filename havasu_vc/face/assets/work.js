@@ -1,7 +1,7 @@
 // What is edited: rows with their cells before and after, to tick and commit, set aside or drop;
 // branches and merges beside it. Whatever is done is said, and the view looks again.
 
-import { act, ask } from "./api.js";
+import { act, address, ask } from "./api.js";
 import { element, find, marked, replace, value } from "./elements.js";
 import { choice } from "./history.js";
 import { number, plural } from "./text.js";
@@ -90,7 +90,7 @@ function waiting(merge, button) {
   const left = merge.conflicts.reduce((sum, each) => sum + each.count, 0);
   return element("section", { class: "box padded", "aria-label": "Open merge" }, element("h2", {}, left ? `A ${merge.kind} waits for ${plural(left, "answer")}` : `A ${merge.kind} waits to be concluded`),
     element("ul", {}, merge.conflicts.map((each) => element("li", {}, value(each.dataset, 80), ": ", plural(each.count, "conflict")))),
-    left > 0 && element("p", { class: "small" }, element("code", {}, "havasu-vc conflicts"), " shows them, ", element("code", {}, "havasu-vc resolve"), " answers"),
+    left > 0 && element("p", {}, element("a", { href: address("conflicts") }, "Answer them")),
     element("div", { class: "actions" }, !left && button("Conclude it", "conclude", () => ({}), { class: "main-button" }), sure(button, "Drop the merge", "abort", {})));
 }
 
