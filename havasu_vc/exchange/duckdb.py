@@ -10,7 +10,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -139,6 +139,20 @@ class Database:
                 self._scans.append(rows)
                 self._connection.register(label, rows)
             self._connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS {table.query}")
+
+    def add_rows(self, name: str, rows: pa.Table) -> None:
+        """Have rows there under a name."""
+        with self._errors():
+            self._connection.register(name, rows)
+
+    def add_call(self, name: str, parameters: Sequence[str]) -> None:
+        """Have a function there that gives the rows named `NAME() ARGUMENT ...`."""
+        told = "".join(f" || ' ' || replace({each}, '\"', '\"\"')" for each in parameters)
+        named = f"""'"{name}()'{told} || '"'"""
+        self._connection.execute(
+            f"CREATE TEMP MACRO {name}({', '.join(parameters)})"
+            f" AS TABLE SELECT * FROM query_table({named})"
+        )
 
     def add_function(self, function: SqlFunction) -> None:
         """Have a function there, which is called with values of any types."""

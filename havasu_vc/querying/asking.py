@@ -22,7 +22,8 @@ from havasu_vc.errors import DatasetNotFoundError, HavasuError, InvalidArgumentE
 from havasu_vc.exchange.duckdb import Database, NoTableError
 from havasu_vc.exchange.duckdb_tables import duck_table
 from havasu_vc.model.names import TABLES
-from havasu_vc.querying.statements import names, split_statements, written_by
+from havasu_vc.querying.statements import calls, names, split_statements, written_by
+from havasu_vc.querying.told_tables import TOLD, told_table
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 
@@ -67,6 +68,7 @@ class Queries:
         with ExitStack() as stack:
             self._database = stack.enter_context(Database())
             self._add_tables(text)
+            self._add_told(text)
             self._add_functions(text)
             self._database.close_off()
             self._close = stack.pop_all().close
@@ -125,6 +127,14 @@ class Queries:
             view = open_view()
             self._views.append(view)
             self._database.add(name, duck_table(view, f"havasu {len(self._views)}"))
+
+    def _add_told(self, text: str) -> None:
+        called = [call for call in calls(text) if call[0] in TOLD]
+        for name, arguments in called:
+            label = " ".join((f"{name}()", *arguments))
+            self._database.add_rows(label, told_table(self._repo, name, arguments))
+        for name in dict.fromkeys(name for name, _ in called):
+            self._database.add_call(name, TOLD[name][0])
 
     def _add_functions(self, text: str) -> None:
         called = {name.lower() for name in names(text) if name[:3].lower() in ("st_", "rs_")}

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from havasu_vc import Repo
 from tests.cli.conftest import Run, invoke, succeed
 from tests.support.git import run_git
 
@@ -126,6 +127,51 @@ def test_functions_of_geometries(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        (
+            "SELECT change, old.id AS old, new.id AS new FROM changes('HEAD^...HEAD', 'points')",
+            [
+                {"change": "delete", "old": 3, "new": None},
+                {"change": "insert", "old": None, "new": 4},
+                {"change": "update", "old": 2, "new": 2},
+            ],
+        ),
+        ("SELECT change FROM changes('HEAD...HEAD', 'points')", []),
+        ("SELECT message FROM commits()", [{"message": "First"}, {"message": "Second"}]),
+        (
+            "SELECT id, message FROM blame('points') WHERE id < 4",
+            [{"id": 1, "message": "First"}, {"id": 2, "message": "Second"}],
+        ),
+        (
+            "SELECT name, kind FROM refs() JOIN commits() USING (commit)",
+            [{"name": "main", "kind": "branch"}, {"name": 'v"1', "kind": "tag"}],
+        ),
+        ("SELECT count(*) AS n FROM changes('v\"1...HEAD', 'points')", [{"n": 0}]),
+    ],
+)
+def test_what_the_repository_tells(
+    run: Run, repo: Path, query: str, rows: list[dict[str, object]]
+) -> None:
+    run_git("tag", 'v"1', cwd=repo)
+    found = json.loads(succeed(run("sql", f"{query} ORDER BY ALL", "-o", "json")).stdout)
+
+    assert found == rows
+
+
+def test_conflicts(run: Run, repo: Path) -> None:
+    succeed(run("switch", "-c", "other"))
+    for branch, name in (("other", "zwei"), ("main", "deux")):
+        succeed(run("switch", branch))
+        patch = {"id": 2, "name": name, "height": 2.5, "lon": 174.6, "lat": -41.1}
+        Repo.open(repo).write("points", pa.Table.from_pylist([patch]), message=name)
+    run("merge", "other")
+    shown = succeed(run("sql", "FROM conflicts()", "-o", "json-lines")).stdout
+
+    assert json.loads(shown) == {"dataset": "points", "kind": "feature", "name": "2"}
+
+
+@pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (("SELEC",), 'syntax error at or near "SELEC"'),
@@ -134,6 +180,9 @@ def test_functions_of_geometries(run: Run) -> None:
         (("SELECT error('by hand')",), "by hand"),
         (("SELECT ST_Area('no geometry')",), "ST_Area: a geometry cannot be used"),
         (("SELECT ST_X(geom, 1) FROM points",), "ST_X takes 1 argument, not 2"),
+        (("FROM changes('HEAD^...HEAD')",), "it is changes('REVISIONS', 'DATASET')"),
+        (("FROM blame('nope')",), "'nope'"),
+        (("FROM conflicts()",), "there is no merge"),
         (("SELECT 1", "--ref", "nope"), "no commit is named 'nope'"),
         (('SELECT * FROM "points@nope"',), "no commit is named 'nope'"),
         (('SELECT * FROM "nope@HEAD"',), "'nope'"),
