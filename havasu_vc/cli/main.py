@@ -46,6 +46,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "log": ("log", "Show the commits that lead to a revision"),
         "show": ("show", "Show a commit and what it changed"),
         "diff": ("diff", "Show what is edited, or what differs between two revisions"),
+        "head": ("head", "Print the first rows of a dataset"),
+        "cat": ("cat", "Print the rows of a dataset"),
+        "count": ("count", "Print how many rows datasets have"),
+        "describe": ("describe", "Tell what a dataset is; without one, git describe"),
         "grep": ("grep", "Print the rows that hold a value, at any revision"),
         "review": ("review", "Sum up what changed, for people who decide on it"),
         "open": ("open", "Show the repository on a page in the browser"),
@@ -104,6 +108,33 @@ KARTS_ALONE = ("build-annotations", "helper", "install")
 """What else Kart has: `cli.needless` knows why there is nothing to do."""
 
 
+_WORKS = "`git {}` works in this repository"
+GIT_VERBS: Mapping[str, str] = MappingProxyType(
+    {
+        "add": "`havasu-vc commit` takes what was edited in tables, `git add` is for your files",
+        "am": "`havasu-vc apply` commits a patch of rows",
+        "bisect": "`git bisect run SCRIPT` finds a commit by a script that looks at the data",
+        "clean": "`git clean` removes files of yours that git does not know",
+        "format-patch": "`havasu-vc create-patch` writes a commit as a patch",
+        "lfs": "`havasu-vc data` lists, fetches and sends data files",
+        "ls-files": "`havasu-vc data ls` lists the datasets",
+        "ls-tree": "`havasu-vc data ls REV` lists the datasets",
+        "mergetool": "`havasu-vc conflicts` shows conflicts, `havasu-vc resolve` settles them",
+        "prune": "`havasu-vc gc` removes what nothing needs",
+        "stage": "`havasu-vc commit` takes what was edited in tables",
+        "whatchanged": "`havasu-vc log --stat` tells what each commit changed",
+        **{
+            name: _WORKS.format(name)
+            for name in "archive bundle cat-file cherry for-each-ref ls-remote "
+            "maintenance merge-base name-rev notes range-diff replace rev-list rev-parse "
+            "shortlog show-ref sparse-checkout submodule symbolic-ref update-ref verify-commit "
+            "verify-tag worktree".split()
+        },
+    }
+)
+"""What to type instead of a command that git has and this program has not."""
+
+
 class CommandTable(click.Group):
     """The commands by name; a command's module is imported when it is called."""
 
@@ -156,6 +187,8 @@ class CommandTable(click.Group):
 def _unknown(name: str) -> str:
     import difflib
 
+    if (instead := GIT_VERBS.get(name)) is not None:
+        return f"there is no command {name!r}; {instead}"
     near = difflib.get_close_matches(name, COMMANDS, n=2)
     perhaps = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"there is no command {name!r}{perhaps}"

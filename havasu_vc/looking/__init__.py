@@ -9,6 +9,10 @@ from havasu_vc.public import loads
 
 if TYPE_CHECKING:
     from havasu_vc.looking.blaming import blame_dataset as blame_dataset
+    from havasu_vc.looking.describing import Description as Description
+    from havasu_vc.looking.describing import choose_rows as choose_rows
+    from havasu_vc.looking.describing import count_rows as count_rows
+    from havasu_vc.looking.describing import describe_dataset as describe_dataset
     from havasu_vc.looking.extents import extent_of as extent_of
     from havasu_vc.looking.git_diff import document_diff as document_diff
     from havasu_vc.looking.histories import LogRequest as LogRequest
@@ -36,6 +40,7 @@ __getattr__ = loads(
     {
         "blaming": ["blame_dataset"],
         "extents": ["extent_of"],
+        "describing": ["Description", "choose_rows", "count_rows", "describe_dataset"],
         "git_diff": ["document_diff"],
         "histories": ["LogRequest", "commit_info", "log"],
         "other_files": ["file_changes"],

@@ -49,7 +49,8 @@ class Table:
     def __len__(self) -> int:
         return self._dataset.rows
 
-    def _schema(self, columns: Sequence[str] | None) -> Schema:
+    def schema_of(self, columns: Sequence[str] | None) -> Schema:
+        """Return some of its columns, in the order given; all without."""
         if columns is None:
             return self.schema
         if isinstance(columns, str):
@@ -93,7 +94,7 @@ class Table:
         there; rows outside may still come. `source_types` gives columns the types that
         they were imported with.
         """
-        schema = self._schema(columns)
+        schema = self.schema_of(columns)
         where = Predicate(None if keys is None else tuple(map(self._key, keys)), box)
         tasks = self._dataset.scan(columns, where)
         with self._settings.open_engine(self._dataset.size) as engine:
@@ -112,7 +113,7 @@ class Table:
 
         With `source_types` a column with values that do not fit any more stays as it is stored.
         """
-        schema = self._schema(columns)
+        schema = self.schema_of(columns)
         batches = list(self.to_batches(columns, keys=keys, box=box))
         table = pa.Table.from_batches(batches, None if batches else arrow_schema(schema))
         return to_source_table(table, schema) if source_types else table

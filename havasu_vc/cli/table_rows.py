@@ -1,0 +1,144 @@
+"""Rows of a dataset, printed as they are: what `head` and `cat` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+
+from havasu_vc.cli.arguments import parse_assignment, parse_dataset_at, parse_names
+from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.pager import paged_output
+from havasu_vc.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from havasu_vc.datasets.protocol import Dataset
+    from havasu_vc.library import Repo
+    from havasu_vc.model.schema import Schema
+
+__all__ = ["FORMATS", "columns_option", "parse_where", "print_rows", "where_option"]
+
+FORMATS = ("table", "csv", "json", "json-lines", "geojson-lines")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+where_option = click.option(
+    "--where",
+    metavar="COLUMN=VALUE",
+    multiple=True,
+    help="Only rows with this value; COLUMN= means null. Several must all be so.",
+)
+columns_option = click.option(
+    "--columns", metavar="COLUMN,...", multiple=True, help="Print only these columns."
+)
+
+
+def parse_where(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values that are asked for, by column.
+
+    >>> parse_where(["species=kauri", "height="])
+    {'species': 'kauri', 'height': ''}
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        found[name] = value if equals and not value else parse_assignment(text)[1]
+    return found
+
+
+def print_rows(
+    invocation: Invocation,
+    repo: Repo,
+    place: str,
+    output_format: str,
+    *,
+    columns: Sequence[str],
+    where: Sequence[str],
+    most: int | None,
+) -> None:
+    """Print rows of `DATASET[@REV]`, all or the first."""
+    from havasu_vc.cli.query_output import write_rows
+
+    path, revision = parse_dataset_at(place)
+    view, schema, batches = repo.choose_rows(
+        path, revision, columns=parse_names(columns), where=parse_where(where)
+    )
+    first = _first(batches, most)
+    if output_format == "geojson-lines":
+        with paged_output(repo.git, wanted=invocation.pager) as out:
+            _write_features(view, schema, first, out)
+        return
+    write_rows(_Rows(schema, first), output_format, None, most=most or 0)
+
+
+class _Rows:
+    """Rows with their values as they are printed everywhere else, such as geometries in hex."""
+
+    def __init__(self, schema: Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        from havasu_vc.model.arrow import arrow_schema
+
+        self.names = schema.names
+        """What the columns are called."""
+        self.schema = arrow_schema(schema)
+        """The columns."""
+        self._fields = schema.fields
+        self._batches = batches
+
+    def rows(self, most: int | None = None) -> Iterator[Sequence[Any]]:
+        """Return the rows, or the first ones."""
+        return islice(self._rows(), most)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return the rows in batches."""
+        return self._batches
+
+    def _rows(self) -> Iterator[Sequence[Any]]:
+        from havasu_vc.writers.values import json_values
+
+        for batch in self._batches:
+            for start in range(0, batch.num_rows, 8192):
+                piece = batch.slice(start, 8192)
+                values = [json_values(piece.column(f.name), f) for f in self._fields]
+                yield from zip(*values, strict=True)
+
+
+def _first(batches: Iterable[pa.RecordBatch], most: int | None) -> Iterator[pa.RecordBatch]:
+    left = most
+    for batch in batches:
+        if left is not None and batch.num_rows >= left:
+            yield batch.slice(0, left)
+            return
+        left = None if left is None else left - batch.num_rows
+        yield batch
+
+
+def _write_features(
+    view: Dataset, schema: Schema, batches: Iterable[pa.RecordBatch], out: TextIO
+) -> None:
+    """Write each row as a Feature on a line of its own, in the system of the data."""
+    import json
+
+    from havasu_vc.geo.geojson import geometry_objects
+    from havasu_vc.writers.terminal import visible_json
+    from havasu_vc.writers.values import canonical_wkb, json_values
+
+    shape = next(iter(schema.geometries), None)
+    if shape is None:
+        raise InvalidArgumentError(
+            f"{view.path} has no geometry column among those that are printed",
+            hints=("`-o json` prints rows without one",),
+        )
+    others = [field for field in schema.fields if field is not shape]
+    for batch in batches:
+        shapes = geometry_objects(canonical_wkb(batch.column(shape.name), shape))
+        values = [json_values(batch.column(field.name), field) for field in others]
+        for row, geometry in enumerate(shapes):
+            feature = {
+                "type": "Feature",
+                "geometry": geometry,
+                "properties": {f.name: v[row] for f, v in zip(others, values, strict=True)},
+            }
+            out.write(visible_json(json.dumps(feature, ensure_ascii=False)) + "\n")
