@@ -30,6 +30,7 @@ from havasu_vc.store.command import GitResult
 
 __all__ = ["FetchResult", "fetch", "fetch_data", "remotes", "upstream_of"]
 
+_DEEPER = ("--depth", "--deepen", "--unshallow")
 _FETCHED = re.compile(r"^([0-9a-f]{40})\t", re.MULTILINE)
 
 
@@ -70,7 +71,9 @@ def fetch(
     tips = _fetched(repo, name)
     if data and tips:
         if not repo.on_demand:
-            files = bring_data(repo, remote_data(repo, name), tips)
+            # Older commits may come below those that were here with all their data.
+            deeper = any(option.startswith(_DEEPER) for option in options)
+            files = bring_data(repo, remote_data(repo, name), tips, thorough=deeper)
         elif (part := kept_part(repo)) is not None:
             wanted = files_of_part(repo, part, _followed(repo))
             files = download(repo, remote_data(repo, name), wanted)

@@ -263,7 +263,7 @@ def _shallow(repository: GitRepository) -> tuple[str, ...]:
         return ()
     return (
         "this clone has only the newest commits, and this may be an older one: "
-        "`git fetch --unshallow` brings them all",
+        "`havasu-vc fetch --unshallow` brings them all",
     )
 
 

@@ -90,7 +90,7 @@ def _prune_store(repo: OpenRepo, url: str, grace: float, *, delete: bool) -> Pru
     if (repo.git.common_directory / "shallow").exists():
         raise StateError(
             "this clone lacks history, so what is reached cannot be told",
-            hints=("`git fetch --unshallow` brings it",),
+            hints=("`havasu-vc fetch --unshallow` brings it",),
         )
     place = ObjectStoreRemote(url)
     with exclusive_lock(repo.git.data_folder / "pruning", reason="data is being pruned from here"):

@@ -105,7 +105,7 @@ COMMANDS = [
     ("stash", "list"),
     ("grep", "a"),
     ("head", "data"),
-    ("cat", "data"),
+    ("cat", "data", "-o", "json"),
     ("describe", "data"),
     ("describe", "data", "-o", "json"),
     ("count", "data"),

@@ -17,6 +17,8 @@ __all__ = ["command", "tell_fetch"]
 @click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1)
 @click.option("-p", "--prune", is_flag=True, help="Drop remote branches that are gone there.")
 @click.option("-t", "--tags", is_flag=True, help="Bring all tags.")
+@click.option("--depth", metavar="N", type=click.IntRange(1), help="Bring the newest N commits.")
+@click.option("--unshallow", is_flag=True, help="Bring all commits that a shallow clone lacks.")
 @click.option("--no-data", is_flag=True, help="Bring git's part alone.")
 @click.pass_obj
 def command(
@@ -25,10 +27,16 @@ def command(
     refspecs: tuple[str, ...],
     prune: bool,
     tags: bool,
+    depth: int | None,
+    unshallow: bool,
     no_data: bool,
 ) -> None:
     """Fetch what REMOTE has: its branches, then the data files that they name."""
-    options = [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
+    if depth is not None and unshallow:
+        raise click.UsageError("--depth and --unshallow contradict each other")
+    options = [f"--depth={depth}"] if depth is not None else []
+    options += ["--unshallow"] if unshallow else []
+    options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
     repo = invocation.open_repo(rows=False)
     tell_fetch(invocation, repo.fetch(remote, refspecs, options=options, data=not no_data))
 

@@ -184,7 +184,26 @@ def test_a_shallow_clone_says_why_older_commits_are_not_there(repo: Path, tmp_pa
     ):
         refused = invoke(["-C", shallow, *command])
         assert refused.exit_code == (2 if command == ("show", "HEAD^") else 47), refused.output
-        assert "`git fetch --unshallow` brings them all" in refused.stderr, command
+        assert "`havasu-vc fetch --unshallow` brings them all" in refused.stderr, command
     run_git("fetch", "--quiet", "--unshallow", cwd=shallow)
     succeed(invoke(["-C", shallow, "data", "fetch"]))
     succeed(invoke(["-C", shallow, "show", "HEAD"]))
+
+
+def test_a_shallow_clone_gets_what_it_lacks(server: Path, tmp_path: Path) -> None:
+    run_git("clone", "-q", "--depth", "1", f"file://{server}", "copy", cwd=tmp_path)
+    copy = tmp_path / "copy"
+
+    succeed(invoke(["-C", copy, "fetch", "--depth", "1"]))
+    assert run_git("rev-list", "--count", "HEAD", cwd=copy) == "1"
+    assert run_git("cat-file", "-t", "HEAD", cwd=copy) == "commit"
+    succeed(invoke(["-C", copy, "cat", "points", "-o", "csv"]))
+    refused = invoke(["-C", copy, "show", "HEAD^"])
+    assert refused.exit_code == 2 and "`havasu-vc fetch --unshallow`" in refused.stderr
+    succeed(invoke(["-C", copy, "fetch", "--unshallow"]))
+
+    assert run_git("rev-list", "--count", "HEAD", cwd=copy) == "2"
+    before = succeed(invoke(["-C", copy, "cat", "points@HEAD^", "-o", "csv"])).stdout
+    assert "three" in before
+    assert invoke(["-C", copy, "fetch", "--unshallow"]).exit_code != 0
+    assert invoke(["-C", copy, "fetch", "--unshallow", "--depth", "2"]).exit_code == 2
