@@ -1,0 +1,155 @@
+"""Kart as it is and havasu-vc in turn on one working copy: each sees what the other did.
+
+Random edits of an editor, and between them commands of either program, against a model of the
+rows in the file and at each branch. After every step both say the same of the file, and it
+holds what the model says. Needs `HAVASU_VC_KART`, as `test_kart_itself` has it.
+"""
+
+import json
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands.test_workingcopy import editor
+from tests.cli.conftest import FIRST, invoke
+from tests.compat.test_kart_itself import KART, kart
+
+Rows = dict[int, tuple[object, ...]]
+
+pytestmark = [
+    pytest.mark.kart,
+    pytest.mark.skipif(not KART, reason="HAVASU_VC_KART names no command that runs Kart"),
+]
+
+
+class Pair:
+    """Two programs on one repository and one working copy, and what both should hold."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.repo = folder / "repo"
+        source = folder / "points.csv"
+        source.write_text(FIRST)
+        self.ours("init", self.repo, "--kart", at=None)
+        self.ours("import", source, "--primary-key", "id", "--crs", "EPSG:4326")
+        first = self.random.choice([self.ours, self.theirs])
+        first("create-workingcopy", "repo.gpkg")
+        self.now = self.read()
+        self.heads = {"main": dict(self.now)}
+        self.branch = "main"
+
+    def ours(self, *words: str | Path, at: str | None = "repo", code: int = 0) -> str:
+        place: list[str | Path] = ["-C", self.repo] if at else []
+        result = invoke([*place, *words])
+        assert result.exit_code == code, (words, result.output)
+        return result.stdout
+
+    def theirs(self, *words: str | Path, code: int = 0) -> str:
+        return kart(self.repo, *map(str, words), status=code)
+
+    def either(self) -> Callable[..., str]:
+        return self.random.choice([self.ours, self.theirs])
+
+    def read(self) -> Rows:
+        with closing(sqlite3.connect(self.repo / "repo.gpkg")) as database:
+            found = database.execute("SELECT id, geom, name, height FROM points").fetchall()
+            assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return {row[0]: row for row in found}
+
+    @property
+    def edited(self) -> dict[str, int]:
+        before, after = self.heads[self.branch], self.now
+        counts = {
+            "inserts": len(after.keys() - before.keys()),
+            "updates": sum(before[k] != after[k] for k in before.keys() & after.keys()),
+            "deletes": len(before.keys() - after.keys()),
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    def check(self) -> None:
+        assert self.read() == self.now
+        wanted = {"points": {"feature": self.edited}} if self.edited else {}
+        for program in (self.ours, self.theirs):
+            status = json.loads(program("status", "-o", "json"))["kart.status/v2"]
+            assert (status["branch"], status["workingCopy"]["changes"]) == (self.branch, wanted)
+
+    # Steps
+
+    def edit(self) -> None:
+        with editor(self.repo / "repo.gpkg") as database:
+            for _ in range(self.random.randrange(1, 4)):
+                number, text = self.random.randrange(1, 12), self.random.choice("abcd")
+                database.execute(
+                    self.random.choice(
+                        [
+                            f"UPDATE points SET name = '{text}' WHERE id = {number}",
+                            f"UPDATE points SET height = {number}.5 WHERE id % 3 = {number % 3}",
+                            f"DELETE FROM points WHERE id = {number}",
+                            f"INSERT OR REPLACE INTO points (id, name) VALUES ({number}, '{text}')",
+                        ]
+                    )
+                )
+        self.now = self.read()
+
+    def commit(self) -> None:
+        nothing = not self.edited
+        self.either()("commit", "-m", "Edit", code=44 if nothing else 0)
+        self.heads[self.branch] = dict(self.now)
+
+    def commit_one(self) -> None:
+        before = self.heads[self.branch]
+        apart = [k for k in before.keys() | self.now.keys() if before.get(k) != self.now.get(k)]
+        if apart:
+            key = self.random.choice(sorted(apart))
+            self.either()("commit", "-m", "One", f"points:feature:{key}")
+            after = {k: row for k, row in before.items() if k != key}
+            self.heads[self.branch] = after | ({key: self.now[key]} if key in self.now else {})
+
+    def restore(self) -> None:
+        self.either()("restore")
+        self.now = dict(self.heads[self.branch])
+
+    def switch(self) -> None:
+        program, target = self.either(), self.random.choice([*self.heads, "new"])
+        if target == "new":
+            target = f"b{len(self.heads)}"
+            program("switch", "-c", target)
+            self.heads[target] = dict(self.heads[self.branch])
+        elif target != self.branch:
+            program("switch", "--discard-changes", target)
+            self.now = dict(self.heads[target])
+        self.branch = target
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_work_on_one_working_copy_in_turn(seed: int, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, seed)
+    steps = [pair.edit] * 4 + [pair.commit, pair.commit_one, pair.restore, pair.switch]
+    for _ in range(20):
+        pair.random.choice(steps)()
+        pair.check()
+
+
+def test_a_merge_of_either_brings_the_file_along(tmp_path: Path) -> None:
+    for number, (first, second) in enumerate((("ours", "theirs"), ("theirs", "ours"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        pair = Pair(folder, number)
+        edits = {"b": "name = 'b' WHERE id = 1", "main": "height = 9 WHERE id = 2"}
+        pair.ours("switch", "-c", "b")
+        for branch, edit in edits.items():
+            getattr(pair, first)("switch", branch)
+            with editor(pair.repo / "repo.gpkg") as database:
+                database.execute(f"UPDATE points SET {edit}")
+            getattr(pair, second)("commit", "-m", branch)
+        getattr(pair, first)("merge", "b", "-m", "Both")
+        pair.now = pair.read()
+        assert (pair.now[1][2], pair.now[2][3]) == ("b", 9.0)
+        pair.heads["main"] = dict(pair.now)
+        pair.check()
+        pair.edit()
+        pair.check()
