@@ -21,6 +21,7 @@ __all__ = [
     "behind_mark",
     "default_location",
     "living_place",
+    "plan_living",
     "require_other_file",
     "setting",
 ]
@@ -61,6 +62,16 @@ def living_place(repo: OpenRepo) -> LivingPlace | None:
 def default_location(git: GitRepository) -> str:
     """Return the name that a working copy has unless another is asked for."""
     return f"{Path(os.path.realpath(git.work_tree or '.')).name}.gpkg"
+
+
+def plan_living(repo: OpenRepo, location: str | None = None) -> bool:
+    """Note where a working copy is to be; return whether there is to be one."""
+    git = repo.git
+    if git.is_bare:
+        return False
+    if location is not None:
+        git.config.set(setting(git), location)
+    return living_place(repo) is not None
 
 
 def behind_mark(git: GitRepository) -> Path:

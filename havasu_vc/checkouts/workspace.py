@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.checkouts.catching_up import following, has_workspace
-from havasu_vc.checkouts.living_place import living_place
+from havasu_vc.checkouts.living_place import living_place, plan_living
 from havasu_vc.datasets.kinds import is_in_files
 from havasu_vc.errors import (
     InvalidArgumentError,
@@ -79,6 +79,10 @@ class Workspace:
 
         set_up(self._repo)
         return create_living(self._repo, location, anew=anew, discard=discard)
+
+    def plan_living(self, location: str | None = None) -> bool:
+        """Note where the living working copy is to be; return whether there is to be one."""
+        return plan_living(self._repo, location)
 
     @property
     def place(self) -> Path | str:

@@ -41,7 +41,13 @@ __all__ = ["command"]
     help="Bring only data files that may have geometries in this box, in their own coordinates.",
 )
 @click.option("--data-url", metavar="URL", help="The folder or bucket with the data files.")
-@click.option("-n", "--no-checkout", is_flag=True, help="Make no tables in the work tree.")
+@click.option("-n", "--no-checkout", is_flag=True, help="Make no tables and no working copy.")
+@click.option(
+    "--workingcopy",
+    "location",
+    metavar="FILE",
+    help="Make the working copy FILE, as create-workingcopy does, and no tables.",
+)
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -56,10 +62,12 @@ def command(
     bare: bool,
     depth: int | None,
     data_url: str | None,
+    location: str | None,
 ) -> None:
     """Clone a repository with its data into DIRECTORY.
 
-    URL is anything that git takes. The tables of its branch are checked out in `tables/`.
+    URL is anything that git takes. The tables of its branch are checked out in `tables/`;
+    where havasu.workingcopy.location is set, a working copy is made instead.
     A clone that was cut off goes on when the same command is given again.
 
     With `--dataset`, they are those of the datasets named. With `--filter=data` or `--bbox`
@@ -70,6 +78,10 @@ def command(
 
     place = invocation.folder / (directory or folder_of(url))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
+    if location is not None and (bare or no_checkout):
+        raise click.UsageError("--workingcopy does not go with --bare or --no-checkout")
+    if location is not None and (not location.lower().endswith(".gpkg") or "://" in location):
+        raise click.UsageError(f"--workingcopy {location}: it is a file that ends in .gpkg")
     tables = not (bare or no_checkout or what == "data" or bbox is not None)
     request = CloneRequest(
         url,
@@ -89,6 +101,12 @@ def command(
         invocation.say(f"Cloned into {place}: {counted(fetched.files, 'data file')}, {size}")
     else:
         invocation.say(f"Cloned into {place}")
+    if repo.workspace.plan_living(location) and not no_checkout and repo.datasets():
+        made = repo.workspace.create_living()
+        invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
+        invocation.notes(made.notes)
+        repo.finish_clone()
+        return
     if repo.git.is_bare or no_checkout or repo.git.is_kart or not repo.datasets():
         repo.finish_clone()
         return

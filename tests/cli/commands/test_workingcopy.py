@@ -676,3 +676,23 @@ def test_a_patch_is_applied_as_edits(run: Run, edit: Edit, repo: Path, tmp_path:
     succeed(run("reset", "--hard", "HEAD^"))
     refused = run("apply", "--no-commit", patch)
     assert (refused.exit_code, "more of points than rows" in refused.stderr) == (22, True)
+
+
+def test_a_clone_has_a_working_copy_where_one_is_asked_for(repo: Path, tmp_path: Path) -> None:
+    clone, bare = tmp_path / "clone", tmp_path / "without"
+    told = succeed(invoke(["clone", "--workingcopy", "edits.gpkg", repo, clone])).output
+    file = clone / "edits.gpkg"
+    assert f"Wrote 3 rows to {file}" in told
+    assert not (clone / "tables").exists()
+    with editor(file) as database:
+        database.execute("DELETE FROM points WHERE id = 1")
+    status = json.loads(succeed(invoke(["-C", clone, "status", "-o", "json"])).stdout)
+    changes = status["kart.status/v2"]["workingCopy"]["changes"]
+    assert changes == {"points": {"feature": {"deletes": 1}}}
+
+    succeed(invoke(["clone", "--no-checkout", repo, bare]))
+    assert not list(bare.glob("*.gpkg"))
+    refused = invoke(["clone", "--bare", "--workingcopy", "x.gpkg", repo, tmp_path / "c"])
+    assert (refused.exit_code, (tmp_path / "c").exists()) == (2, False)
+    other = invoke(["clone", "--workingcopy", "x.txt", repo, tmp_path / "d"])
+    assert (other.exit_code, "x.txt" in other.output + other.stderr) == (2, True)
