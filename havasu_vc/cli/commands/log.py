@@ -53,7 +53,7 @@ __all__ = ["command"]
     type=click.Choice(("short", "full", "auto", "no")),
     help="Whether text names the refs at commits; auto does on a terminal. log.decorate sets it.",
 )
-@click.option("--no-decorate", "decorate", flag_value="no", help="The same as --decorate=no.")
+@click.option("--no-decorate", is_flag=True, help="The same as --decorate=no.")
 @click.option("--oneline", is_flag=True, help="Print each commit on one line.")
 @click.option("--graph", is_flag=True, help="Draw how commits follow each other; git does it.")
 @click.option(
@@ -102,6 +102,7 @@ def command(
     json_style: str,
     output: Path | None,
     decorate: str | None,
+    no_decorate: bool,
     oneline: bool,
     graph: bool,
     max_count: int | None,
@@ -133,6 +134,7 @@ def command(
     if date is not None and pretty is None:
         raise click.UsageError("--date goes with --format")
     style = style if pretty is None else pretty
+    decorate = "no" if no_decorate else decorate
     if output_form == "text" and (dataset_changes or with_feature_count or with_change_counts):
         raise click.UsageError("what commits changed is counted in -o json and json-lines")
     repo = invocation.open_repo(rows=False)

@@ -109,6 +109,7 @@ def test_refs_beside_commits_are_those_of_git(
     commits = json.loads(succeed(run("log", "-o", "json")).stdout)
     assert [", ".join(commit["refs"]) for commit in commits] == short
     assert succeed(run("show")).stdout.splitlines()[0] == f"commit {commits[0]['commit']}"
+    assert succeed(run("log", "--decorate")).stdout.splitlines()[0].endswith(f" ({short[0]})")
     git("config", "log.decorate", "short", cwd=repo)
     assert succeed(run("log")).stdout.splitlines()[0].endswith(f" ({short[0]})")
     assert succeed(run("log", "--no-decorate")).stdout.splitlines()[0][-1] != ")"

@@ -44,7 +44,7 @@ def test_messages_of_tags_are_any_bytes(repo: Path, run: Run, name: str) -> None
 
     listed = succeed(run("tag")).stdout
     value = json.loads(succeed(run("tag", "-o", "json")).stdout)["havasu.tag/v1"]
-    log = succeed(run("log", "-n1")).stdout
+    log = succeed(run("log", "-n1", "--decorate")).stdout
     succeed(run("show", name))
     succeed(run("data", "ls", name))
     succeed(run("fsck"))
