@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from havasu_vc.model.schema import Schema
 if TYPE_CHECKING:
     import geopandas
     import pandas
+    import polars
 
     from havasu_vc.engine.settings import Settings
 
@@ -165,6 +166,19 @@ class Table:
             )
         geometry = found[0].name if found else None
         return geopandas.GeoDataFrame(frame, geometry=geometry)
+
+    def to_polars(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: Sequence[tuple[Any, ...]] | None = None,
+        box: tuple[float, float, float, float] | None = None,
+    ) -> polars.DataFrame:
+        """Return the rows as a Polars data frame, geometries as WKB."""
+        found = _require("polars", "polars")
+        return cast(
+            "polars.DataFrame", found.from_arrow(self.to_arrow(columns, keys=keys, box=box))
+        )
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """Return the rows as a DuckDB relation, of a connection or of the default one."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError
@@ -35,6 +36,7 @@ _COMMITS = pa.schema(
     ]
 )
 _REFS = pa.schema([("name", pa.string()), ("kind", pa.string()), ("commit", pa.string())])
+_CHANGE = ("change", "old", "new")
 _CONFLICTS = pa.schema([("dataset", pa.string()), ("kind", pa.string()), ("name", pa.string())])
 
 
@@ -100,7 +102,7 @@ def _changes_of(found: DatasetDiff) -> pa.Table:
                 each.old,
                 each.new,
             ],
-            ["change", "old", "new"],
+            _CHANGE,
         )
         for each in found.changes
     ]
@@ -113,6 +115,26 @@ def _changes_of(found: DatasetDiff) -> pa.Table:
     return pa.schema(
         [("change", pa.string()), *zip(("old", "new"), sides, strict=True)]
     ).empty_table()
+
+
+def _history(repo: OpenRepo, dataset: str) -> pa.Table:
+    """Return every change of a dataset, newest first, with the commit that made it.
+
+    Merges bring what other commits changed, and are left out.
+    """
+    infos = [each for each in log(repo, LogRequest(filters=[dataset])) if len(each.parents) < 2]
+    commits, pieces = _commits_of(infos), []
+    for place, each in enumerate(infos):
+        for found in diff(repo, f"{each.id}^?..{each.id}", [dataset]):
+            changes = _changes_of(found)
+            if changes.num_rows:
+                told = commits.take(np.full(changes.num_rows, place))
+                pieces.append(pa.table(told.columns + changes.columns, [*_COMMITS.names, *_CHANGE]))
+    if pieces:
+        # A row is the struct that its commit knew; here it has the columns of all of them.
+        return pa.concat_tables(pieces, promote_options="permissive")
+    none = _changes(repo, "HEAD...HEAD", dataset)
+    return pa.schema([*_COMMITS, *none.schema]).empty_table()
 
 
 def _blame(repo: OpenRepo, dataset: str) -> pa.Table:
@@ -149,6 +171,7 @@ TOLD: Mapping[str, tuple[tuple[str, ...], Callable[..., pa.Table]]] = {
     "changes": (("revisions", "dataset"), _changes),
     "commits": ((), _commits),
     "conflicts": ((), _conflicts),
+    "history": (("dataset",), _history),
     "refs": ((), _refs),
 }
 """The functions of SQL that give such tables: their parameters, and what makes the rows."""

@@ -69,6 +69,8 @@ def test_tables_become_frames_and_relations(repo: CheckedRepo) -> None:
         relation = repo.table("points").to_duckdb(connection)
         assert relation.aggregate("count(*)").fetchall() == [(1000,)]
     assert len(repo.table("points").to_geopandas(["id", "name"])) == 1000
+    polars = repo.table("points").to_polars(["id", "number"])
+    assert polars.shape == (1000, 2) and polars["number"].sum() == sum(i % 7 for i in range(1000))
 
 
 def test_what_geopandas_wrote_comes_in_and_back(repo: CheckedRepo, tmp_path: Path) -> None:

@@ -140,6 +140,17 @@ def test_functions_of_geometries(run: Run) -> None:
         ("SELECT change FROM changes('HEAD...HEAD', 'points')", []),
         ("SELECT message FROM commits()", [{"message": "First"}, {"message": "Second"}]),
         (
+            "SELECT message, change, coalesce(new.id, old.id) AS id FROM history('points')",
+            [
+                {"message": "First", "change": "insert", "id": 1},
+                {"message": "First", "change": "insert", "id": 2},
+                {"message": "First", "change": "insert", "id": 3},
+                {"message": "Second", "change": "delete", "id": 3},
+                {"message": "Second", "change": "insert", "id": 4},
+                {"message": "Second", "change": "update", "id": 2},
+            ],
+        ),
+        (
             "SELECT id, message FROM blame('points') WHERE id < 4",
             [{"id": 1, "message": "First"}, {"id": 2, "message": "Second"}],
         ),
@@ -157,6 +168,22 @@ def test_what_the_repository_tells(
     found = json.loads(succeed(run("sql", f"{query} ORDER BY ALL", "-o", "json")).stdout)
 
     assert found == rows
+
+
+def test_history_through_other_columns(run: Run, repo: Path) -> None:
+    items = json.loads(succeed(run("meta", "get", "points", "schema.json", "-o", "json")).stdout)
+    columns = json.dumps(items["points"]["schema.json"]).replace(
+        '"name": "name"', '"name": "called"'
+    )
+    succeed(run("meta", "set", "points", f"schema.json={columns}", "-m", "Renamed"))
+    query = (
+        "SELECT old.name AS was, new.called AS now FROM history('points') WHERE message = 'Third'"
+    )
+    row: dict[str, object] = {"id": 2, "called": "zwei", "height": 2.5, "lon": 174.6, "lat": -41.1}
+    Repo.open(repo).write("points", pa.Table.from_pylist([row]), message="Third")
+
+    shown = succeed(run("sql", query, "-o", "json-lines")).stdout
+    assert json.loads(shown) == {"was": None, "now": "zwei"}
 
 
 def test_conflicts(run: Run, repo: Path) -> None:
