@@ -26,6 +26,7 @@ from havasu_vc.checkouts.glance import (
     WorkspaceChanges,
     nothing_edited,
 )
+from havasu_vc.checkouts.key_changes import shown_counts, shown_edits
 from havasu_vc.checkouts.living_edits import (
     Base,
     LayerEdits,
@@ -161,7 +162,8 @@ class LivingCopy:
                     if each.seen is not None and each.seen.lacks_triggers:
                         lacking.append(each.path)
                     if not each.is_empty:
-                        tables[each.path] = TableChanges(count_meta(each.meta), each.counts, commit)
+                        counts = shown_counts(self._repo, each)
+                        tables[each.path] = TableChanges(count_meta(each.meta), counts, commit)
                         notes += _dropped_note(each)
                 untracked = self._untracked(file, base)
                 notes += self._about(file, base, untracked)
@@ -282,7 +284,7 @@ class LivingCopy:
                     self._repo.settings.note(note)
                 if edits.is_empty:
                     continue
-                found = wanted.apply(edits.diff(self._repo))
+                found = wanted.apply(shown_edits(self._repo, edits))
                 if found is not None:
                     yield found
 

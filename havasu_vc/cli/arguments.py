@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from havasu_vc.errors import InvalidArgumentError
@@ -14,10 +15,12 @@ __all__ = [
     "parse_format",
     "parse_names",
     "parse_size",
+    "parse_source",
     "parse_tile",
     "split_revisions",
 ]
 
+_DRIVERS = ("GPKG", "SHP", "ESRI SHAPEFILE", "OGR")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -104,6 +107,18 @@ def parse_size(text: str) -> int:
     if unit not in _UNITS or not (number.isascii() and number.isdigit()):
         raise InvalidArgumentError(f"{text!r} is no size", hints=("write a number and K, M or G",))
     return int(number) * _UNITS[unit]
+
+
+def parse_source(text: str) -> str:
+    """Return the place of a source, which Kart's users name with its driver: `GPKG:~/a.gpkg`.
+
+    >>> parse_source("GPKG:roads.gpkg"), parse_source("iceberg:/roads")
+    ('roads.gpkg', 'iceberg:/roads')
+    """
+    driver, colon, place = text.partition(":")
+    if colon and driver.upper() in _DRIVERS and not os.path.exists(text):
+        return os.path.expanduser(place)
+    return text
 
 
 def join_message(paragraphs: Sequence[str], text: str | None = None) -> str | None:

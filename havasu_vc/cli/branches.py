@@ -30,11 +30,11 @@ class Goal:
     """The branch of a remote to make it from, such as `origin/dev`."""
 
 
-def find_goal(repo: Repo, text: str, *, revisions: bool = False) -> Goal:
+def find_goal(repo: Repo, text: str, *, revisions: bool = False, remotes: bool = True) -> Goal:
     """Return what a person means who names a branch to switch to.
 
-    Where `revisions` are meant too, a tag or commit goes before a remote's branch. Raises
-    `InvalidArgumentError` where several remotes have it.
+    Where `revisions` are meant too, a tag or commit goes before a remote's branch, and without
+    `remotes` those are not looked for. Raises `InvalidArgumentError` where several remotes have it.
     """
     if text == "-" or text.startswith("@{-"):
         text = _before(repo, "@{-1}" if text == "-" else text)
@@ -47,7 +47,7 @@ def find_goal(repo: Repo, text: str, *, revisions: bool = False) -> Goal:
     found = [
         branch.name
         for branch in repo.branches(remote=True)
-        if branch.name.partition("/")[2] == text
+        if remotes and branch.name.partition("/")[2] == text
     ]
     if len(found) > 1:
         raise InvalidArgumentError(

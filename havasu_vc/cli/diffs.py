@@ -139,6 +139,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Print only these halves of changes, of --,-,+,++ with commas between.",
     ),
     click.option(
+        "--sort-keys/--no-sort-keys",
+        default=True,
+        expose_value=False,
+        help="Nothing: rows come in order of their keys, which costs no memory here.",
+    ),
+    click.option(
         "--diff-files",
         is_flag=True,
         help="Show what files beside the datasets of a Kart repository hold, not only their ids.",

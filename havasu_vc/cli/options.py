@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import click
+from click.core import ParameterSource
 
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.store.object_urls import in_bucket
@@ -64,6 +65,7 @@ class _Place(click.ParamType[Any]):
 
 PLACE = _Place()
 _AFTER = "havasu_vc.after-dashes"
+_STYLE = "havasu_vc.json-style"
 
 JSON_STYLES = ("pretty", "compact", "extracompact")
 
@@ -182,13 +184,32 @@ def engine_option(function: _F) -> _F:
 
 def style_option(function: _F) -> _F:
     """Add `--json-style`."""
+
+    def of_format(context: click.Context, parameter: click.Parameter, value: str) -> str:
+        source = context.get_parameter_source("json_style")
+        given = context.meta.get(_STYLE)
+        return value if source is ParameterSource.COMMANDLINE or given is None else str(given)
+
     return click.option(
         "--json-style",
         type=click.Choice(JSON_STYLES),
         default="pretty",
         show_default=True,
+        callback=of_format,
         help="How JSON is laid out.",
     )(function)
+
+
+class _Form(click.Choice[str]):
+    """A form of what is printed; JSON may be followed by its style, as `json:compact`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        form, _, style = str(value).partition(":")
+        if form == "json" and style in JSON_STYLES and form in self.choices:
+            if ctx is not None:
+                ctx.meta[_STYLE] = style
+            return form
+        return super().convert(value, param, ctx)
 
 
 def output_option(function: _F) -> _F:
@@ -207,7 +228,7 @@ def format_option(*formats: str, help: str = "The form of what is printed.") -> 
         "-o",
         "--output-format",
         "output_format",
-        type=click.Choice(formats),
+        type=_Form(formats),
         default=formats[0],
         show_default=True,
         help=help,

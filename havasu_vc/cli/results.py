@@ -6,14 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.writers.commits import ABBREVIATED, format_offset, format_time
+from havasu_vc.model.diffs import ChangeCounts, count_meta
+from havasu_vc.writers.commits import ABBREVIATED, format_date, format_offset, format_time
+from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
+from havasu_vc.writers.status import summary_lines
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
     from havasu_vc.model.commits import CommitInfo
-    from havasu_vc.model.diffs import ChangeCounts
     from havasu_vc.repo.results import CommitResult
 
 __all__ = ["changes_object", "commit_json", "tell_commit"]
@@ -38,9 +41,29 @@ def tell_commit(
         # Branches of tables may have got commits, as notes tell.
         here = f"Nothing is committed to {result.branch or 'HEAD'}"
         invocation.say(here if result.notes else "Nothing changed, nothing is committed")
-    for line in change_lines(result.changes, result.meta):
-        invocation.say(line)
+    if results_on_stdout() and result.commit is not None:
+        # As Kart tells it, which scripts read.
+        for line in summary_lines(_summary(repo, result)):
+            invocation.say(line)
+        date = format_date(info.commit_time, info.commit_offset, pad=True)
+        invocation.say(f"  Date: {date}")
+    else:
+        for line in change_lines(result.changes, result.meta):
+            invocation.say(line)
     invocation.notes(result.notes)
+
+
+def _summary(repo: Repo, result: CommitResult) -> ChangeSummary:
+    """Return how much a commit changed, with how many meta items."""
+    meta = {}
+    if any(result.meta.values()) and result.commit is not None:
+        meta = {diff.path: count_meta(diff.meta) for diff in repo.show(result.commit)[1]}
+    none = ChangeCounts()
+    found = {
+        path: DatasetSummary(meta.get(path, none), counts)
+        for path, counts in result.changes.items()
+    }
+    return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
 
 
 def commit_json(result: CommitResult, info: CommitInfo | None) -> str:

@@ -71,4 +71,11 @@ def _matches(repo: Repo, pattern: str) -> bool:
         paths = repo.datasets()
     except HavasuError:
         return False
-    return any(path == pattern.rstrip("/") or fnmatchcase(path, pattern) for path in paths)
+    if any(path == pattern.rstrip("/") or fnmatchcase(path, pattern) for path in paths):
+        return True
+    return repo.git.follows_kart and _is_file(repo, pattern.rstrip("/"))
+
+
+def _is_file(repo: Repo, path: str) -> bool:
+    """Return whether there is a file beside datasets at HEAD, which Kart's filters may name."""
+    return bool(path) and not repo.git.git("cat-file", "-e", f"HEAD:{path}", check=False).code

@@ -254,9 +254,9 @@ class Repo:
         """Return the branches."""
         return tuple(refs.list_branches(self.git, remote=remote))
 
-    def create_branch(self, name: str, start: str = "HEAD") -> None:
-        """Make a branch."""
-        refs.create_branch(self.git, name, checkouts.commit_of(self.opened, start))
+    def create_branch(self, name: str, start: str = "HEAD", *, force: bool = False) -> None:
+        """Make a branch; with `force` move it there if there is one."""
+        refs.create_branch(self.git, name, checkouts.commit_of(self.opened, start), force=force)
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
         """Remove a branch; with `force` also one that is merged nowhere."""

@@ -16,7 +16,7 @@ from havasu_vc.repo.filters import parse_filters, parse_key
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.soundness import raise_last
 from havasu_vc.store.revisions import Revision
-from havasu_vc.store.trees import DatasetFolder
+from havasu_vc.store.trees import DatasetFolder, find_entry
 
 if TYPE_CHECKING:
     from havasu_vc.datasets.protocol import Dataset
@@ -44,7 +44,7 @@ def diff_revisions(
     wanted = parse_filters(filters)
     before, after = repo.folders(old), repo.folders(new)
     paths = sorted(before.keys() | after.keys())
-    wanted.check(paths)
+    wanted.check([*paths, *_files_named(repo, filters, old, new)])
 
     broken: dict[str, HavasuError] = {}
 
@@ -97,6 +97,18 @@ def _other_kind(*sides: DatasetFolder | None) -> str | None:
     """Return the marker of a dataset that is no table on one side or the other."""
     markers = [side.marker for side in sides if side is not None]
     return next((marker for marker in markers if marker not in TABLES), None)
+
+
+def _files_named(
+    repo: OpenRepo, filters: Sequence[str], old: Revision, new: Revision
+) -> Iterator[str]:
+    """Yield the filters that are files or folders beside datasets, which are looked at apart."""
+    if not repo.git.follows_kart:
+        return
+    for text in filters:
+        path = text.rstrip("/")
+        if path and any(find_entry(repo.git.objects, side.tree, path) for side in (old, new)):
+            yield path
 
 
 def _equal(first: DatasetFolder | None, second: DatasetFolder | None) -> bool:

@@ -94,8 +94,8 @@ def _moment(seconds: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=min(max(seconds, 0), latest))
 
 
-def format_date(seconds: int, minutes: int) -> str:
-    """Return a time as git prints it, where its author was.
+def format_date(seconds: int, minutes: int, *, pad: bool = False) -> str:
+    """Return a time as git prints it, where its author was; `pad` for days of two places.
 
     >>> format_date(0, 720)
     'Thu Jan 1 12:00:00 1970 +1200'
@@ -107,7 +107,8 @@ def format_date(seconds: int, minutes: int) -> str:
         local, minutes = _moment(seconds), 0
     day, month = _DAYS[local.weekday()], _MONTHS[local.month - 1]
     clock = f"{local.hour:02}:{local.minute:02}:{local.second:02}"
-    return f"{day} {month} {local.day} {clock} {local.year} {format_offset(minutes, '')}"
+    number = f"{local.day:>2}" if pad else local.day
+    return f"{day} {month} {number} {clock} {local.year} {format_offset(minutes, '')}"
 
 
 def format_commit(commit: CommitInfo, *, color: bool = False) -> str:

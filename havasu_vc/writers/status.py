@@ -18,7 +18,7 @@ from havasu_vc.writers.merges import NEXT_STEPS, context_line, context_object
 from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.terminal import printable, styled
 
-__all__ = ["RepositoryStatus", "Upstream", "format_status", "status_object"]
+__all__ = ["RepositoryStatus", "Upstream", "format_status", "status_object", "summary_lines"]
 
 _COUNTS = ("inserts", "updates", "deletes")
 

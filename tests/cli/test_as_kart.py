@@ -1,7 +1,9 @@
 """In Kart's place: streams in its repositories, and words where this program is called `kart`."""
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,126 @@ def test_ranges_mean_what_they_mean_in_kart(tmp_path: Path, csv_file: Path) -> N
         assert differ(f"{tree[:9]}{direct}side") == {"title", "description"}
         log = succeed(invoke(["-C", repo, "log", "--oneline", "main..side"])).stdout
         assert len(log.splitlines()) == 1, "git's meaning, as in Kart's own log"
+
+
+def test_a_source_is_named_with_its_driver_and_the_layer_behind_it(
+    tmp_path: Path, csv_file: Path, called_kart: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    imported(source, csv_file)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    succeed(invoke(["-C", source, "table-export", "table", tmp_path / "table.gpkg"]))
+
+    repo = tmp_path / "repo"
+    made = succeed(
+        invoke(["init", repo, "--import", "GPKG:~/table.gpkg", "--workingcopy", "wc.gpkg"])
+    )
+    assert (repo / "wc.gpkg").exists() and "Wrote 3 rows" in made.stdout
+    again = ("import", "gpkg:~/table.gpkg", "table", "--replace-existing")
+    refused = invoke(["-C", repo, *again])
+    assert refused.exit_code == 44 and refused.stderr == "Error: No changes to commit\n"
+    assert invoke(["-C", repo, "import", "GPKG:~/table.gpkg", "other"]).exit_code == 48
+    assert "working copy clean" in succeed(invoke(["-C", repo, "status"])).stdout
+
+
+def test_no_copy_is_made_where_none_is_wanted(
+    tmp_path: Path, csv_file: Path, called_kart: None
+) -> None:
+    repo = tmp_path / "repo"
+    succeed(invoke(["init", repo]))
+    succeed(invoke(["-C", repo, "import", csv_file, *OPTIONS, "--no-checkout"]))
+    assert not list(repo.glob("*.gpkg"))
+    bare = invoke(["init", "--bare", tmp_path / "bare", "--workingcopy", "wc.gpkg"])
+    assert bare.exit_code == 2
+
+
+def test_formats_are_listed() -> None:
+    lines = succeed(invoke(["import", "--list-formats"])).stdout.splitlines()
+    assert "GeoPackage: .gpkg" in lines and "GeoParquet: .parquet, .geoparquet, .pq, .parq" in lines
+    assert invoke(["import"]).exit_code == 2
+
+
+def test_small_things_of_karts(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file, "--kart")
+
+    def said(*arguments: str) -> str:
+        return succeed(invoke(["-C", repo, *arguments])).stdout
+
+    assert said("data", "ls", "--with-dataset-types") == "table\t(table.v3)\n"
+    assert said("data", "ls", "--without-dataset-types") == "table\n"
+    (meta,) = json.loads(said("meta", "get", "--with-dataset-types", "-o", "json:compact")).values()
+    assert (meta["datasetType"], meta["version"]) == ("table", 3) and "schema.json" in meta
+    assert len(said("meta", "get", "-o", "json:compact").splitlines()) == 1
+
+    said("meta", "set", "table", "title=One", "-m", "Titles")
+    said("meta", "set", "table", "title=Two", "--amend")
+    assert said("log", "-o", "text:%s").splitlines()[0] == "Titles"
+    assert len(said("log", "--oneline").splitlines()) == 2
+    assert json.loads(said("meta", "get", "table", "title", "-o", "json"))["table"] == {
+        "title": "Two"
+    }
+
+    said("reset", "HEAD^", "--discard-changes")
+    assert len(said("log", "--oneline").splitlines()) == 1
+    moved = json.loads(said("mv", "table", "maps/table", "-o", "json", "-m", "There"))
+    assert moved["kart.commit/v1"]["message"].strip() == "There"
+    said("data", "rm", "maps/table", "-m", "Gone")
+    assert said("data", "ls").splitlines()[0] == "The commit at HEAD has no datasets."
+    empty = tmp_path / "empty"
+    succeed(invoke(["init", "--kart", empty]))
+    assert succeed(invoke(["-C", empty, "data", "ls"])).stdout.startswith("Empty repository.\n")
+
+
+def test_branches_are_made_and_moved_as_they_are_named(tmp_path: Path, csv_file: Path) -> None:
+    repo = tmp_path / "repo"
+    imported(repo, csv_file)
+    succeed(invoke(["-C", repo, "meta", "set", "table", "title=One"]))
+
+    def at(branch: str) -> str:
+        return run_git("log", "-1", "--format=%s", branch, cwd=repo)
+
+    for arguments in (("main^", "--create", "one"), ("-c", "two", "main^")):
+        succeed(invoke(["-C", repo, "switch", *arguments]))
+        assert at("HEAD").startswith("Import")
+    assert invoke(["-C", repo, "switch", "-c", "one"]).exit_code == 20
+    succeed(invoke(["-C", repo, "switch", "-C", "one", "main"]))
+    assert at("one") == at("main") == at("HEAD") and at("two").startswith("Import")
+    succeed(invoke(["-C", repo, "switch", "-C", "one", "two"]))
+    assert at("one") == at("HEAD") == at("two")
+    for wrong in ((), ("-c", "x", "-C", "y"), ("-c", "x", "-d")):
+        assert invoke(["-C", repo, "switch", *wrong]).exit_code == 2
+    assert invoke(["-C", repo, "switch", "nope", "--no-guess"]).exit_code == 43
+
+
+def test_a_changed_key_is_one_change_as_in_kart(tmp_path: Path) -> None:
+    kart, ours = tmp_path / "kart", tmp_path / "ours"
+    (tmp_path / "t.csv").write_text("id,name\n1,one\n2,two\n3,three\n4,two\n")
+    counts = {}
+    for repo, options in ((kart, ("--kart",)), (ours, ())):
+        succeed(invoke(["init", *options, repo]))
+        succeed(invoke(["-C", repo, "import", tmp_path / "t.csv", "--primary-key", "id"]))
+        succeed(invoke(["-C", repo, "create-workingcopy"]))
+        with closing(sqlite3.connect(repo / f"{repo.name}.gpkg")) as database:
+            for edit in (
+                "UPDATE t SET id = 9 WHERE id = 1",
+                "DELETE FROM t WHERE id = 2",
+                "INSERT INTO t (id, name) VALUES (7, 'new')",
+            ):
+                database.execute(edit)
+            database.commit()
+        shown = succeed(invoke(["-C", repo, "diff", "-o", "json"])).stdout
+        counts[repo] = json.loads(shown)["kart.diff/v1+hexwkb"]["t"]["feature"]
+        status = json.loads(succeed(invoke(["-C", repo, "status", "-o", "json"])).stdout)
+        told = status["kart.status/v2"]["workingCopy"]["changes"]["t"]["feature"]
+        assert sum(told.values()) == len(counts[repo])
+    assert counts[kart] == [
+        {"-": {"id": 1, "name": "one"}, "+": {"id": 9, "name": "one"}},
+        {"-": {"id": 2, "name": "two"}},
+        {"+": {"id": 7, "name": "new"}},
+    ]
+    assert len(counts[ours]) == 4
+    committed = succeed(invoke(["-C", kart, "commit", "-m", "Edits"])).stdout.splitlines()
+    assert committed[1:5] == ["  t:", "    feature:", "      2 inserts", "      2 deletes"]
+    assert committed[5].startswith("  Date: ")
+    assert "working copy clean" in succeed(invoke(["-C", kart, "status"])).stdout

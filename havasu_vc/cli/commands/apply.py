@@ -7,6 +7,7 @@ from typing import BinaryIO
 import click
 
 from havasu_vc.cli.arguments import join_message, parse_size
+from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option
 from havasu_vc.cli.results import tell_commit
@@ -57,4 +58,8 @@ def command(
         commit=not no_commit,
         limit=limit,
     )
+    if results_on_stdout() and result.commit is not None:
+        invocation.say(f"Commit {result.commit}")
+        invocation.notes(result.notes)
+        return
     tell_commit(invocation, repo, result, dry_run=no_commit)

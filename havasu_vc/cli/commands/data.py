@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import click
 
+from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.commands.rm import command as remove_datasets
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted, format_size
@@ -22,7 +23,7 @@ from havasu_vc.writers.json_lines import DATASET_KINDS
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
 
-__all__ = ["command"]
+__all__ = ["command", "kind_of_dataset"]
 
 # Kinds that are listed and left untouched, by the names of their folders.
 _OTHER_KINDS = {
@@ -42,7 +43,8 @@ def command() -> None:
 @click.argument("revision", metavar="[REV]", default="HEAD", shell_complete=complete_revisions)
 @click.option("-l", "--long", is_flag=True, help="Also kind, rows, size and title.")
 @click.option(
-    "--with-dataset-types", is_flag=True, help="Also the types and versions (kart.data.ls/v2)."
+    "--with-dataset-types/--without-dataset-types",
+    help="Also the types and versions (kart.data.ls/v2), or not.",
 )
 @format_option("text", "json")
 @style_option
@@ -66,14 +68,21 @@ def list_datasets(
         if long:
             click.echo(_long_line(info))
         elif with_dataset_types:
-            click.echo("\t".join([visible(info.path), *map(str, _kind(info).values())]))
+            kind = kind_of_dataset(info)
+            click.echo(f"{visible(info.path)}\t({kind['type']}.v{kind['version']})")
         else:
             click.echo(visible(info.path))
-    if not infos:
+    if not infos and results_on_stdout():
+        unborn = revision == "HEAD" and repo.status().commit is None
+        none = f"The commit at {revision} has no datasets."
+        invocation.say("Empty repository." if unborn else none)
+        invocation.say('  (use "havasu-vc import" to add some data)')
+    elif not infos:
         invocation.note(f"there are no datasets at {revision}; `havasu-vc import` adds one")
 
 
-def _kind(info: DatasetInfo) -> dict[str, object]:
+def kind_of_dataset(info: DatasetInfo) -> dict[str, object]:
+    """Return the type and the version of a dataset."""
     known = DATASET_KINDS.get(info.kind) or _OTHER_KINDS.get(info.kind)
     return dict(known or {"type": info.kind, "version": info.version})
 
@@ -83,7 +92,7 @@ def _json(infos: tuple[DatasetInfo, ...], *, types: bool, long: bool) -> dict[st
         return {"kart.data.ls/v1": [info.path for info in infos]}
     items = []
     for info in infos:
-        item: dict[str, object] = {"path": info.path, **_kind(info)}
+        item: dict[str, object] = {"path": info.path, **kind_of_dataset(info)}
         if long:
             item |= {"title": info.title, "rows": info.rows, "size": info.size}
         items.append(item)

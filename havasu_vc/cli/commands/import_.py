@@ -8,7 +8,8 @@ from typing import TextIO
 
 import click
 
-from havasu_vc.cli.arguments import join_message, parse_names, parse_tile
+from havasu_vc.cli.arguments import join_message, parse_names, parse_source, parse_tile
+from havasu_vc.cli.as_kart import is_called_kart
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
@@ -16,6 +17,8 @@ from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, engine_option, format_option, gathered, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.datasets.kinds import kind_names
+from havasu_vc.errors import NoChangesError
+from havasu_vc.exchange.formats import FORMATS
 from havasu_vc.exchange.source import RasterReading, SourceOptions
 from havasu_vc.library import Repo
 from havasu_vc.model.types import Encoding
@@ -85,7 +88,7 @@ def _delimiter(text: str | None) -> str | None:
 
 
 @click.command("import", cls=Command)
-@click.argument("source", shell_complete=complete_files)
+@click.argument("source", shell_complete=complete_files, required=False)
 @click.argument("destinations", metavar="[DEST | LAYER[:DEST]...]", nargs=-1)
 @click.option(
     "--layer",
@@ -95,6 +98,7 @@ def _delimiter(text: str | None) -> str | None:
     help="Take this layer, perhaps as another dataset; may be repeated.",
 )
 @click.option("-a", "--all-layers", "--all-tables", is_flag=True, help="Take all layers.")
+@click.option("--list-formats", "formats", is_flag=True, help="List what can be imported and stop.")
 @click.option("--list", "do_list", is_flag=True, help="List the layers of SOURCE and stop.")
 @click.option(
     "--primary-key",
@@ -139,6 +143,7 @@ def _delimiter(text: str | None) -> str | None:
     type=click.Choice(kind_names()),
     help="The kind of new datasets; by default that of the repository.",
 )
+@click.option("--no-checkout", is_flag=True, help="Make no GeoPackage to edit, called `kart`.")
 @click.option("-n", "--dry-run", is_flag=True, help="Read and check everything, commit nothing.")
 @click.option(
     "--snapshot",
@@ -200,14 +205,16 @@ def _delimiter(text: str | None) -> str | None:
 def command(
     invocation: Invocation,
     /,
-    source: str,
+    source: str | None,
     destinations: tuple[str, ...],
     layers: tuple[str, ...],
     all_layers: bool,
+    formats: bool,
     do_list: bool,
     order: str,
     replace: bool,
     kind: str | None,
+    no_checkout: bool,
     dry_run: bool,
     history: bool,
     refs: bool,
@@ -236,6 +243,12 @@ def command(
     havasu-vc import parcels.csv --primary-key id --csv-wkt shape --crs EPSG:2193
     havasu-vc import september.gpkg parcels --replace -m "September"
     """
+    if formats:
+        _list_formats()
+        return
+    if source is None:
+        raise click.UsageError("Missing argument 'SOURCE'.")
+    source = parse_source(source)
     if do_list:
         _list(source, invocation, output_format)
         return
@@ -273,11 +286,25 @@ def command(
         click.echo(_import_json(result))
     seconds = time.monotonic() - begin
     tell_import(invocation, repo, result, seconds=seconds, replace=replace, dry_run=dry_run)
+    if not dry_run and not no_checkout:
+        make_karts_copy(invocation, repo)
+
+
+def make_karts_copy(invocation: Invocation, repo: Repo) -> None:
+    """Make the GeoPackage to edit where Kart would: after its first import."""
+    if not is_called_kart() or not repo.git.is_kart or repo.workspace.exists:
+        return
+    made = repo.workspace.create_living(None)
+    invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
+    invocation.notes(made.notes)
 
 
 def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the dataset that is named behind the source, or the layers, as Kart has them."""
-    if len(given) == 1 and ":" not in given[0]:
+    """Return the dataset that is named behind the source, or the layers, as Kart has them.
+
+    To Kart a lone name is a layer's.
+    """
+    if len(given) == 1 and ":" not in given[0] and not is_called_kart():
         return given[0], ()
     return None, given
 
@@ -291,6 +318,12 @@ def _list(source: str, invocation: Invocation, output_format: str) -> None:
     else:
         for layer in layers:
             click.echo(visible(layer))
+
+
+def _list_formats() -> None:
+    for known in FORMATS:
+        if known.extensions:
+            click.echo(f"{known.label.removeprefix('a ')}: {', '.join(known.extensions)}")
 
 
 def _import_json(result: ImportResult) -> str:
@@ -331,6 +364,8 @@ def tell_import(
                     f"{path} has no key, so a row that changes shows as one deleted and one "
                     "inserted; import it with --primary-key to see updates"
                 )
+    elif not dry_run and is_called_kart():
+        raise NoChangesError("nothing changed, nothing is committed")
     elif not dry_run:
         invocation.say("Nothing changed, nothing is committed")
     invocation.notes(result.notes)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
-from havasu_vc.cli.commands.import_ import tell_import
+from havasu_vc.cli.commands.import_ import make_karts_copy, tell_import
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command
 from havasu_vc.errors import StorageError
@@ -30,6 +31,15 @@ __all__ = ["command"]
     help="Also import all layers of SOURCE, as the first commit.",
 )
 @click.option("-m", "--message", metavar="TEXT", help="The message of that commit.")
+@click.option(
+    "--workingcopy",
+    "--workingcopy-location",
+    "--workingcopy-path",
+    "location",
+    metavar="FILE",
+    help="With --kart, where the GeoPackage to edit is to be.  [default: DIRECTORY.gpkg]",
+)
+@click.option("--no-checkout", is_flag=True, help="With --kart, make no GeoPackage to edit.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -39,6 +49,8 @@ def command(
     branch: str | None,
     source: str | None,
     message: str | None,
+    location: str | None,
+    no_checkout: bool,
 ) -> None:
     """Make a repository in DIRECTORY, or prepare the git repository that is there.
 
@@ -46,6 +58,8 @@ def command(
     With --kart it is laid out as Kart does it, and datasets are stored as Kart's.
     """
     kart = kart or is_called_kart()
+    if location is not None and (bare or not kart):
+        raise click.UsageError("--workingcopy goes with --kart, and not with --bare")
     if message is not None and source is None:
         raise click.UsageError("-m is the message of --import, which is not given")
     place = invocation.folder / (directory or "")
@@ -58,5 +72,10 @@ def command(
         stand_in()
     kind = "bare repository" if bare else "repository"
     invocation.say(f"Initialized {kind} in {repo.path}")
+    if location is not None:
+        repo.config.set("kart.workingcopy.location", location)
     if source is not None:
+        source = parse_source(source)
         tell_import(invocation, repo, repo.import_(source, all_layers=True, message=message))
+        if not no_checkout:
+            make_karts_copy(invocation, repo)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
 
 from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
@@ -36,6 +38,11 @@ def command() -> None:
 @click.argument("dataset", required=False, shell_complete=complete_datasets)
 @click.argument("names", metavar="[ITEM...]", nargs=-1)
 @click.option("--ref", metavar="REV", default="HEAD", show_default=True, help="The revision.")
+@click.option(
+    "--with-dataset-types/--without-dataset-types",
+    "types",
+    help="Also the type and version of each dataset, or not.",
+)
 @format_option("text", "json")
 @style_option
 @click.pass_obj
@@ -44,6 +51,7 @@ def get(
     dataset: str | None,
     names: tuple[str, ...],
     ref: str,
+    types: bool,
     output_format: str,
     json_style: str,
 ) -> None:
@@ -54,6 +62,11 @@ def get(
     repo = invocation.open_repo()
     paths = [dataset] if dataset is not None else repo.sound_datasets(ref)
     found = {path: repo.get_meta(path, names, revision=ref) for path in paths}
+    if types:
+        kinds = {info.path: kind_of_dataset(info) for info in repo.list_datasets(ref)}
+        for path, items in found.items():
+            kind = kinds[path]
+            found[path] = {"datasetType": kind["type"], "version": kind["version"], **items}
     if output_format == "json":
         click.echo(LAYOUTS[JsonStyle(json_style)].dumps(found))
         return
@@ -77,6 +90,7 @@ def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.argument("assignments", metavar="ITEM=VALUE...", nargs=-1)
 @click.option("--unset", metavar="ITEM", multiple=True, help="Remove an item; may be repeated.")
+@click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @message_options
 @click.pass_obj
 def set_items(
@@ -84,6 +98,7 @@ def set_items(
     dataset: str,
     assignments: tuple[str, ...],
     unset: tuple[str, ...],
+    amend: bool,
     messages: tuple[str, ...],
     message_file: Any,
 ) -> None:
@@ -103,7 +118,11 @@ def set_items(
     if not items:
         raise click.UsageError("give an ITEM=VALUE, or --unset ITEM")
     repo = invocation.open_repo()
-    tell_commit(invocation, repo, repo.set_meta(dataset, items, message=message))
+    with repo.amending() if amend else nullcontext() as amended:
+        if message is None and amended is not None:
+            message = amended.message
+        result = repo.set_meta(dataset, items, message=message)
+    tell_commit(invocation, repo, result)
 
 
 def _value(name: str, text: str) -> Any:

@@ -8,8 +8,8 @@ import click
 
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, message_options
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.options import Command, format_option, message_options
+from havasu_vc.cli.results import commit_json, tell_commit
 
 __all__ = ["command"]
 
@@ -18,9 +18,15 @@ __all__ = ["command"]
 @click.argument("dataset")
 @click.argument("path")
 @message_options
+@format_option("text", "json")
 @click.pass_obj
 def command(
-    invocation: Invocation, dataset: str, path: str, messages: tuple[str, ...], message_file: Any
+    invocation: Invocation,
+    dataset: str,
+    path: str,
+    messages: tuple[str, ...],
+    message_file: Any,
+    output_format: str,
 ) -> None:
     """Commit that DATASET is at PATH.
 
@@ -29,4 +35,8 @@ def command(
     """
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
-    tell_commit(invocation, repo, repo.move_dataset(dataset, path, message=message))
+    result = repo.move_dataset(dataset, path, message=message)
+    if output_format == "json":
+        info = None if result.commit is None else repo.commit_info(result.commit)
+        click.echo(commit_json(result, info))
+    tell_commit(invocation, repo, result)

@@ -16,24 +16,28 @@ __all__ = ["command"]
 @click.command("reset", cls=Command)
 @click.argument("revision", metavar="[REV]", default="HEAD", shell_complete=complete_revisions)
 @click.option("--soft", "mode", flag_value="soft", help="Leave your files and the index alone.")
-@click.option(
-    "--mixed", "mode", flag_value="mixed", default="mixed", help="Leave your files alone; default."
-)
+@click.option("--mixed", "mode", flag_value="mixed", help="Leave your files alone; default.")
 @click.option("--hard", "mode", flag_value="hard", help="Drop edits that are not committed.")
 @click.option("--keep", "mode", flag_value="keep", help="Refuse where edits would be lost.")
 @click.option(
-    "--discard-changes", "discard", is_flag=True, help="With --hard, drop edits in tables as well."
+    "--discard-changes",
+    "discard",
+    is_flag=True,
+    help="With --hard, or alone in a Kart repository, drop edits in tables as well.",
 )
 @click.pass_obj
-def command(invocation: Invocation, revision: str, mode: str, discard: bool) -> None:
+def command(invocation: Invocation, revision: str, mode: str | None, discard: bool) -> None:
     """Move the current branch to the commit REV, as git does.
 
     Datasets follow the branch in every mode, and so do tables without edits. The commits
     that are left behind stay in the reflog: `havasu-vc reset HEAD@{1}` takes the move back.
     """
+    repo = invocation.open_repo()
+    if mode is None:
+        # Kart, which has no modes, takes it alone.
+        mode = "hard" if discard and repo.git.follows_kart else "mixed"
     if discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
-    repo = invocation.open_repo()
     commit = repo.reset(revision, mode=mode, discard=discard)
     if repo.head_branch is None:
         tell_head(invocation, repo)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.as_kart import in_karts_words
 from havasu_vc.cli.commands.switch import open_to_switch
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
@@ -40,16 +41,18 @@ def command(invocation: Invocation, output_format: str) -> None:
     if output_format == "json":
         click.echo(json.dumps(_json(status, printed, problems, notes), indent=2))
         return
-    click.echo(format_status(printed, color=invocation.colored(sys.stdout)), nl=False)
+    told = format_status(printed, color=invocation.colored(sys.stdout))
+    click.echo(in_karts_words(told), nl=False)
     if status.state not in ("clean", "merge of Kart's") and status.waiting is None:
         click.echo(f"\nA git {status.state} is not finished; `git status` tells more.")
         if status.state not in ("bisect", "am"):
-            click.echo("`havasu-vc merge --continue` merges the rows and concludes it.")
+            go_on = "`havasu-vc merge --continue` merges the rows and concludes it."
+            click.echo(in_karts_words(go_on))
     for title, lines in (("Notes", notes), ("Problems", problems)):
         if lines:
             click.echo(f"\n{title}:")
         for line in lines:
-            click.echo(f"  {visible(line)}")
+            click.echo(in_karts_words(f"  {visible(line)}"))
 
 
 def _printed(status: RepoStatus, workspace: WorkspaceChanges | None) -> RepositoryStatus:

@@ -16,9 +16,12 @@ __all__ = ["command", "open_to_switch", "tell_head"]
 
 
 @click.command("switch", cls=Command)
-@click.argument("name", metavar="BRANCH", shell_complete=complete_branches)
-@click.argument("start", required=False)
-@click.option("-c", "--create", is_flag=True, help="Make the branch first, at START or HEAD.")
+@click.argument("name", metavar="[BRANCH]", required=False, shell_complete=complete_branches)
+@click.option("-c", "--create", "new", metavar="NAME", help="Make a branch, at BRANCH or HEAD.")
+@click.option(
+    "-C", "--force-create", "renewed", metavar="NAME", help="The same; one that is there is moved."
+)
+@click.option("--guess/--no-guess", default=True, help="Make a branch that only a remote has.")
 @click.option("-d", "--detach", is_flag=True, help="Put HEAD on the commit itself.")
 @click.option(
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
@@ -26,28 +29,43 @@ __all__ = ["command", "open_to_switch", "tell_head"]
 @click.pass_obj
 def command(
     invocation: Invocation,
-    name: str,
-    start: str | None,
-    create: bool,
+    name: str | None,
+    new: str | None,
+    renewed: str | None,
+    guess: bool,
     detach: bool,
     discard: bool,
 ) -> None:
-    """Switch to another branch.
+    """Switch to another branch, or make one of a revision with -c NAME [REV].
 
     - is the branch before. A branch that only a remote has is made, and follows it.
 
     Tables that are checked out come along. Edits in them that are not committed are never
     passed over: unless the dataset is the same on the other branch, commit them first.
     """
-    if start is not None and not create:
-        raise click.UsageError("a start goes with -c")
-    if create and detach:
+    made = new or renewed
+    if made is None and name is None:
+        raise click.UsageError("Missing argument 'BRANCH'.")
+    if made is not None and detach:
         raise click.UsageError("-c and -d contradict each other")
+    if new is not None and renewed is not None:
+        raise click.UsageError("-c and -C contradict each other")
     repo = open_to_switch(invocation)
+    start, create = (name, True) if made is not None else (None, False)
+    name = made or name or ""
+    if renewed is not None and any(branch.name == renewed for branch in repo.branches()):
+        # The branch that HEAD is on is moved by itself, which brings tables along.
+        if renewed != repo.head_branch:
+            repo.create_branch(renewed, start or "HEAD", force=True)
+            start, create = None, False
+        else:
+            repo.reset(start or "HEAD", mode="hard" if discard else "keep", discard=discard)
+            tell_head(invocation, repo)
+            return
     if detach:
         repo.switch(repo.commit_info("@{-1}" if name == "-" else name).id, discard=discard)
-    elif not create:
-        goal = find_goal(repo, name)
+    elif not create and renewed is None:
+        goal = find_goal(repo, name, remotes=guess)
         if not goal.is_branch:
             raise NoBranchError(
                 f"there is no branch {goal.name!r}",

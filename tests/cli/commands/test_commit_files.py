@@ -38,6 +38,17 @@ def test_files_are_committed_amended_and_removed(run: Run, tmp_path: Path) -> No
     assert "D\tLICENSE" in shown and "M\tNOTES" in shown
 
 
+def test_files_are_filters_of_diff_and_show(run: Run) -> None:
+    succeed(run("commit-files", "-m", "Two", "LICENSE=CC0", "table/notes=x"))
+    assert succeed(run("show", "--name-only", "LICENSE")).stdout.splitlines()[-1] == "LICENSE"
+    shown = succeed(run("diff", "--diff-files", "HEAD^...HEAD", "table/notes")).stdout
+    assert shown == "+++ table/notes\n+ x\n"
+    assert run("show", "NOTHING").exit_code == 2
+    assert run("diff", "HEAD^...HEAD", "--", "NOTHING").exit_code == 2
+    plain = succeed(run("log", "-o", "text:%s", "LICENSE")).stdout
+    assert plain == "Two\n"
+
+
 def test_another_branch_gets_the_commit(run: Run) -> None:
     succeed(run("branch", "side"))
     succeed(run("commit-files", "--ref", "refs/heads/side", "-m", "There", "a=1"))

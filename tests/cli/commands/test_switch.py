@@ -17,7 +17,7 @@ def test_there_and_back(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [((), 2), (("nope",), 43), (("main", "HEAD"), 2), (("-c", "-d", "x"), 2), (("-d", "nope"), 47)],
+    [((), 2), (("nope",), 43), (("main", "HEAD"), 2), (("-c", "x", "-d"), 2), (("-d", "nope"), 47)],
 )
 def test_bad_input(run: Run, arguments: tuple[str, ...], code: int) -> None:
     assert run("switch", *arguments).exit_code == code

@@ -1,0 +1,91 @@
+"""Rows that were given another key, told as one change, as Kart tells them of its working copy.
+
+A key that an editor changes is one row that goes and one that comes, alike in all else. Where
+few did, each such pair is one change from the old key to the new; a commit holds them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from havasu_vc.checkouts.living_edits import LayerEdits
+from havasu_vc.model.changes import ChangeBatch, count_changes
+from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.schema import Schema
+from havasu_vc.repo.opened import OpenRepo
+
+__all__ = ["paired_keys", "shown_counts", "shown_edits"]
+
+MOST = 400
+"""Rows that came and went, at which pairs are no more looked for; as many as Kart's."""
+
+
+def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
+    """Return the edits of a layer as they are shown, which in Kart's repositories is Kart's way."""
+    diff = edits.diff(repo)
+    return paired_keys(diff) if repo.git.follows_kart else diff
+
+
+def shown_counts(repo: OpenRepo, edits: LayerEdits) -> ChangeCounts:
+    """Return how many rows are edited, as they are shown."""
+    counts = edits.counts
+    if not (repo.git.follows_kart and counts.inserts and counts.deletes):
+        return counts
+    if counts.inserts + counts.deletes > MOST:
+        return counts
+    return count_changes(shown_edits(repo, edits).changes)
+
+
+def paired_keys(diff: DatasetDiff) -> DatasetDiff:
+    """Return a diff of edits in which a row with another key is one change."""
+    old, new = diff.old, diff.new
+    if old is None or new is None or old.schema != new.schema or not old.schema.key:
+        return diff
+    return replace(diff, changes=_paired(diff.changes, old.schema))
+
+
+def _paired(changes: Iterator[ChangeBatch], schema: Schema) -> Iterator[ChangeBatch]:
+    held: list[ChangeBatch] = []
+    count = 0
+    for batch in changes:
+        held.append(batch)
+        count += batch.old.null_count + batch.new.null_count
+        if count > MOST:
+            yield from held
+            yield from changes
+            return
+    if len({batch.data.schema for batch in held}) != 1:
+        yield from held
+        return
+    table = pa.Table.from_batches([batch.data for batch in held]).combine_chunks()
+    (whole,) = table.to_batches() or (held[0].data,)
+    pairs = _pairs(ChangeBatch(whole), {field.name for field in schema.key.fields})
+    if not pairs:
+        yield from held
+        return
+    gone = set(pairs.values())
+    rows = [row for row in range(whole.num_rows) if row not in gone]
+    old = whole.column(0).take(pa.array(rows))
+    new = whole.column(1).take(pa.array([pairs.get(row, row) for row in rows]))
+    yield ChangeBatch.from_structs(old, new)
+
+
+def _pairs(changes: ChangeBatch, key: set[str]) -> dict[int, int]:
+    """Return the row that comes for each that goes and is alike but for its key."""
+
+    def rest(row: dict[str, object]) -> str:
+        return repr([(name, value) for name, value in sorted(row.items()) if name not in key])
+
+    came: dict[str, list[int]] = {}
+    rows = list(zip(changes.old.to_pylist(), changes.new.to_pylist(), strict=True))
+    for place, (old, new) in enumerate(rows):
+        if old is None and new is not None:
+            came.setdefault(rest(new), []).append(place)
+    pairs: dict[int, int] = {}
+    for place, (old, new) in enumerate(rows):
+        if new is None and old is not None and (alike := came.get(rest(old))):
+            pairs[place] = alike.pop(0)
+    return pairs
