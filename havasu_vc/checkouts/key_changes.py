@@ -21,6 +21,8 @@ __all__ = ["paired_keys", "shown_counts", "shown_edits"]
 
 MOST = 400
 """Rows that came and went, at which pairs are no more looked for; as many as Kart's."""
+_MOST_HELD = 100_000
+"""Changes of any kind that are held in memory to look for pairs."""
 
 
 def shown_edits(repo: OpenRepo, edits: LayerEdits) -> DatasetDiff:
@@ -49,11 +51,12 @@ def paired_keys(diff: DatasetDiff) -> DatasetDiff:
 
 def _paired(changes: Iterator[ChangeBatch], schema: Schema) -> Iterator[ChangeBatch]:
     held: list[ChangeBatch] = []
-    count = 0
+    count = held_rows = 0
     for batch in changes:
         held.append(batch)
         count += batch.old.null_count + batch.new.null_count
-        if count > MOST:
+        held_rows += len(batch)
+        if count > MOST or held_rows > _MOST_HELD:
             yield from held
             yield from changes
             return
