@@ -28,6 +28,7 @@ def test_overview(served: Served, repo: Path) -> None:
     assert found["merge"] is None
 
 
+@pytest.mark.thorough
 def test_a_merge_that_waits_shows(serving: Callable[[Path], Served], tmp_path: Path) -> None:
     repo, file = tmp_path / "both", tmp_path / "a.csv"
     succeed(invoke(["init", repo]))
@@ -140,6 +141,7 @@ def test_bad_questions_get_one_line(served: Served, path: str, status: int) -> N
     assert "Traceback" not in message
 
 
+@pytest.mark.thorough
 def test_what_a_terminal_does_is_seen_at_once(
     serving: Callable[[Path], Served], tmp_path: Path
 ) -> None:

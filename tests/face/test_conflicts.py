@@ -35,6 +35,7 @@ def torn(tmp_path: Path) -> Path:
     return repo
 
 
+@pytest.mark.thorough
 def test_conflicts_are_listed(serving: Callable[[Path], Served], torn: Path) -> None:
     found = enter(serving, torn).get("conflicts")
     assert found["sides"] == {"ours": "main", "theirs": "dev"}

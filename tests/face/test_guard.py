@@ -10,6 +10,7 @@ from tests.face.conftest import Served
 WHAT = ("/", "/assets/app.js", "/api/v1/overview", "/review?commit=HEAD")
 
 
+@pytest.mark.thorough
 def test_an_address_is_good_once(serving: Callable[[Path], Served], repo: Path) -> None:
     served = serving(repo)
     assert served.ask("/")[0] == 403

@@ -88,6 +88,7 @@ def test_ticked_rows_are_committed_and_the_rest_stays(
     assert [(each["key"], each["what"]) for each in left["listed"]] == [("2", "deleted")]
 
 
+@pytest.mark.thorough
 def test_edits_are_set_aside_and_dropped(serving: Callable[[Path], Served], edited: Path) -> None:
     served = enter(serving, edited)
     assert act(served, "stash", datasets=["lamps"], message="for later")[0] == 200
@@ -100,6 +101,7 @@ def test_edits_are_set_aside_and_dropped(serving: Callable[[Path], Served], edit
     assert (status, said) == (400, "no dataset is named")
 
 
+@pytest.mark.thorough
 def test_branches_are_made_switched_to_and_merged(
     serving: Callable[[Path], Served], repo: Path, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_branches_are_made_switched_to_and_merged(
     assert served.get("rows", dataset="points", key="3", count=1)["cells"]["name"] == ["name 3"]
 
 
+@pytest.mark.thorough
 def test_a_refusal_changes_nothing(serving: Callable[[Path], Served], edited: Path) -> None:
     served = enter(serving, edited)
     before = run_git("rev-parse", "HEAD", cwd=edited)
