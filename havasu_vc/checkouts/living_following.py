@@ -342,7 +342,6 @@ def _write_rows(
     """
     seen = edits.seen
     assert seen is not None
-    keys = list(layer.schema.key.names)
     if _tree(old) != _tree(new):
         with repo.settings.open_engine(old.size) as engine:
             for batch in row_changes(old, new, engine):
@@ -350,7 +349,7 @@ def _write_rows(
                     free = pc.is_null(partners(_change_keys(batch, new), edits.other_keys))
                     batch = ChangeBatch(pc.filter(batch.data, free))
                 gone = batch.old_rows().select(list(old.key.names))
-                file.remove(seen, edits.layer, _absent(gone, batch, keys))
+                file.remove(seen, edits.layer, _absent(gone, batch))
                 file.put(seen, layer, batch.new_rows())
     for batch in edits.batches:
         touched = _touched(batch, new)
@@ -360,14 +359,14 @@ def _write_rows(
             file.put(seen, layer, new.rows_with_keys(piece))
 
 
-def _absent(gone: pa.RecordBatch, batch: Any, keys: list[str]) -> pa.RecordBatch:
+def _absent(gone: pa.RecordBatch, batch: ChangeBatch) -> pa.RecordBatch:
     """Return the keys of rows that go for good, so that others keep their feature ids."""
     mask = pc.is_null(batch.new)
     there = pc.is_valid(batch.old)
     return pc.filter(gone, pc.filter(mask, there))
 
 
-def _touched(batch: Any, new: Dataset) -> pa.RecordBatch:
+def _touched(batch: ChangeBatch, new: Dataset) -> pa.RecordBatch:
     """Return the keys of rows that were edited."""
     names = list(new.key.names)
     sides = [rows.select(names) for rows in (batch.old_rows(), batch.new_rows())]
@@ -398,7 +397,7 @@ def write_as_edits(repo: OpenRepo, file: LivingFile, old: Dataset, new: Dataset)
         for batch in row_changes(old, new, engine):
             names = list(new.key.names)
             new_rows = batch.new_rows()
-            gone = _absent(batch.old_rows().select(list(old.key.names)), batch, names)
+            gone = _absent(batch.old_rows().select(list(old.key.names)), batch)
             if alike and seen is not None:
                 file.remove(seen, layer, gone)
                 file.put(seen, layer, new_rows)

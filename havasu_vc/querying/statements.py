@@ -24,6 +24,7 @@ _TOKENS = re.compile(
 _WRITING = {
     "ALTER", "CALL", "CREATE", "DELETE", "DROP", "INSERT", "MERGE", "REPLACE", "TRUNCATE", "UPDATE",
 }  # fmt: skip
+_READING = {"SELECT", "FROM", "VALUES", "TABLE"}
 _FOR_NOW = re.compile(r"CREATE\s+(OR\s+REPLACE\s+)?TEMP(ORARY)?\s", re.IGNORECASE)
 
 Call = tuple[str, tuple[str, ...]]
@@ -52,10 +53,24 @@ def written_by(statement: str) -> str | None:
 
     >>> written_by("update t SET a = 1"), written_by("CREATE TEMP VIEW v AS SELECT 1")
     ('UPDATE', None)
+    >>> written_by("WITH a AS (SELECT 1) INSERT INTO t FROM a")
+    'INSERT'
     """
     word = re.match(r"\w*", statement.lstrip(" \t\r\n("))
     first = word[0].upper() if word else ""
+    if first == "WITH":
+        first = _after_with(statement)
     return first if first in _WRITING and not _FOR_NOW.match(statement) else None
+
+
+def _after_with(statement: str) -> str:
+    """Return the word that says what a statement does after the tables that WITH names."""
+    depth = 0
+    for kind, token in _tokens(statement):
+        depth += (token == "(") - (token == ")")
+        if not depth and kind == "word" and token.upper() in _WRITING | _READING:
+            return token.upper()
+    return ""
 
 
 def names(text: str) -> list[str]:
