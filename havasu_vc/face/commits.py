@@ -21,5 +21,6 @@ def commit_value(info: CommitInfo) -> dict[str, Any]:
         "email": info.author_email,
         "time": info.author_time,
         "offset": info.author_offset,
-        "refs": list(info.refs),
+        # The page says by itself which branch HEAD is on.
+        "refs": [each.removeprefix("HEAD -> ").removeprefix("tag: ") for each in info.refs],
     }

@@ -16,6 +16,7 @@ from havasu_vc.review.map import map_of
 from havasu_vc.review.markdown_parts import (
     ROWS_HEADER,
     code_span,
+    commits_words,
     counts_words,
     finding_line,
     heading,
@@ -110,6 +111,8 @@ def _head(review: Review, room: int) -> list[str]:
         since = f", since their merge base {code_span(review.merge_base[:10])}"
     head = Lines(room)
     head.add(MARKER, "## Changes to data", "", f"From {span[0]} to {span[1]}{since}.", "")
+    if review.commits:
+        head.add(commits_words(review), "")
     notes = Lines(int(OVERVIEW_SHARE * room))
     if review.findings:
         refused = sum(finding.refuses for finding in review.findings)

@@ -25,6 +25,7 @@ __all__ = [
     "ROWS_HEADER",
     "VALUE",
     "code_span",
+    "commits_words",
     "counts_words",
     "covered_words",
     "finding_line",
@@ -47,6 +48,8 @@ WORLD = (-180.0, -90.0, 180.0, 90.0)
 """All of it, which says nothing of where a change is."""
 SAME = 0.001
 """Areas are alike that differ by no more than this share."""
+MOST_AUTHORS = 3
+"""So many who made a change are named."""
 COLUMNS = 20
 """Columns of a dataset that are told of."""
 ROWS_HEADER = ("| | row | why | what |", "|---|---|---|---|")
@@ -319,6 +322,20 @@ _RUNS = re.compile(r"`+")
 _PLAIN = re.compile(r"[\w .,:;()%+=?'→–-]*")
 _BLOCK = re.compile(r"\s*([-+=:]|\d+[.)])")
 _ADDRESS = re.compile(r"www\.|://|@", re.IGNORECASE)
+
+
+def commits_words(review: Review) -> str:
+    """Return who made a change, and when, as a sentence."""
+    count, last = review.commit_count, review.commits[0]
+    authors = list(dict.fromkeys(each.author for each in review.commits))
+    names = [code_span(name, 40) for name in authors[:MOST_AUTHORS]]
+    if len(authors) > len(names):
+        names.append("others")
+    words = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    said = code_span(last.subject, 80)
+    if count == 1:
+        return f"1 commit by {words} on {last.date}: {said}"
+    return f"{count:,} commits by {words}, the last on {last.date}: {said}"
 
 
 def code_span(text: str, longest: int = VALUE) -> str:

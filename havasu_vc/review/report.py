@@ -27,6 +27,7 @@ __all__ = [
     "FlagKind",
     "NumberShift",
     "Review",
+    "ReviewedCommit",
     "Sample",
     "Transition",
 ]
@@ -227,6 +228,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewedCommit:
+    """A commit of the change."""
+
+    id: str
+    """40 hex digits."""
+    author: str
+    """Whoever made the change, by name."""
+    date: str
+    """The day on which, where the author was: `2026-11-20`."""
+    subject: str
+    """The first line of the message."""
+
+
+@dataclass(frozen=True, slots=True)
 class Review:
     """The changes between two revisions."""
 
@@ -246,6 +261,10 @@ class Review:
     """Breaches of the policy."""
     conflicts: Conflicts | None = None
     """Why git does not merge `head` with `base`; None where it does, or nobody asked."""
+    commits: tuple[ReviewedCommit, ...] = ()
+    """Commits that `head` has and `base` has not, newest first; the first of many."""
+    commit_count: int = 0
+    """How many there are."""
 
     @property
     def range(self) -> str:

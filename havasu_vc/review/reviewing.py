@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import CrsError
 from havasu_vc.geo.crs import Crs, parse_crs
 from havasu_vc.geo.measuring import Measure, measure_of
 from havasu_vc.geo.reproject import geographic_bounds, transform_bounds
-from havasu_vc.looking import reprojection
+from havasu_vc.looking import LogRequest, log, reprojection
+from havasu_vc.model.commits import CommitInfo
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.model.types import Field
 from havasu_vc.records import dataclass
@@ -31,7 +33,7 @@ from havasu_vc.review.entry_facts import dataset_facts
 from havasu_vc.review.page import Page
 from havasu_vc.review.policy import Policy
 from havasu_vc.review.policy_checking import PolicyWatch, broken_findings, policy_between
-from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review
+from havasu_vc.review.report import Area, DatasetReview, Flag, FlagKind, Review, ReviewedCommit
 from havasu_vc.review.settling import Settling, settling_here
 from havasu_vc.review.summarising import Means, summarise
 from havasu_vc.review.unread import ReadableRows, Unverified, broken_datasets, unread_review
@@ -41,6 +43,8 @@ from havasu_vc.writers.protocol import Reproject
 __all__ = ["review", "review_diffs"]
 
 MAP_CRS = "OGC:CRS84"
+MOST_COMMITS = 50
+"""So many commits are named; of the others it is said how many there are."""
 AHEAD = 32 << 20
 """Bytes of changes that may wait to be looked at: a review is slower than what reads them."""
 
@@ -81,7 +85,7 @@ def review(
         each = one.review(diff, whole=wanted.of(diff.path) == DatasetFilter(diff.path))
         found.append(replace(each, flags=(*unverified.flags(diff.path), *each.flags)))
     found.sort(key=lambda each: each.path)
-    review = _named(repo, revisions, ends, tuple(found))
+    review = _with_commits(repo, _named(repo, revisions, ends, tuple(found)), ends)
     changed = {each.path for each in found}
     findings = broken_findings(repo, ends.new, since=ends.old, changed=changed)
     findings = tuple(each for each in findings if wanted.of(each.dataset) is not None)
@@ -178,6 +182,31 @@ def _named(
         f"shows here as undone, and `{text.old}...{text.new or 'HEAD'}` leaves it out"
     )
     return replace(review, notes=(note,))
+
+
+def _day(commit: CommitInfo) -> str:
+    zone = timezone(timedelta(minutes=commit.author_offset))
+    return f"{datetime.fromtimestamp(commit.author_time, zone):%Y-%m-%d}"
+
+
+def _with_commits(repo: OpenRepo, review: Review, ends: RevisionRange) -> Review:
+    """Return the review with the commits of the change, those by which it came about."""
+    old, new = ends.old.commit, ends.new.commit
+    if new is None:
+        return review
+    words = (new,) if old is None else (new, f"^{old}")
+    request = LogRequest(revision=new if old is None else f"{old}..{new}", limit=MOST_COMMITS)
+    commits = tuple(
+        ReviewedCommit(
+            each.id,
+            each.author_name,
+            _day(each),
+            each.message.partition("\n")[0],
+        )
+        for each in log(repo, request)
+    )
+    count = int(repo.git.git("rev-list", "--count", *words).text)
+    return replace(review, commits=commits, commit_count=count)
 
 
 @dataclass(frozen=True, slots=True)

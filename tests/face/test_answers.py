@@ -66,6 +66,10 @@ def test_history(served: Served) -> None:
     assert (len(found["commits"]), found["more"]) == (1, False)
 
 
+def test_refs_at_commits_are_plain_names(served: Served) -> None:
+    assert served.get("history")["commits"][0]["refs"] == ["main"]
+
+
 def test_what_commits_changed(served: Served) -> None:
     lamps, names, first = (each["id"] for each in served.get("history")["commits"])
     added = {"dataset": "lamps", "what": "added", "rows": [3, 0, 0], "meta": []}

@@ -47,6 +47,12 @@ def test_names_are_those_that_were_asked_for(tmp_path: Path) -> None:
 
     assert (merge.base, merge.head, merge.merge_base) == ("main", "side", base)
     assert only(merge) == ChangeCounts(0, 1, 0)
+    (commit,) = merge.commits
+    (info, *_) = repo.log()
+    assert (commit.id, commit.author) == (repo.resolve("side").commit, info.author_name)
+    assert commit.subject == info.message.partition("\n")[0]
+    assert merge.commit_count == 1
+    assert f"1 commit by `{info.author_name}` on {commit.date}: `" in format_markdown(merge)
     assert merge.notes == ()
     assert f"since their merge base `{str(base)[:10]}`" in format_markdown(merge)
     assert only(direct) == ChangeCounts(0, 2, 0)

@@ -141,8 +141,8 @@ def test_flags_lead_to_their_rows(opened: Opened) -> None:
     other = ({"fid": 7, "name": "a"}, {"fid": 7, "name": "b"})
     tab = opened([diff_of(batch(schema, schema, *twins, other), old=side, new=side)])
 
-    assert "2 rows inserted that equal another" in tab.text(".callout")
-    tab.click(".callout button")
+    assert "2 rows inserted that equal another" in tab.text("#datasets .callout")
+    tab.click("#datasets .callout button")
     assert shown(tab) == 2
     assert first_rows(tab) == ["1", "2"]
     choose(tab, "flag", "Any")
@@ -153,10 +153,10 @@ def test_flags_lead_to_their_rows(opened: Opened) -> None:
 def test_a_link_leads_to_its_row(opened: Opened) -> None:
     tab = opened([many(300), many(300, "a/lamps: 50%")], hash="#a/lamps%3A%2050%25:42")
 
-    assert tab.text("#detail h3").replace("\n", "").startswith("a/lamps: 50% : 42")
+    assert tab.text("#detail h2").replace("\n", "").startswith("a/lamps: 50% : 42")
     assert tab.run("document.querySelector('[aria-selected=true] .key').textContent") == "42"
     tab.run("void (location.hash = '#trees:7')")
-    tab.wait("document.querySelector('#detail h3').textContent.startsWith('trees : 7')")
+    tab.wait("document.querySelector('#detail h2').textContent.startsWith('trees : 7')")
     assert tab.run("document.querySelector('#detail a').getAttribute('href')") == "#trees:7"
     tab.run("void (location.hash = '#trees:9999')")
     tab.wait("document.getElementById('said').textContent.includes('not on the page')")
@@ -382,8 +382,8 @@ def test_places_alone_are_headed(opened: Opened) -> None:
 def test_many_deletes_lead_to_the_deleted_rows(opened: Opened) -> None:
     deleted = [(point(n, 2), None) for n in range(12)]
     tab = opened([places(*deleted, (None, point(1, 1)))], facts=DatasetFacts(100))
-    assert "12 rows are deleted" in tab.text(".callout")
-    tab.click(".callout button")
+    assert "12 rows are deleted" in tab.text("#datasets .callout")
+    tab.click("#datasets .callout button")
     assert shown(tab) == 12
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.review.page import Page, write_page
-from havasu_vc.review.report import DatasetReview, Finding, Flag, FlagKind, Review
+from havasu_vc.review.report import (
+    DatasetReview,
+    Finding,
+    Flag,
+    FlagKind,
+    Review,
+    ReviewedCommit,
+)
 from havasu_vc.review.summarising import Means, summarise
 from tests.review.page.pages import many
 from tests.support.browser import Tab
@@ -53,3 +60,35 @@ def test_findings_notes_and_what_is_unread(tab: Tab, tmp_path: Path) -> None:
     assert tab.run("document.getElementById('dataset-1').open")
     tab.click("#notes a")
     assert tab.run("location.hash") == "#trees:7"
+
+
+def test_who_changed_what_and_how_it_is_undone(tab: Tab, tmp_path: Path) -> None:
+    page = Page()
+    diff = many(40)
+    each = summarise(diff, Means(), [page.dataset(diff, None)])
+    commits = (
+        ReviewedCommit("1" * 40, "Ann <b>", "2026-11-20", "Names & heights"),
+        ReviewedCommit("2" * 40, "Bob", "2026-11-19", ""),
+    )
+    review = Review("it's", "feature", (each,), commits=commits, commit_count=7)
+    path = tmp_path / "review.html"
+    shown = {}
+    for base in ("it's", "a\u202eb"):
+        out = io.StringIO()
+        write_page(out, page, replace(review, base=base), more="havasu-vc diff")
+        path.write_text(out.getvalue(), encoding="utf-8")
+        tab.go(path.as_uri())
+        tab.wait("document.documentElement.dataset.ready")
+        tab.key("j")
+        shown[base] = tab.run("document.querySelector('.undo')?.textContent ?? ''")
+
+    text = tab.text(".commits summary").replace("\n", "")
+    assert text == "7 commits by Ann <b>, Bob2026-11-20 \u00b7 Names & heights"
+    lines = tab.run("[...document.querySelectorAll('.commits li')].map((each) => each.textContent)")
+    assert lines[1] == "empty textBob \u00b7 2026-11-19 \u00b7 2222222222"
+    assert tab.run("document.querySelector('.commits > p').textContent") == "and 5 before these"
+    command = "havasu-vc restore --source 'it'\\''s' -- "
+    assert f"This row{command}trees:feature:" in shown["it's"]
+    assert f"All of the dataset{command}treesCopy" in shown["it's"]
+    # A name that does not show as it is stands in no command.
+    assert shown["a\u202eb"] == ""

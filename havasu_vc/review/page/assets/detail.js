@@ -9,9 +9,36 @@ import { picturesOf } from "./pictures.js";
 import { nothing } from "./table.js";
 import { distance, plural } from "./text.js";
 
+// What nobody sees in a line, or a terminal obeys, is in no command that is to be copied.
+const UNSAFE = /[^\x20-\x7e\u00a1-\u00ac\u00ae-\u05ff\u0900-\u167f\u1e00-\u1fff\u2c00-\u2fef\u3040-\u3163\u3165-\ud7ff\uf900-\ufaff]/;
+
+// The commands that undo a row, or all changes of its dataset, on the branch that is reviewed.
+function undoing(review, path, label) {
+  const source = review.merge_base ?? review.base;
+  if ([source, path, label].some((text) => UNSAFE.test(text))) return null;
+  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+  const command = (filter) => `havasu-vc restore --source ${quoted(source)} -- ${quoted(filter)}`;
+  return element("details", { class: "undo" },
+    element("summary", {}, "Undo it on ", value(review.head, 60)),
+    [["This row", `${path}:feature:${label}`], ["All of the dataset", path]].map(([words, filter]) => element("div", {}, element("span", { class: "dim" }, words), element("code", {}, command(filter)), copying(command(filter), words))));
+}
+
+function copying(text, words) {
+  const button = element("button", { type: "button", "aria-label": `Copy: ${words.toLowerCase()}`, onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+      find("said").textContent = "command copied";
+    } catch {
+      getSelection().selectAllChildren(button.previousSibling); // without the right to write
+    }
+  } }, "Copy");
+  return button;
+}
+
 export class Detail {
-  constructor(changes, { go, close, step }) {
-    Object.assign(this, { changes, go, close, step });
+  constructor(changes, { undo, go, close, step }) {
+    Object.assign(this, { changes, undo, go, close, step });
     this.box = find("detail");
   }
 
@@ -28,7 +55,7 @@ export class Detail {
     replace(this.box,
       element("header", {},
         element("span", { class: `sign ${KINDS[kind]}`, "aria-hidden": "true" }, SIGNS[kind]),
-        element("h3", { tabindex: "-1" }, element("span", { class: "dim" }, value(dataset.path, 80), " : "), value(changes.label(row), 120), element("span", { class: "unseen" }, ` ${KINDS[kind]}`)),
+        element("h2", { tabindex: "-1" }, element("span", { class: "dim" }, value(dataset.path, 80), " : "), value(changes.label(row), 120), element("span", { class: "unseen" }, ` ${KINDS[kind]}`)),
         button("Previous change (k)", "\u2191", () => this.step(-1)),
         button("Next change (j)", "\u2193", () => this.step(1)),
         dataset.place === "none" ? null : button("Show on the map (z)", find("target-icon").content.cloneNode(true), () => this.go(row)),
@@ -38,7 +65,8 @@ export class Detail {
         element("span", { class: `badge ${KINDS[kind]}` }, KINDS[kind]),
         this.moved(dataset, at),
         flags.map((flag) => element("span", { class: "badge flag" }, "\u26a0 ", flagWords(flag)))),
-      this.cells(dataset, at, kind));
+      this.cells(dataset, at, kind),
+      this.undo ? undoing(this.undo, dataset.path, changes.label(row)) : null);
     this.box.scrollTop = 0;
     // A button that was made anew keeps the focus.
     if (focused) [...this.box.querySelectorAll("[aria-label]")].find((each) => each.getAttribute("aria-label") === focused)?.focus();

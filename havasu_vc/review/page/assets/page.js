@@ -23,14 +23,14 @@ const manifest = JSON.parse(find("manifest").textContent);
 showHead();
 const parts = await unpack(find("data").textContent);
 const changes = new Changes(manifest, parts);
-find("summary").hidden = !manifest.summary;
+for (const part of ["summary", "datasets"]) find(part).hidden = !manifest.summary;
 if (manifest.summary) showSummary(manifest, changes, { filter: explore, open: openRow });
 
 const world = new World(JSON.parse(parts.string(manifest.world)));
 const conflictMaps = manifest.summary ? showConflicts(manifest.review.conflicts, world, palette) : [];
 const map = new ChangeMap(changes, world, palette, { select });
-const table = new Table(changes, { select, open: (row) => { map.fit(row); find("detail").querySelector("h3")?.focus(); } });
-const detail = new Detail(changes, { go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
+const table = new Table(changes, { select, open: (row) => { map.fit(row); find("detail").querySelector("h2")?.focus(); } });
+const detail = new Detail(changes, { undo: manifest.summary ? manifest.review : null, go: (row) => map.fit(row), close: () => { select(-1); find("table").focus(); }, step: (lines) => table.step(lines) });
 const filters = new Filters(changes, narrow);
 let chosen = -1;
 

@@ -9,11 +9,13 @@ import { distance, number, plain, plural, short } from "./text.js";
 const OPEN = 3;
 const MOST = 300;
 const LOOKS = 12;
+const AUTHORS = 3;
 const ALIKE = 2;
 
 export function showSummary(manifest, changes, { filter, open }) {
   const { review } = manifest;
   replace(find("overview"), review.datasets.length ? tiles(review) : element("p", {}, "No dataset changes."));
+  replace(find("commits"), review.commits.length ? commits(review) : null);
   replace(find("notes"), [
     review.findings.map((finding) => findingLine(finding, open)),
     review.notes.map((note) => element("p", { class: "callout" }, sentence(note))),
@@ -37,7 +39,20 @@ function tiles(review) {
   return element("div", { class: "tiles" },
     tile("rows inserted", 0), tile("rows updated", 1), tile("rows deleted", 2),
     element("div", { class: "tile" }, element("span", { class: "big" }, number(review.datasets.length)), element("span", { class: "label" }, review.datasets.length === 1 ? "dataset" : "datasets")),
-    element("div", { class: `tile ${odd ? "warn" : "fine"}` }, element("span", { class: "big" }, odd ? "\u26a0 " : "\u2713 ", number(odd)), element("span", { class: "label" }, odd === 1 ? "thing to look at" : "things to look at")));
+    element(odd ? "a" : "div", { class: `tile ${odd ? "warn" : "fine"}`, href: odd ? "#datasets" : null, onclick: odd ? (event) => { event.preventDefault(); find("datasets").scrollIntoView(); } : null }, element("span", { class: "big" }, odd ? "\u26a0 " : "\u2713 ", number(odd)), element("span", { class: "label" }, odd === 1 ? "thing to look at" : "things to look at")));
+}
+
+// Who changed what, when and why: the last commit at once, all of them when asked for.
+function commits(review) {
+  const { commits: [last], commit_count: count } = review;
+  const authors = [...new Set(review.commits.map((each) => each.author))];
+  const names = authors.slice(0, AUTHORS).flatMap((name, index) => [index ? ", " : "", value(name, 60)]);
+  return element("details", { class: "card commits" },
+    element("summary", {},
+      element("span", {}, element("strong", {}, plural(count, "commit")), " by ", names, authors.length > AUTHORS ? " and others" : ""),
+      element("span", { class: "dim" }, element("time", { datetime: last.date }, last.date), " \u00b7 ", value(last.subject, 120))),
+    element("ol", {}, review.commits.map((each) => element("li", {}, element("span", {}, value(each.subject, 300)), element("span", { class: "dim" }, value(each.author, 60), " \u00b7 ", element("time", { datetime: each.date }, each.date), " \u00b7 ", element("code", {}, each.id.slice(0, 10)))))),
+    count > review.commits.length ? element("p", { class: "dim" }, `and ${number(count - review.commits.length)} before these`) : null);
 }
 
 function datasetTable(review) {
