@@ -73,6 +73,7 @@ def test_doctests_are_those_of_the_part_and_of_what_stands_on_it() -> None:
     paths = set(affected(["havasu_vc/library/log.py"], SOURCES)) - TESTS
     assert paths == {
         "havasu_vc/library",
+        "havasu_vc/face",
         "havasu_vc/serving",
         "havasu_vc/__init__.py",
         "havasu_vc/spark",
