@@ -112,7 +112,6 @@ def test_commit(run: Run, table: Path) -> None:
 def test_options_that_do_not_go_together(run: Run, table: Path) -> None:
     for arguments in (
         ("--dataset", "points"),
-        ("points", "--from", "x"),
         ("--refs", "--from", "x"),
     ):
         assert run("commit", "-m", "x", *arguments).exit_code == 2
