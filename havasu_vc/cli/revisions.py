@@ -11,7 +11,6 @@ import click
 from havasu_vc.cli.arguments import split_revisions
 from havasu_vc.cli.options import after_dashes
 from havasu_vc.errors import HavasuError, InvalidArgumentError, RevisionNotFoundError
-from havasu_vc.repo.filters import is_inside
 
 if TYPE_CHECKING:
     from havasu_vc.library import Repo
@@ -42,6 +41,8 @@ def revisions_and_filters(
         arguments, after, is_revision=is_revision, is_dataset=is_dataset, most=most
     )
     if filters and not revisions and after is None:
+        from havasu_vc.repo.filters import is_inside
+
         first = filters[0].partition(":")[0]
         if ":" not in filters[0] and not is_inside(first) and not _matches(repo, first):
             raise InvalidArgumentError(
