@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,22 +42,19 @@ def relation(table: pa.Table, connection: duckdb.DuckDBPyConnection | None = Non
     return (connection or _module()).from_arrow(table)
 
 
-class RowExpressions:
-    """Evaluates expressions on batches of rows. Use it as a context manager."""
+class _Connected:
+    """A database of its own in memory, which fetches and loads no extension by itself."""
 
-    def __init__(self) -> None:
-        self._connection = _module().connect(
-            ":memory:", config={"enable_external_access": "false", "threads": "2"}
-        )
-        for setting in (
-            "memory_limit = '1GB'",
-            "autoinstall_known_extensions = false",
-            "autoload_known_extensions = false",
-            "lock_configuration = true",
-        ):
+    def __init__(self, config: dict[str, str], *settings: str) -> None:
+        self._connection = _module().connect(":memory:", config=config)
+        never = "autoinstall_known_extensions = false", "autoload_known_extensions = false"
+        self._set(*never, *settings)
+
+    def _set(self, *settings: str) -> None:
+        for setting in settings:
             self._connection.execute(f"SET {setting}")
 
-    def __enter__(self) -> RowExpressions:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -66,6 +63,17 @@ class RowExpressions:
     def close(self) -> None:
         """Drop what it holds."""
         self._connection.close()
+
+
+class RowExpressions(_Connected):
+    """Evaluates expressions on batches of rows. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {"enable_external_access": "false", "threads": "2"},
+            "memory_limit = '1GB'",
+            "lock_configuration = true",
+        )
 
     def false_rows(self, rows: pa.RecordBatch, expression: str) -> npt.NDArray[np.bool_]:
         """Return the rows for which an expression is false; null counts as true."""
@@ -96,7 +104,7 @@ class RowExpressions:
         return flags
 
 
-class Database:
+class Database(_Connected):
     """Answers queries about tables that are given to it. Use it as a context manager.
 
     Once it is `closed_off`, SQL reaches the tables and the files that these are made of, and
@@ -105,31 +113,15 @@ class Database:
 
     def __init__(self) -> None:
         scratch = Path(tempfile.gettempdir()) / f"havasu-vc-sql-{os.getpid()}"
-        self._connection = _module().connect(
-            ":memory:",
-            config={"temp_directory": str(scratch), "python_enable_replacements": "false"},
+        super().__init__(
+            {"temp_directory": str(scratch), "python_enable_replacements": "false"},
+            # Bytes are bytes, whatever a file says of them.
+            "enable_geoparquet_conversion = false",
+            "TimeZone = 'UTC'",
         )
         self._files: list[str] = []
         self._scans: list[Any] = []
         self._failures: list[HavasuError] = []
-        for setting in (
-            "autoinstall_known_extensions = false",
-            "autoload_known_extensions = false",
-            # Bytes are bytes, whatever a file says of them.
-            "enable_geoparquet_conversion = false",
-            "TimeZone = 'UTC'",
-        ):
-            self._connection.execute(f"SET {setting}")
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Drop what it holds."""
-        self._connection.close()
 
     def add(self, name: str, table: DuckTable) -> None:
         """Have a table there under a name."""
@@ -171,12 +163,11 @@ class Database:
     def close_off(self) -> None:
         """Let nothing be reached but what is there."""
         files = ", ".join(map(text, self._files))
-        for setting in (
+        self._set(
             f"allowed_paths = [{files}]",
             "enable_external_access = false",
             "lock_configuration = true",
-        ):
-            self._connection.execute(f"SET {setting}")
+        )
 
     def ask(self, statement: str, most: int | None = None) -> pa.RecordBatchReader | None:
         """Return the rows of a statement, or the first ones; None where it has none."""
