@@ -83,7 +83,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "reflog": ("reflog", "Show where HEAD and branches were, as git reflog does"),
         "git": ("git", "Run git on the repository, also on one of Kart's"),
         "config": ("config", "Get and set options, as git config does"),
-        "sql": ("sql", "Run a query of Spark SQL"),
+        "sql": ("sql", "Run a query in SQL"),
         "shell": ("shell", "Open a Python shell with Spark and the tables at hand"),
         "spark-conf": ("spark_conf", "Print the settings with which Spark sees the checkout"),
         "serve": ("serve", "Serve the repository as an Iceberg REST catalog"),
@@ -104,8 +104,14 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {"table-export": "export", "table-import": "import"}
 )
 """What Kart also calls some of them."""
-KARTS_ALONE = ("build-annotations", "helper", "install")
-"""What else Kart has: `cli.needless` knows why there is nothing to do."""
+NEEDLESS: Mapping[str, str] = MappingProxyType(
+    {
+        "build-annotations": "numbers of changed rows are counted when they are asked for",
+        "helper": "commands start quickly without a process in the background",
+        "install": "`havasu-vc completion SHELL` prints what a shell needs to complete commands",
+    }
+)
+"""Commands that Kart has besides, and why there is nothing to do."""
 
 
 _WORKS = "`git {}` works in this repository"
@@ -145,10 +151,10 @@ class CommandTable(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
-        if cmd_name in KARTS_ALONE:
+        if cmd_name in NEEDLESS:
             from havasu_vc.cli.needless import needless_command
 
-            return needless_command(cmd_name)
+            return needless_command(cmd_name, NEEDLESS[cmd_name])
         if cmd_name not in COMMANDS:
             return None
         # numpy's linear algebra starts a thread for each core when it is loaded, and

@@ -11,12 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.options import Command
 from havasu_vc.cli.pager import paged_output
 from havasu_vc.errors import MissingProgramError, StorageError
 from havasu_vc.writers.terminal import git_line
@@ -24,7 +25,27 @@ from havasu_vc.writers.terminal import git_line
 if TYPE_CHECKING:
     from havasu_vc.store.repository import GitRepository
 
-__all__ = ["run_git_here", "show_git"]
+__all__ = ["git_command", "run_git_here", "show_git"]
+
+
+def git_command(
+    name: str, *, help_option: bool = True
+) -> Callable[[Callable[..., int]], click.Command]:
+    """Return what makes a command of a function, which is given all arguments as they stand."""
+    arguments = click.argument(
+        "arguments", metavar="[ARGUMENT...]", nargs=-1, type=click.UNPROCESSED
+    )
+    command = click.command(
+        name,
+        cls=Command,
+        add_help_option=help_option,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+
+    def decorate(function: Callable[..., int]) -> click.Command:
+        return command(arguments(click.pass_obj(function)))
+
+    return decorate
 
 
 def run_git_here(

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import sys
 
-import click
-
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
-from havasu_vc.cli.passthrough import run_git_here, show_git
+from havasu_vc.cli.passthrough import git_command, run_git_here, show_git
 from havasu_vc.errors import RepositoryNotFoundError
 from havasu_vc.store.repository import GitRepository
 
 __all__ = ["command"]
 
 
-@click.command(
-    "config",
-    cls=Command,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.argument("arguments", metavar="[ARGUMENT...]", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
+@git_command("config")
 def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
     r"""Get and set options, as `git config` does, which is given all arguments.
 

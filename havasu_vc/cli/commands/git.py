@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
-from havasu_vc.cli.passthrough import run_git_here
+from havasu_vc.cli.passthrough import git_command, run_git_here
 from havasu_vc.errors import RepositoryNotFoundError, StateError
 from havasu_vc.store.refs import read_head
 from havasu_vc.store.repository import GitRepository
@@ -22,14 +19,7 @@ _BY_INDEX = frozenset(
 _WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-path")
 
 
-@click.command(
-    "git",
-    cls=Command,
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.argument("arguments", metavar="[ARGUMENT...]", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
+@git_command("git", help_option=False)
 def command(invocation: Invocation, arguments: tuple[str, ...]) -> int:
     """Run git on the repository, also on one of Kart's, where git alone finds no index.
 
