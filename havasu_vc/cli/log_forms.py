@@ -11,6 +11,7 @@ import click
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import JSON_STYLES
 from havasu_vc.cli.passthrough import show_git
+from havasu_vc.cli.results import counts_object
 from havasu_vc.model.changes import count_changes
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LogForm", "more_of_commits", "print_by_git"]
 
-_COUNTS = ("inserts", "updates", "deletes")
 _AT_ONCE = 500
 
 
@@ -62,8 +62,7 @@ def more_of_commits(
             found["featureChanges"] = {path: each.total for path, each in counts.items()}
         if kinds:
             found["featureChangeCounts"] = {
-                path: {name: getattr(each, name) for name in _COUNTS if getattr(each, name)}
-                for path, each in counts.items()
+                path: counts_object(each) for path, each in counts.items()
             }
         return found
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.invocation import Invocation
@@ -19,17 +21,24 @@ if TYPE_CHECKING:
     from havasu_vc.model.commits import CommitInfo
     from havasu_vc.repo.results import CommitResult
 
-__all__ = ["changes_object", "commit_json", "tell_commit"]
+__all__ = ["changes_object", "counts_object", "tell_commit"]
 
 _COUNTS = ("inserts", "updates", "deletes")
 
 
 def tell_commit(
-    invocation: Invocation, repo: Repo, result: CommitResult, *, dry_run: bool = False
+    invocation: Invocation,
+    repo: Repo,
+    result: CommitResult,
+    *,
+    dry_run: bool = False,
+    output_format: str = "text",
 ) -> None:
-    """Tell what was committed, or would be."""
-    if result.commit is not None:
-        info = repo.commit_info(result.commit)
+    """Tell what was committed, or would be; in JSON as well where that is asked for."""
+    info = None if result.commit is None else repo.commit_info(result.commit)
+    if output_format == "json":
+        click.echo(_commit_json(result, info))
+    if info is not None and result.commit is not None:
         where = result.branch or "detached HEAD"
         subject = info.message.partition("\n")[0]
         invocation.say(f"[{where} {result.commit[:ABBREVIATED]}] {subject}")
@@ -41,7 +50,7 @@ def tell_commit(
         # Branches of tables may have got commits, as notes tell.
         here = f"Nothing is committed to {result.branch or 'HEAD'}"
         invocation.say(here if result.notes else "Nothing changed, nothing is committed")
-    if results_on_stdout() and result.commit is not None:
+    if results_on_stdout() and info is not None:
         # As Kart tells it, which scripts read.
         for line in summary_lines(_summary(repo, result)):
             invocation.say(line)
@@ -66,7 +75,7 @@ def _summary(repo: Repo, result: CommitResult) -> ChangeSummary:
     return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
 
 
-def commit_json(result: CommitResult, info: CommitInfo | None) -> str:
+def _commit_json(result: CommitResult, info: CommitInfo | None) -> str:
     """Return the result in Kart's form, `kart.commit/v1`; without a commit for a dry run."""
     value: dict[str, Any] = {
         "commit": result.commit,
@@ -85,7 +94,10 @@ def commit_json(result: CommitResult, info: CommitInfo | None) -> str:
 def changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, Any]:
     """Return numbers of rows by dataset in Kart's form."""
     return {
-        path: {"feature": {n: getattr(counts, n) for n in _COUNTS if getattr(counts, n)}}
-        for path, counts in changes.items()
-        if counts.total
+        path: {"feature": counts_object(counts)} for path, counts in changes.items() if counts.total
     }
+
+
+def counts_object(counts: ChangeCounts) -> dict[str, int]:
+    """Return the numbers of rows that are not 0, by the kind of change."""
+    return {name: getattr(counts, name) for name in _COUNTS if getattr(counts, name)}

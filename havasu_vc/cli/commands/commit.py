@@ -20,7 +20,7 @@ from havasu_vc.cli.options import (
     format_option,
     message_options,
 )
-from havasu_vc.cli.results import commit_json, tell_commit
+from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import NoChangesError, NoWorkingCopyError, StateError
 from havasu_vc.repo.results import CommitResult
 
@@ -144,10 +144,7 @@ def command(
                 text="" if amended is None else amended.message,
             )
         result = commit(message, dry_run=dry_run)
-    if output_format == "json":
-        info = None if result.commit is None else repo.commit_info(result.commit)
-        click.echo(commit_json(result, info))
-    tell_commit(invocation, repo, result, dry_run=dry_run)
+    tell_commit(invocation, repo, result, dry_run=dry_run, output_format=output_format)
 
 
 def _is_table(place: Path) -> bool:

@@ -198,7 +198,7 @@ def command(
 
 def _setting(repo: Repo) -> str:
     """Return what git's own setting says of the refs at commits."""
-    value = repo.git.git("config", "--get", "log.decorate", check=False).text.strip()
+    value = repo.config.get("log.decorate") or ""
     known = {"true": "short", "false": "no", "short": "short", "full": "full", "no": "no"}
     return known.get(value.lower(), "auto")
 

@@ -9,7 +9,7 @@ import click
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option, message_options
-from havasu_vc.cli.results import commit_json, tell_commit
+from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
 
@@ -36,7 +36,4 @@ def command(
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     result = repo.move_dataset(dataset, path, message=message)
-    if output_format == "json":
-        info = None if result.commit is None else repo.commit_info(result.commit)
-        click.echo(commit_json(result, info))
-    tell_commit(invocation, repo, result)
+    tell_commit(invocation, repo, result, output_format=output_format)
