@@ -24,7 +24,8 @@ def empty_repo(
     path: Path, *, bare: bool = False, kart: bool = False, settings: Settings | None = None
 ) -> Repo:
     """Return a new repository at `path`, as `Repo.init` makes it."""
-    key = ("empty", bare, kart)
+    # Kart's settings name the working copy after the folder.
+    key = ("empty", bare, path.name if kart else None)
     again(key, lambda to: Repo.init(to, bare=bare, kart=kart), path)
     return Repo.open(path, settings=settings)
 
