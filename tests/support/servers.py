@@ -67,9 +67,11 @@ server.serve_forever()
 _GIFTLESS = "from giftless.app import init_app\napp = init_app()\n" + _SERVE
 _MOTO = (
     """
+import threading
 from moto.server import DomainDispatcherApplication, create_backend_app
 served = DomainDispatcherApplication(create_backend_app)
 asked = []
+one_by_one = threading.Lock()
 def app(environment, start):
     if environment["PATH_INFO"] == "/-/asked":
         text = "\\n".join(asked).encode()
@@ -77,6 +79,10 @@ def app(environment, start):
         start("200 OK", [("Content-Length", str(len(text)))])
         return [text]
     asked.append(environment["REQUEST_METHOD"] + " " + environment["PATH_INFO"])
+    if "HTTP_IF_NONE_MATCH" in environment:
+        # A real store looks and writes at once; this one would let a second in between.
+        with one_by_one:
+            return served(environment, start)
     return served(environment, start)
 """
     + _SERVE
