@@ -43,6 +43,8 @@ _NAN = np.uint64(0x7FF8000000000000)
 _RASTER = Struct(raster_fields(tuple(range(1, RASTER_PARTS + 1))))
 _BLOCK = 1 << 15
 """Rows mixed at a time, so that they stay in the processor's cache."""
+_BYTES = 1 << 19
+"""Bytes hashed at a time: each takes as many again, several times."""
 
 
 def mix(values: Hashes) -> Hashes:
@@ -152,14 +154,31 @@ def _bytes(column: pa.Array) -> Hashes:
 def hash_ragged(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:
     """Return the hash of each run of bytes between two offsets."""
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    # Blocks bound the memory: eight bytes of index per word of input.
     start = 0
     while start < len(hashes):
-        end = int(np.searchsorted(offsets, offsets[start] + (1 << 19), "right")) - 1
-        end = min(max(end, start + 1), start + (1 << 16), len(hashes))
-        hashes[start:end] = _hash_block(raw, offsets[start : end + 1])
+        end = int(np.searchsorted(offsets, offsets[start] + _BYTES, "right")) - 1
+        end = min(end, start + (1 << 16), len(hashes))
+        if end > start:
+            hashes[start:end] = _hash_block(raw, offsets[start : end + 1])
+        else:
+            end = start + 1
+            hashes[start] = _hash_long(raw[offsets[start] : offsets[end]])
         start = end
     return hashes
+
+
+def _hash_long(value: npt.NDArray[np.uint8]) -> np.uint64:
+    """Return the hash of one value that is more than a block, piece by piece."""
+    total = np.zeros(1, np.uint64)
+    for start in range(0, len(value), _BYTES):
+        piece = value[start : start + _BYTES]
+        padded = np.zeros((len(piece) + 7) & ~7, np.uint8)
+        padded[: len(piece)] = piece
+        words = padded.view(np.uint64)
+        first = (start >> 3) + 1
+        words += np.arange(first, first + len(words), dtype=np.uint64) * STEP
+        total += mix(words).sum(dtype=np.uint64)
+    return np.uint64(mix(total + np.uint64(len(value)))[0])
 
 
 def _hash_block(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Hashes:

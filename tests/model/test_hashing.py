@@ -172,6 +172,17 @@ def test_long_text_and_many_rows_hash_as_few() -> None:
     assert found[-1] == hash_values(column.slice(70_000), TEXT)[0]
 
 
+@pytest.mark.parametrize("size", [(1 << 19) + 1, (1 << 20) + 13])
+def test_a_value_of_more_than_a_block_hashes_as_the_page_defines(size: int) -> None:
+    value = (np.arange(size, dtype=np.uint32) * 2_654_435_761 >> 24).astype(np.uint8).tobytes()
+    binary = Field(1, "x", Primitive.BINARY)
+    column = pa.array([b"before", value, b"after"], pa.binary())
+
+    assert hash_values(column, binary).tolist() == [
+        plain.hash_bytes(each) for each in (b"before", value, b"after")
+    ]
+
+
 # Values that differ hash differently (by chance once in 2^64)
 
 
