@@ -13,6 +13,7 @@ from types import MappingProxyType
 import click
 
 from havasu_vc.cli.main import COMMANDS, PROGRAM, cli
+from havasu_vc.cli.reference import context_of
 from havasu_vc.records import dataclass
 
 __all__ = ["GROUPS", "Use", "command_page", "commands_overview", "uses_in"]
@@ -96,12 +97,12 @@ def commands_overview() -> str:
 
 def command_page(name: str, uses: Sequence[Use] = ()) -> str:
     """Return the page of a command, those of its own commands as parts of it."""
-    top = click.Context(cli, info_name=PROGRAM, terminal_width=90, max_content_width=90)
+    top = context_of(cli, PROGRAM)
     command = cli.get_command(top, name)
     assert command is not None
     parts = [f"# {PROGRAM} {name}", *_described(command, name, top)]
     if isinstance(command, click.Group):
-        context = click.Context(command, top, name)
+        context = context_of(command, name, top)
         for child in command.list_commands(context):
             below = command.get_command(context, child)
             if below is not None and not below.hidden:
@@ -115,7 +116,7 @@ def command_page(name: str, uses: Sequence[Use] = ()) -> str:
 
 
 def _described(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    context = click.Context(command, parent, name, terminal_width=90, max_content_width=90)
+    context = context_of(command, name, parent)
     usage = command.get_usage(context).removeprefix("Usage: ")
     yield f"```text\n{usage}\n```"
     yield from _paragraphs(command.help or "")

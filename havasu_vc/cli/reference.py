@@ -13,7 +13,7 @@ import click
 from havasu_vc.cli.errors import BROKEN_PIPE, EXIT_CODES, INTERRUPTED
 from havasu_vc.cli.main import PROGRAM, cli
 
-__all__ = ["format_reference"]
+__all__ = ["context_of", "format_reference"]
 
 WIDTH = 90
 _INTRODUCTION = """\
@@ -40,13 +40,14 @@ _ENVIRONMENT = """\
 
 def format_reference() -> str:
     """Return the reference of all commands."""
-    top = _context(cli, PROGRAM)
+    top = context_of(cli, PROGRAM)
     return "\n".join([_INTRODUCTION, *_sections(cli, top), _exit_codes(), _ENVIRONMENT])
 
 
-def _context(
+def context_of(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> click.Context:
+    """Return what a command's help is asked with, as wide as the reference."""
     return command.make_context(
         name,
         [],
@@ -63,7 +64,7 @@ def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             if child is not None and not child.hidden:
-                yield from _sections(child, _context(child, name, context))
+                yield from _sections(child, context_of(child, name, context))
 
 
 def _exit_codes() -> str:
