@@ -101,6 +101,7 @@ LATE: dict[str, str] = {
     "engine/settings.py": "most commands need no engine",
     "engine/local.py": "few plans deal rows out",
     "workspace/snapshots.py": "most checkouts write no delete file, and that needs Parquet",
+    "exchange/living_home.py": "few commands make a file, and what writes one is much",
     "history/diff.py": "few diffs are sorted, and other kinds of datasets bring their formats",
     "history/merge_datasets.py": "most merges are small, and what owners of keys need is much",
     "datasets/havasu/soundness.py": "most trees were found sound before, and columns need Arrow",

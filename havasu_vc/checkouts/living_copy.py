@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -49,6 +48,7 @@ from havasu_vc.checkouts.living_place import (
     LivingPlace,
     default_location,
     living_place,
+    place_at,
     setting,
 )
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -58,12 +58,10 @@ from havasu_vc.errors import (
     HavasuError,
     InvalidArgumentError,
     NoChangesError,
-    NotYetSupportedError,
     StateError,
     UncommittedChangesError,
 )
-from havasu_vc.exchange.living_file import LivingFile, is_locked, new_living, open_living
-from havasu_vc.exchange.living_tables import KART, OURS
+from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import diff_datasets
 from havasu_vc.model import kernels as pc
@@ -88,7 +86,7 @@ class LivingCopy:
     def __init__(self, repo: OpenRepo, place: LivingPlace) -> None:
         self._repo = repo
         self._place = place
-        self._names = KART if place.kart else OURS
+        self._home = place.home()
 
     # Making it
 
@@ -97,43 +95,34 @@ class LivingCopy:
 
         Raises `UncommittedChangesError` where one has edits, unless these may go.
         """
-        from havasu_vc.exchange.export import replacing
         from havasu_vc.merging import require_calm
         from havasu_vc.repo.soundness import sound_datasets
 
-        repo, path = self._repo, self._place.path
+        repo = self._repo
         require_calm(repo)
         head = repo.head()
-        if path.suffix.lower() != ".gpkg":
-            raise InvalidArgumentError(
-                f"{path.name} is not the name of a GeoPackage", hints=("end it in .gpkg",)
-            )
-        if path.exists() and not discard:
+        if self._home.exists and not discard:
             self.require_clean()
         rows = 0
         sound = set(sound_datasets(repo, "HEAD") if head.commit else ())
         views = [view for name, view in base_views(repo, head).items() if name in sound]
-        with replacing(path, overwrite=True) as temporary:
-            with new_living(temporary, self._names) as file:
-                for view in views:
-                    view.check_guard()
-                    with repo.settings.open_engine(view.size) as engine:
-                        rows += file.make(layer_of(file, view), rows_of(repo, view, engine))
-                file.set_tree(head.tree)
+        with self._home.create() as store:
+            for view in views:
+                view.check_guard()
+                with repo.settings.open_engine(view.size) as engine:
+                    rows += store.make(layer_of(store, view), rows_of(repo, view, engine))
+            store.set_tree(head.tree)
         self._configure()
-        return ExportResult(str(path), rows)
+        return ExportResult(self._home.name, rows)
 
     def _configure(self) -> None:
         from havasu_vc.store.preparation import ignore
 
-        git, path = self._repo.git, self._place.path
-        base = git.work_tree
-        assert base is not None
-        inside = path.is_relative_to(base.resolve())
-        where = path.relative_to(base.resolve()).as_posix() if inside else str(path)
+        git, place = self._repo.git, self._place
+        where = place.setting(git)
         if git.config.get(setting(git)) != where:
             git.config.set(setting(git), where)
-        if inside and not git.is_kart:
+        if place.path is not None and not git.is_kart and not Path(where).is_absolute():
             ignore(git, f"/{where}")
             for log in ("-wal", "-shm", "-journal"):
                 ignore(git, f"/{where}{log}")
@@ -147,9 +136,9 @@ class LivingCopy:
         problems: list[str] = []
         state = FileState(found=self._place.exists)
         if not state.found:
-            return WorkspaceChanges(self._place.path, kind="gpkg", file=state)
+            return WorkspaceChanges(self._place.where, kind=self._home.kind, file=state)
         try:
-            with open_living(self._place.path, self._names) as file:
+            with self._home.open() as file:
                 base = base_of(self._repo, file)
                 commit = base.revision.commit or ""
                 state = replace(state, commit=base.revision.commit, tree=file.tree)
@@ -168,14 +157,19 @@ class LivingCopy:
                 untracked = self._untracked(file, base)
                 notes += self._about(file, base, untracked)
                 state = replace(state, untracked=untracked, without_triggers=tuple(lacking))
-            state = replace(state, locked=is_locked(self._place.path))
+            state = replace(state, locked=self._home.is_locked())
         except HavasuError as error:
             problems.append("; ".join((error.message, *error.hints)))
         return WorkspaceChanges(
-            self._place.path, tables, tuple(problems), tuple(notes), kind="gpkg", file=state
+            self._place.where,
+            tables,
+            tuple(problems),
+            tuple(notes),
+            kind=self._home.kind,
+            file=state,
         )
 
-    def _about(self, file: LivingFile, base: Base, untracked: Sequence[str]) -> Iterator[str]:
+    def _about(self, file: LivingStore, base: Base, untracked: Sequence[str]) -> Iterator[str]:
         """Yield what a person should know of the file as a whole."""
         if base.revision.commit is None and file.tree != goal_of(self._repo).tree:
             yield (
@@ -191,21 +185,21 @@ class LivingCopy:
             return self._untracked(file, base_of(self._repo, file))
 
     @property
-    def path(self) -> Path:
-        """Where it is."""
-        return self._place.path
+    def name(self) -> str:
+        """Where it is, in short."""
+        return self._place.short
 
     @contextmanager
-    def adopting(self, tables: Sequence[str], copy: Path) -> Iterator[None]:
-        """Take tables as those of datasets of their names, which a block commits from a copy."""
+    def adopting(self, tables: Sequence[str], folder: Path) -> Iterator[str]:
+        """Take tables as those of datasets of their names, which a block commits from a source."""
         with following(self._repo):
             held = self._repo.held
             assert isinstance(held, Held)
-            held.file.copy_to(copy)
+            source = held.file.source(folder)
             held.adopted.update(tables)
-            yield
+            yield source
 
-    def _untracked(self, file: LivingFile, base: Base) -> tuple[str, ...]:
+    def _untracked(self, file: LivingStore, base: Base) -> tuple[str, ...]:
         known = []
         for view in base.views.values():
             layer = layer_of(file, view)
@@ -218,14 +212,14 @@ class LivingCopy:
         with self._reading() as file:
             return self._edits(file, base_of(self._repo, file))
 
-    def _reading(self) -> AbstractContextManager[LivingFile]:
+    def _reading(self) -> AbstractContextManager[LivingStore]:
         held = self._repo.held
         if isinstance(held, Held):
             return nullcontext(held.file)
-        return open_living(self._place.path, self._names)
+        return self._home.open()
 
     def _edits(
-        self, file: LivingFile, base: Base, paths: Sequence[str] = ()
+        self, file: LivingStore, base: Base, paths: Sequence[str] = ()
     ) -> dict[str, LayerEdits]:
         for path in paths:
             if path not in base.views:
@@ -273,7 +267,7 @@ class LivingCopy:
             yield from self._diff_from(self._repo.revision(revision), filters)
             return
         wanted = parse_filters(filters)
-        with open_living(self._place.path, self._names) as file:
+        with self._home.open() as file:
             base = base_of(self._repo, file)
             wanted.check(base.views)
             for path, view in base.views.items():
@@ -292,7 +286,7 @@ class LivingCopy:
         """Yield how each table differs from a revision that is not the one that it was made of."""
         repo, wanted = self._repo, parse_filters(filters)
         before = base_views(repo, old)
-        with open_living(self._place.path, self._names) as file, Transaction(repo) as transaction:
+        with self._home.open() as file, Transaction(repo) as transaction:
             base = base_of(repo, file)
             paths = sorted(before.keys() | base.views.keys())
             wanted.check(paths)
@@ -364,7 +358,7 @@ class LivingCopy:
         return CommitResult(commit, repo.head_branch, counts, tuple(notes), meta)
 
     def _chosen(
-        self, file: LivingFile, base: Base, filters: Sequence[str]
+        self, file: LivingStore, base: Base, filters: Sequence[str]
     ) -> dict[str, LayerEdits]:
         """Return the edits that filters name, by dataset."""
         wanted = parse_filters(filters)
@@ -537,17 +531,10 @@ def create_living(
     git = repo.git
     if git.is_bare:
         raise StateError("a bare repository has no working copy")
-    where = location or git.config.get(setting(git)) or default_location(git)
-    if "://" in where or where.lower().startswith(("postgres:", "mssql:", "mysql:")):
-        raise NotYetSupportedError(
-            f"a working copy is a GeoPackage, not {where.partition(':')[0]}",
-            hints=("name a file that ends in .gpkg",),
-        )
-    base = Path(os.path.realpath(git.work_tree or ""))
-    path = Path(os.path.normpath(base / where))
-    if path.exists() and not anew:
-        raise InvalidArgumentError(f"{path} is there already")
-    return LivingCopy(repo, LivingPlace(path, git.is_kart)).create(discard=discard)
+    place = place_at(git, location or git.config.get(setting(git)) or default_location(git))
+    if not anew and place.exists:
+        raise InvalidArgumentError(f"{place.where} is there already")
+    return LivingCopy(repo, place).create(discard=discard)
 
 
 def _label(row: pa.RecordBatch, view: Dataset) -> str:

@@ -23,9 +23,9 @@ from havasu_vc.errors import (
     StateError,
     WorkingCopyStateError,
 )
-from havasu_vc.exchange.living_file import LivingFile
-from havasu_vc.exchange.living_layer import Layer, plan_layer
+from havasu_vc.exchange.living_layer import Layer
 from havasu_vc.exchange.living_seen import Seen
+from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import diff_datasets, meta_changes
 from havasu_vc.history.merge import partners
 from havasu_vc.model import kernels as pc
@@ -71,14 +71,14 @@ def goal_of(repo: OpenRepo) -> Revision:
     return repo.head() if tree is None else Revision("the merge that waits", None, tree)
 
 
-def base_of(repo: OpenRepo, file: LivingFile) -> Base:
+def base_of(repo: OpenRepo, file: LivingStore) -> Base:
     """Return the datasets that a working copy was made of, or brought to last."""
     goal = goal_of(repo)
     tree = file.tree or EMPTY_TREE
     revision = goal if goal.tree == tree else Revision(f"tree {tree[:10]}", None, tree)
     if tree != EMPTY_TREE and not repo.git.objects.has(tree):
         raise WorkingCopyStateError(
-            f"{file.path} has the rows of the tree {tree[:10]}, which is not in this repository",
+            f"{file.name} has the rows of the tree {tree[:10]}, which is not in this repository",
             hints=("move it away, then `havasu-vc create-workingcopy` makes another",),
         )
     return Base(revision, base_views(repo, revision))
@@ -93,10 +93,10 @@ def base_views(repo: OpenRepo, revision: Revision) -> dict[str, Dataset]:
     }
 
 
-def layer_of(file: LivingFile, view: Dataset) -> Layer:
+def layer_of(file: LivingStore, view: Dataset) -> Layer:
     """Return how a dataset stands, or would stand, in a working copy."""
     table = file.table_of(view.path)
-    return plan_layer(view.header, view.columns_item(view.schema), table, kart=file.names.kart)
+    return file.plan(view.header, view.columns_item(view.schema), table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class LayerEdits:
             return evolved.finish()
 
 
-def read_layer(repo: OpenRepo, file: LivingFile, base: Dataset) -> LayerEdits:
+def read_layer(repo: OpenRepo, file: LivingStore, base: Dataset) -> LayerEdits:
     """Return what differs in the table of a dataset."""
     layer = layer_of(file, base)
     seen = file.look(layer)
@@ -273,13 +273,13 @@ def read_layer(repo: OpenRepo, file: LivingFile, base: Dataset) -> LayerEdits:
 
 
 def rows_standing(
-    file: LivingFile, base: Dataset, keys: pa.RecordBatch
+    file: LivingStore, base: Dataset, keys: pa.RecordBatch
 ) -> tuple[pa.RecordBatch, Schema]:
     """Return the rows of a dataset's table that have some keys, as they stand, and its columns."""
     seen = file.look(layer_of(file, base))
     if seen is None:
         raise InvalidFileError(
-            str(file.path),
+            file.name,
             f"the table of {base.path} is gone",
             hints=(f"`havasu-vc restore {base.path}` brings it back",),
         )
@@ -287,14 +287,14 @@ def rows_standing(
     return file.rows(seen, schema, keys), schema
 
 
-def _schema_now(file: LivingFile, base: Dataset, seen: Seen) -> Schema:
+def _schema_now(file: LivingStore, base: Dataset, seen: Seen) -> Schema:
     """Return the columns of a table as the dataset would have them."""
     if seen.is_whole:
         return base.schema
     gone = [name for name in base.key.names if name not in seen.columns]
     if gone:
         raise InvalidFileError(
-            str(file.path),
+            file.name,
             f"the table {seen.table} has no column {gone[0]!r} any more, which is the key of "
             f"{base.path}",
             hints=(f"`havasu-vc restore {base.path}` makes the table anew",),
@@ -306,7 +306,7 @@ def _schema_now(file: LivingFile, base: Dataset, seen: Seen) -> Schema:
 
 
 def _compared(
-    file: LivingFile, base: Dataset, seen: Seen, schema: Schema, keys: pa.RecordBatch
+    file: LivingStore, base: Dataset, seen: Seen, schema: Schema, keys: pa.RecordBatch
 ) -> tuple[tuple[ChangeBatch, ...], int]:
     """Return the changes of rows with some keys, and how many more of these are there now."""
     found: list[ChangeBatch] = []
@@ -323,7 +323,7 @@ def _compared(
 
 
 def _without_keys(
-    repo: OpenRepo, file: LivingFile, base: Dataset, seen: Seen, schema: Schema
+    repo: OpenRepo, file: LivingStore, base: Dataset, seen: Seen, schema: Schema
 ) -> tuple[tuple[ChangeBatch, ...], tuple[str, ...]]:
     """Return the changes of a table whose rows no key tells apart: all are compared, if any."""
     notes: tuple[str, ...] = ()
@@ -354,7 +354,7 @@ def _one(table: pa.Table, schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
 
 
-def _all_keys(repo: OpenRepo, file: LivingFile, base: Dataset, seen: Seen) -> pa.RecordBatch:
+def _all_keys(repo: OpenRepo, file: LivingStore, base: Dataset, seen: Seen) -> pa.RecordBatch:
     """Return the keys of either side, in order."""
     there, known = file.keys(seen), _all_rows(repo, base, base.key.names)
     schema = base.schema.select(base.key.names)
@@ -370,7 +370,7 @@ def _sorted(keys: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def each_layer(
-    repo: OpenRepo, file: LivingFile, base: Base, paths: Sequence[str] = ()
+    repo: OpenRepo, file: LivingStore, base: Base, paths: Sequence[str] = ()
 ) -> Iterator[LayerEdits | tuple[str, HavasuError]]:
     """Yield what differs in each table, or why it cannot be told."""
     for path, view in base.views.items():

@@ -34,9 +34,8 @@ from havasu_vc.checkouts.living_place import LivingPlace, behind_mark
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import HavasuError
-from havasu_vc.exchange.living_file import LivingFile, open_living
 from havasu_vc.exchange.living_layer import Layer
-from havasu_vc.exchange.living_tables import KART, OURS
+from havasu_vc.exchange.living_store import LivingStore
 from havasu_vc.history.diff import row_changes
 from havasu_vc.history.merge import partners
 from havasu_vc.model import kernels as pc
@@ -62,7 +61,7 @@ __all__ = [
 class Held:
     """A working copy that is held while HEAD may move."""
 
-    file: LivingFile
+    file: LivingStore
     """It, open to write."""
     discard: bool = False
     """Whether edits that are not committed go."""
@@ -86,7 +85,7 @@ def holding(repo: OpenRepo, place: LivingPlace, *, discard: bool = False) -> Ite
         yield repo.held
         return
     mark = behind_mark(repo.git)
-    with open_living(place.path, KART if place.kart else OURS, write=True) as file:
+    with place.home().open(write=True) as file:
         held = Held(file, discard)
         repo.held = held
         with suppress(OSError):
@@ -218,7 +217,7 @@ class _Plan:
         if edits.others:
             file.note(layer, edits.other_keys)
 
-    def _make(self, repo: OpenRepo, file: LivingFile, layer: Layer, new: Dataset) -> None:
+    def _make(self, repo: OpenRepo, file: LivingStore, layer: Layer, new: Dataset) -> None:
         with repo.settings.open_engine(new.size) as engine:
             file.make(layer, rows_of(repo, new, engine))
         file.forget(layer)
@@ -266,7 +265,7 @@ def _adopting(repo: OpenRepo, held: Held, path: str, new: Dataset) -> _Plan:
     return _Plan(path, None, new, kept=True)
 
 
-def can_stay(file: LivingFile, edits: LayerEdits, old: Dataset, new: Dataset) -> bool:
+def can_stay(file: LivingStore, edits: LayerEdits, old: Dataset, new: Dataset) -> bool:
     """Whether rows that were edited can stay where all others become those of a version."""
     return (
         edits.seen is not None
@@ -330,7 +329,7 @@ def _same_columns(old: Layer, new: Layer) -> bool:
 
 def _write_rows(
     repo: OpenRepo,
-    file: LivingFile,
+    file: LivingStore,
     edits: LayerEdits,
     layer: Layer,
     old: Dataset,
@@ -385,7 +384,7 @@ def _new_rows(edits: LayerEdits) -> pa.RecordBatch | None:
     )
 
 
-def write_as_edits(repo: OpenRepo, file: LivingFile, old: Dataset, new: Dataset) -> None:
+def write_as_edits(repo: OpenRepo, file: LivingStore, old: Dataset, new: Dataset) -> None:
     """Give a table the rows of another version, as edits of the one that it has."""
     before, layer = layer_of(file, old), layer_of(file, new)
     seen = file.look(before)

@@ -3,24 +3,29 @@
     kart.workingcopy.location      in a repository that Kart made, as Kart has it
     havasu.workingcopy.location    in any other
 
-A path is of the work tree. Other places, such as a database's, are Kart's own to look after.
+A path is of the work tree. Databases that we do not write to are Kart's own to look after.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.repository import GitRepository
+
+if TYPE_CHECKING:
+    from havasu_vc.exchange.living_store import LivingHome
 
 __all__ = [
     "LivingPlace",
     "behind_mark",
     "default_location",
     "living_place",
+    "place_at",
     "plan_living",
     "require_other_file",
     "setting",
@@ -37,9 +42,42 @@ class LivingPlace:
     """Whether it is Kart's as well."""
 
     @property
+    def where(self) -> Path | str:
+        """The place, as people are told."""
+        return self.path
+
+    @property
+    def short(self) -> str:
+        """The place in short."""
+        return self.path.name
+
+    @property
     def exists(self) -> bool:
-        """Whether there is a file."""
+        """Whether there is one."""
         return self.path.is_file()
+
+    def home(self) -> LivingHome:
+        """Return what opens it."""
+        from havasu_vc.exchange.living_home import GeoPackageHome
+
+        return GeoPackageHome(self.path, kart=self.kart)
+
+    def setting(self, git: GitRepository) -> str:
+        """Return what the setting says of it."""
+        base = Path(os.path.realpath(git.work_tree or ""))
+        inside = self.path.is_relative_to(base)
+        return self.path.relative_to(base).as_posix() if inside else str(self.path)
+
+
+def place_at(git: GitRepository, text: str) -> LivingPlace:
+    """Return the place that a setting or a person names."""
+    if "://" in text or text.lower().startswith(("postgres:", "mssql:", "mysql:")):
+        raise NotYetSupportedError(
+            f"a working copy is a GeoPackage, not {text.partition(':')[0]}",
+            hints=("name a file that ends in .gpkg",),
+        )
+    base = os.path.realpath(git.work_tree or "")
+    return LivingPlace(Path(os.path.normpath(os.path.join(base, text))), git.is_kart)
 
 
 def setting(git: GitRepository) -> str:
@@ -55,8 +93,7 @@ def living_place(repo: OpenRepo) -> LivingPlace | None:
     text = git.config.get(setting(git))
     if not text or not text.lower().endswith(".gpkg") or "://" in text:
         return None
-    base = os.path.realpath(git.work_tree or "")
-    return LivingPlace(Path(os.path.normpath(os.path.join(base, text))), git.is_kart)
+    return place_at(git, text)
 
 
 def default_location(git: GitRepository) -> str:

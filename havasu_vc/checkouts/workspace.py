@@ -125,14 +125,14 @@ class Workspace:
             # As in Kart, its working copy is what is checked out.
             if not place.exists:
                 self.create_living()
-            return self._living_result(place.path)
+            return self._living_result(place.where)
         return check_out(self._repo, request or CheckoutRequest(), discard=discard)
 
-    def _living_result(self, path: Path) -> CheckoutResult:
+    def _living_result(self, root: Path | str) -> CheckoutResult:
         from havasu_vc.repo.results import CheckoutResult
 
         paths = self._repo.datasets()
-        return CheckoutResult(path, self._repo.head().commit, paths, paths)
+        return CheckoutResult(root, self._repo.head().commit, paths, paths)
 
     def relocate(self) -> CheckoutResult:
         """Make tables that were moved along with their repository at home, edits and all."""
@@ -259,7 +259,7 @@ class Workspace:
         place = living_place(self._repo)
         if place is not None and not place.exists and not self.has_tables:
             raise NoWorkingCopyError(
-                f"there is no working copy at {place.path}",
+                f"there is no working copy at {place.where}",
                 hints=("`havasu-vc create-workingcopy` makes it",),
             )
 

@@ -122,7 +122,7 @@ def _require_rows_alone(
     ]
     if odd := [*odd, *removed, *files]:
         raise PatchError(
-            f"the patch changes more of {odd[0]} than rows and columns, which {living.path.name} "
+            f"the patch changes more of {odd[0]} than rows and columns, which {living.name} "
             "cannot show",
             hints=("apply it without --no-commit",),
         )

@@ -1,14 +1,7 @@
-"""A living working copy: one GeoPackage with the datasets of a commit, which knows its edits.
+"""A living working copy in one GeoPackage, as `living_store` has it; `living_home` opens it.
 
-    with open_living(path, names, write=True) as file:      the write lock, or `LockedError`
-        seen = file.look(layer)                              how a table stands now
-        file.tracked(seen)                                   keys that were touched
-        file.rows(seen, keys)                                rows as they are now
-        file.put(layer, rows), file.remove(layer, keys)      rows of another commit, untracked
-
-Whoever opens it to write holds the lock until all is done, so an editor that saves waits, and
-one that holds the lock makes us refuse before anything moved. What the file says is trusted
-where its triggers are all there; whoever asks compares the number of rows as well.
+What the file says is trusted where its triggers are all there; whoever asks compares the
+number of rows as well.
 """
 
 from __future__ import annotations
@@ -24,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from havasu_vc.errors import InvalidFileError, KeyViolationError, LockedError, StorageError
+from havasu_vc.errors import InvalidFileError, KeyViolationError
 from havasu_vc.exchange.edit_state import (
     exact_columns,
     read_exact,
@@ -32,13 +25,12 @@ from havasu_vc.exchange.edit_state import (
     table_columns,
 )
 from havasu_vc.exchange.edit_values import exact_values, free_name, restore_exact
-from havasu_vc.exchange.living_index import add_functions, index_triggers, insert_rows, pack_index
-from havasu_vc.exchange.living_layer import Layer, value_column
+from havasu_vc.exchange.living_index import index_triggers, insert_rows, pack_index
+from havasu_vc.exchange.living_layer import Layer, plan_layer, value_column
 from havasu_vc.exchange.living_seen import Seen, look, unchanged
 from havasu_vc.exchange.living_tables import (
     EXACT,
     Names,
-    create_file,
     create_layer,
     describe_columns,
     drop_layer,
@@ -48,94 +40,32 @@ from havasu_vc.exchange.ogr_formats import quoted, read_only
 from havasu_vc.geo import wkb as geometry_bytes
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.diffs import DatasetHeader
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.type_table import is_whole
 from havasu_vc.model.types import Encoding, Field, Primitive
 
-__all__ = ["LivingFile", "is_locked", "new_living", "open_living"]
+__all__ = ["LivingFile"]
 
 _BATCH = 1 << 16
 _ASKED = 500
-_PATIENCE = 3.0
-
-
-@contextmanager
-def new_living(path: Path, names: Names) -> Iterator[LivingFile]:
-    """Make a working copy, which nobody may open before it is whole."""
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -65536"):
-                database.execute(f"PRAGMA {pragma}")
-            add_functions(database)
-            create_file(database, names)
-            database.execute("BEGIN")
-            yield LivingFile(path, names, database)
-            database.execute("COMMIT")
-            database.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.Error as error:
-        raise StorageError(f"{path.name} cannot be written: {error}") from error
-
-
-@contextmanager
-def open_living(path: Path, names: Names, *, write: bool = False) -> Iterator[LivingFile]:
-    """Open a working copy; to write, with the lock and in one transaction.
-
-    Raises `InvalidFileError` for a file that is none, and `LockedError` when another program
-    holds the lock.
-    """
-    where = str(path) if write else read_only(str(path))
-    try:
-        with closing(
-            sqlite3.connect(where, uri=not write, isolation_level=None, timeout=_PATIENCE)
-        ) as database:
-            if write:
-                # Counting all rows, as readers do, is slower the more is kept of them.
-                database.execute("PRAGMA cache_size = -65536")
-                add_functions(database)
-                database.execute("BEGIN IMMEDIATE")
-            file = LivingFile(path, names, database)
-            file.check()
-            yield file
-            if database.in_transaction:
-                database.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise _translated(path, error) from error
-
-
-def is_locked(path: Path) -> bool:
-    """Whether another program holds the lock of a file, as an editor does that has yet to save."""
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as database:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("ROLLBACK")
-    except sqlite3.Error as error:
-        return "locked" in str(error) or "busy" in str(error)
-    return False
-
-
-def _translated(path: Path, error: sqlite3.Error) -> Exception:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return LockedError(
-            f"another program, such as QGIS, is writing to {path.name}; nothing is changed",
-            hints=("save or drop the edits there, then try again",),
-        )
-    if isinstance(error, sqlite3.OperationalError) and "disk" in text:
-        return StorageError(f"{path.name} cannot be written: {text}")
-    return InvalidFileError(str(path), f"it cannot be used as a working copy: {text}")
 
 
 class LivingFile:
     """An open working copy."""
 
     def __init__(self, path: Path, names: Names, database: sqlite3.Connection) -> None:
-        self.path = path
-        """Where it is."""
+        self._path = path
         self.names = names
         """Whose tables it has."""
         self._database = database
 
     # What it is of
+
+    @property
+    def name(self) -> str:
+        """Where it is."""
+        return str(self._path)
 
     def check(self) -> None:
         """Raise `InvalidFileError` for a file that is no working copy."""
@@ -146,7 +76,7 @@ class LivingFile:
         columns = table_columns(self._database, self.names.state)
         if found != (2,) or [each.name for each in columns] != ["table_name", "key", "value"]:
             raise InvalidFileError(
-                str(self.path),
+                self.name,
                 "it is no working copy of this repository",
                 hints=("`havasu-vc create-workingcopy` makes one; move this file away first",),
             )
@@ -188,21 +118,29 @@ class LivingFile:
         known = self.tables()
         return known.get(path) or free_name(wanted, list(known.values()))
 
+    def plan(
+        self, header: DatasetHeader, columns: Sequence[Mapping[str, Any]], table: str
+    ) -> Layer:
+        """Return how a dataset stands as a table; `columns` are those of its `schema.json`."""
+        return plan_layer(header, columns, table, kart=self.names.kart)
+
     def commit(self) -> None:
         """Make what was done so far durable, and give the lock back."""
         self._database.execute("COMMIT")
 
-    def copy_to(self, path: Path) -> None:
-        """Write a copy, as it was before anything was changed here.
+    def source(self, folder: Path) -> str:
+        """Return a copy of the file, as it was before anything was changed here.
 
         Another library of SQLite's in this process, such as GDAL's, must not open the file while
         it is held: when that closes it, the system drops our locks.
         """
+        copy = folder / self._path.name
         with (
-            closing(sqlite3.connect(read_only(str(self.path)), uri=True)) as source,
-            closing(sqlite3.connect(path)) as target,
+            closing(sqlite3.connect(read_only(self.name), uri=True)) as source,
+            closing(sqlite3.connect(copy)) as target,
         ):
             source.backup(target)
+        return str(copy)
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name."""

@@ -34,8 +34,8 @@ class Seen:
     """The name that it has now."""
     columns: Mapping[str, str]
     """The name now of each column that is still there, by the dataset's name for it."""
-    added: tuple[TableColumn, ...]
-    """Columns that are new."""
+    added: tuple[Field, ...]
+    """Columns that are new; their ids say nothing."""
     distrusted: str | None = None
     """The reason not to believe what was tracked; None for none."""
     fid: str = ""
@@ -67,7 +67,7 @@ class Seen:
                 kept.append(field)
             elif name is not None:
                 kept.append(replace(field, name=name, physical_name=field.stored_name))
-        new = [Field(new_id(), column.name, _type_of(column.type)) for column in self.added]
+        new = [replace(field, id=new_id()) for field in self.added]
         return Schema((*kept, *new), self.layer.schema.identifier_ids)
 
 
@@ -110,7 +110,8 @@ def look(database: sqlite3.Connection, names: Names, layer: Layer) -> Seen | Non
     elif len(tables) > 1:
         distrusted = "triggers that track edits are of several tables"
     columns, added, fid = _matched(database, names, layer, now, table)
-    return Seen(layer, table, columns, added, distrusted, fid)
+    fields = tuple(Field(1, column.name, _type_of(column.type)) for column in added)
+    return Seen(layer, table, columns, fields, distrusted, fid)
 
 
 def _matched(

@@ -1,7 +1,7 @@
 """Tables that an editor made in the living working copy become datasets.
 
-They are imported as from any GeoPackage, from a copy of the file, since the file is held
-meanwhile; then the table is taken for the dataset's as it stands, and tracked from then on.
+They are imported as from any other place; a GeoPackage from a copy, since the file is held
+meanwhile. Then the table is taken for the dataset's as it stands, and tracked from then on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ def add_datasets(
     if not chosen:
         raise NoChangesError("every table of the working copy is a dataset already")
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / living.path.name
-        with living.adopting(chosen, copy):
+        with living.adopting(chosen, Path(folder)) as source:
             text = message or f"Add {', '.join(chosen)}"
-            return import_source(repo, ImportRequest(copy, layers=chosen, message=text))
+            return import_source(repo, ImportRequest(source, layers=chosen, message=text))
