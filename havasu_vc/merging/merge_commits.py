@@ -19,6 +19,7 @@ from havasu_vc.errors import (
 from havasu_vc.history.conflicts import DatasetConflicts, MergePolicy
 from havasu_vc.history.merge_datasets import DATASET, SCHEMA, MergedDataset, markers_of
 from havasu_vc.merging.bases import base_tree, merge_bases
+from havasu_vc.merging.cut_off import require_not_cut_off
 from havasu_vc.merging.state import MergeState, drop_state, read_state, require_state, write_state
 from havasu_vc.merging.trees import MergeRules, RootTree, merge_files, merge_trees, root_tree
 from havasu_vc.model.diffs import ChangeCounts
@@ -128,11 +129,13 @@ def require_calm(repo: OpenRepo) -> None:
             hints=("`havasu-vc merge --continue` concludes it, `--abort` drops it",),
         )
     require_no_merge_of_kart(repo.git)
+    require_not_cut_off(repo.git)
     operation = repo.git.operation
     if operation is not Operation.NONE:
         taken = operation not in (Operation.BISECT, Operation.APPLY)
+        name = operation.value
         hint = (
-            "`havasu-vc merge --continue` concludes it, `havasu-vc merge --abort` drops it"
+            f"`havasu-vc {name} --continue` concludes it, `havasu-vc {name} --abort` drops it"
             if taken
             else f"finish or drop it with `git {operation.value}` first"
         )

@@ -17,6 +17,7 @@ from havasu_vc.errors import (
     UnsupportedRepositoryError,
 )
 from havasu_vc.history.conflicts import MergePolicy
+from havasu_vc.merging.cut_off import begin, require_not_cut_off, set_waiting
 from havasu_vc.merging.merge_commits import MergeResult, drop_merge, require_calm
 from havasu_vc.merging.state import drop_state, read_state
 from havasu_vc.merging.takeover import go_on
@@ -102,15 +103,18 @@ def skip_commit(repo: OpenRepo) -> MergeResult:
         drop_merge(repo)
         return MergeResult("skipped", read_head(repo.git).commit)
     policy = None if state is None else state.policy
+    require_not_cut_off(repo.git)
+    set_waiting(repo.git, False)
     command = (stopped.kind, "--skip")
-    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
     drop_state(repo.git)
     return go_on(repo, stopped, answer, policy=policy)
 
 
 def _run(repo: OpenRepo, command: Sequence[str], policy: MergePolicy | None) -> MergeResult:
     before = read_head(repo.git)
-    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+    begin(repo.git, command[0])
+    answer = repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
     result = go_on(repo, None, answer, command=command, policy=policy)
     if result.kind != "conflicts" and read_head(repo.git) == before:
         return MergeResult("up-to-date", before.commit)

@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from havasu_vc.errors import (
     ConflictError,
@@ -25,6 +25,7 @@ from havasu_vc.errors import (
 )
 from havasu_vc.history.conflicts import MergePolicy
 from havasu_vc.history.merge_datasets import markers_of
+from havasu_vc.merging import cut_off
 from havasu_vc.merging import merge_commits as merging
 from havasu_vc.merging.merge_commits import MergeResult, base_of, merge_datasets, require_resolved
 from havasu_vc.merging.state import MergeState, drop_state, read_state, write_state
@@ -51,6 +52,7 @@ INSIDE = tuple(f"/{marker}/" for marker in TABLES)
 def continue_merge(repo: OpenRepo, *, message: str | None = None) -> MergeResult:
     """Conclude the merge that waits, whoever began it."""
     require_no_merge_of_kart(repo.git)
+    cut_off.require_not_cut_off(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None:
         return merging.conclude_merge(repo, message=message)
@@ -76,14 +78,17 @@ def go_on(
 
     `stopped` is where it waited before, and `command` what it was asked for where nowhere.
     """
-    if answer.code:
-        following = read_stopped(repo.git)
-        if following is None or (stopped is not None and not _is_next(repo, stopped, following)):
-            raise_for(answer, command, str(repo.git.path))
-            raise StateError(f"git says: {answer.message}")
-        return _take_over(repo, following, policy=policy)
+    following = read_stopped(repo.git) if answer.code or stopped is None else None
     kind = command[0] if stopped is None else stopped.kind
-    return _through(repo, kind, {})
+    if not answer.code and following is None:
+        return _through(repo, kind, {})
+    if following is None:
+        if cut_off.read_cut_off(repo.git) is None:
+            cut_off.forget(repo.git)
+        raise_for(answer, command, str(repo.git.path))
+    if not _stopped_at_rows(following, repo, answer, stopped):
+        raise _cut_off(kind, answer, following)
+    return _take_over(repo, following, policy=policy)
 
 
 def _take_over(
@@ -96,6 +101,7 @@ def _take_over(
     """Merge the rows of each commit at which git stops, until it is through."""
     changes: dict[str, ChangeCounts] = {}
     while True:
+        cut_off.set_waiting(repo.git, True)
         result = _step(repo, stopped, message, policy)
         message = None  # of the commits that follow, it is none
         for path, counts in result.changes.items():
@@ -111,25 +117,40 @@ def _take_over(
         if not answer.code:
             return _through(repo, stopped.kind, changes)
         following = read_stopped(repo.git)
-        if following is None or not _is_next(repo, stopped, following):
-            raise StateError(f"git says: {answer.message}")
+        if not _stopped_at_rows(following, repo, answer, stopped):
+            raise _cut_off(stopped.kind, answer, following)
         stopped = following
 
 
 def _through(repo: OpenRepo, kind: str, changes: dict[str, ChangeCounts]) -> MergeResult:
+    cut_off.forget(repo.git)
     # What git applied since as patches, it wrote into the work tree too.
     sweep(repo.git, tuple(repo.folders(repo.head())))
     return MergeResult(kind, read_head(repo.git).commit, changes)
 
 
-def _is_next(repo: OpenRepo, stopped: Stopped, following: Stopped) -> bool:
-    """Whether git went on and stopped at another commit, where we can go on again."""
-    if following == stopped:
+def _stopped_at_rows(
+    following: Stopped | None, repo: OpenRepo, answer: GitResult, stopped: Stopped | None
+) -> TypeGuard[Stopped]:
+    """Whether git went on and stopped at a commit in conflict, from where we can go on.
+
+    It ends with 1 there. Whatever else ends it (a full disk, a signal, a command of the user's
+    in a rebase) may have come when a commit was off git's list and not made yet: who went on
+    from there would leave it out.
+    """
+    if answer.code != 1 or following is None or following.theirs is None or following == stopped:
         return False
-    # Patches that do not apply leave nothing in the index, nor does a commit that brings
-    # nothing. In a rebase it may also be a command of the user's that failed.
+    # Patches that do not apply leave nothing in the index, nor does a commit that brings nothing.
     patches = (repo.git.git_directory / "rebase-apply").is_dir()
-    return patches or following.kind != "rebase" or bool(unmerged_files(repo.git))
+    empty = "empty" in f"{answer.text}{answer.errors}"
+    return patches or empty or bool(unmerged_files(repo.git))
+
+
+def _cut_off(kind: str, answer: GitResult, following: Stopped | None) -> StateError:
+    """Return the error for a git that neither is through nor stopped where we can go on."""
+    hint = f"`havasu-vc {kind} --abort` puts back what was before it"
+    known = following is not None and kind in ("cherry-pick", "rebase", "revert")
+    return StateError(f"git says: {answer.message}", hints=(hint,) if known else ())
 
 
 def _step(
@@ -254,8 +275,9 @@ def _conclude(repo: OpenRepo, stopped: Stopped) -> GitResult:
     command = stopped.resume
     if stopped.kind in ("cherry-pick", "revert") and stopped.theirs and _is_empty(repo):
         command = (stopped.kind, "--skip")
+    cut_off.set_waiting(repo.git, False)
     # Nobody is asked about the message: that is for `--message`.
-    return repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"})
+    return repo.git.git(*command, check=False, environment={"GIT_EDITOR": ":"}, once=True)
 
 
 def _is_empty(repo: OpenRepo) -> bool:
@@ -271,6 +293,10 @@ def _forget_squash(repo: OpenRepo) -> None:
 def abort_merge(repo: OpenRepo) -> None:
     """Give up the merge that waits, whoever began it; HEAD is where it was before."""
     require_no_merge_of_kart(repo.git)
+    begun = cut_off.read_cut_off(repo.git)
+    if begun is not None:
+        cut_off.put_back(repo, begun)
+        return
     own = merge_waits(repo.git)
     stopped = read_stopped(repo.git)
     if stopped is None or (own and not _takes_over(repo)):
@@ -278,6 +304,7 @@ def abort_merge(repo: OpenRepo) -> None:
         return
     datasets = _datasets_around(repo, stopped)
     repo.git.git(*stopped.abort)
+    cut_off.forget(repo.git)
     drop_state(repo.git)
     if stopped.kind == "squash":
         _forget_squash(repo)

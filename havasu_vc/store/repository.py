@@ -200,12 +200,19 @@ class GitRepository:
         check: bool = True,
         stdin: bytes | None = None,
         environment: Mapping[str, str] | None = None,
+        once: bool = False,
     ) -> GitResult:
-        """Run a git command in this repository; locks that nobody holds are no hindrance."""
+        """Run a git command in this repository; locks that nobody holds are no hindrance.
+
+        A command that may have done part of its work before a lock was in its way runs `once`;
+        locks that were left are removed before it does.
+        """
         if self._besides:
             besides = os.pathsep.join(self._besides)
             environment = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": besides, **(environment or {})}
         deadline = None
+        if once:
+            self._free_left_locks()
         while True:
             result = run_git(
                 arguments,
@@ -215,7 +222,7 @@ class GitRepository:
                 environment=environment,
                 check=False,
             )
-            if not result.code or not is_locked(result):
+            if once or not result.code or not is_locked(result):
                 break
             lock = lock_in_message(result.errors, self.path)
             deadline = deadline or time.monotonic() + LOCK_PATIENCE
@@ -224,6 +231,14 @@ class GitRepository:
         if check:
             raise_for(result, arguments, str(self.path))
         return result
+
+    def _free_left_locks(self) -> None:
+        """Remove the locks of the index, of HEAD and of branches that nobody holds."""
+        deadline = time.monotonic() + LOCK_PATIENCE
+        places = {self.git_directory, self.common_directory}
+        found = [lock for place in places for lock in place.glob("*.lock")]
+        for lock in (*found, *self.common_directory.glob("refs/heads/**/*.lock")):
+            self.frees(lock, deadline)
 
     def frees(self, lock: Path, deadline: float) -> bool:
         """Return whether a lock is gone by some time: given back, or removed as nobody holds it.

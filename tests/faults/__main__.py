@@ -47,9 +47,9 @@ def main() -> int:
 
 def _run(chosen: argparse.Namespace, base: Path) -> int:
     from tests.faults.running import FAULTS
-    from tests.faults.scenes import SCENES
     from tests.faults.seccomp import lacking_seam
     from tests.faults.suite import SceneRun, table
+    from tests.faults.verbs import SCENES
 
     if (lacking := lacking_seam()) is not None:
         print(lacking, file=sys.stderr)

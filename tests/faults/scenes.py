@@ -88,6 +88,8 @@ class Scene:
     """Whether it may be done again when it is done."""
     codes: tuple[int, ...] = (0,)
     """Exit codes of a run in which nothing goes wrong."""
+    undo: tuple[str, ...] = ()
+    """The command that puts back one that was cut off, where git keeps it half done."""
 
 
 MAIN = "repo refs/heads/main"

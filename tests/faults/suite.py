@@ -109,10 +109,12 @@ class SceneRun:
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             call("-q", *self.scene.arguments)
 
-    def _command(self, *, again: int = 0, fault: Fault | None = None) -> Outcome:
+    def _command(
+        self, *, arguments: Sequence[str] = (), again: int = 0, fault: Fault | None = None
+    ) -> Outcome:
         def work() -> int:
             os.chdir(self.folder)
-            return call(*self.scene.arguments)
+            return call(*(arguments or self.scene.arguments))
 
         scratch = {"TMPDIR": str(self.folder / "scratch")}
         (self.folder / "scratch").mkdir(exist_ok=True)
@@ -192,6 +194,7 @@ class SceneRun:
                 for key in view.keys() | self.before.keys() | self.after.keys()
                 if view.get(key) not in (self.before.get(key), self.after.get(key))
                 and not _on_its_way(key, view.get(key))
+                and not self.scene.undo
             ]
         done = view == self.after
         if done and not succeeded and "othing is changed" in said:
@@ -202,6 +205,8 @@ class SceneRun:
             found.append(f"it said that it succeeded; {_differing(view, self.after)} is not so")
         if done and not self.scene.again:
             return found
+        if self.scene.undo and not (done or succeeded) and (problems := self._undone()):
+            return [*found, *problems]
         outcome = self._command(again=1)
         if outcome.code not in self.scene.codes and not (
             done and outcome.code in self.scene.accepted
@@ -215,6 +220,17 @@ class SceneRun:
         if key not in self._finals:
             self._finals[key] = tuple(self._final())
         return [*found, *self._finals[key]]
+
+    def _undone(self) -> list[str]:
+        """Put back what was cut off, and return what is not as before."""
+        outcome = self._command(arguments=self.scene.undo, again=1)
+        problems = [f"{' '.join(self.scene.undo)}: {each}" for each in _told(outcome)]
+        if outcome.code and "no merge to go on" not in outcome.text:
+            problems.append(f"{' '.join(self.scene.undo)}: {outcome.text.strip()[-300:]}")
+        view = apart(lambda: look(self.folder))
+        if view != self.before:
+            problems.append(f"put back, {_differing(view, self.before)} is not as before")
+        return problems
 
     def _final(self) -> list[str]:
         try:

@@ -44,6 +44,10 @@ def test_a_share_of_all_faults() -> None:
 
 
 ONCE = {
+    # git was gone when a commit was off its list and not made: the rest was gone on with, and it
+    # was said to be through.
+    "rebase": ("die:write .*/rebase-merge/done", "kill:write .*/rebase-merge/onto"),
+    "cherry-pick A..B": ("die:write .*/index.lock", "kill:write .*/refs/heads/main.lock"),
     # The branch had moved when making that durable failed: it was taken for another's move,
     # and the index stayed behind.
     "revert": ("eio:fsync .*/refs/heads", "eio:openat .*/index.lock"),

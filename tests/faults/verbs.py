@@ -1,0 +1,108 @@
+"""The scenes, with those of git's everyday verbs and of the working copy in one file."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from tests.faults.scenes import (
+    HERE,
+    MAIN,
+    TREES,
+    Scene,
+    Story,
+    Version,
+    begin,
+    changed,
+    checked_out,
+    edit,
+    edited_rows,
+    put,
+    sides,
+    some,
+    story,
+)
+from tests.faults.scenes import SCENES as FIRST
+
+__all__ = ["SCENES"]
+
+
+def amend(folder: Path) -> Story:
+    repo, versions = checked_out(folder)
+    edit(repo)
+    after = edited_rows(versions[-1])
+    tables = {"points": after["points"], "trees": TREES}
+    return Story({MAIN: versions}, {MAIN: (*versions[:-1], after)}, tables)
+
+
+def rebase(folder: Path) -> Story:
+    _, versions, merged = sides(folder)
+    shared = versions[:-1]
+    theirs = changed(shared[-1], some(6, 61, name="theirs"))
+    return Story({MAIN: versions}, {MAIN: (*shared, theirs, merged)})
+
+
+def pick(folder: Path) -> Story:
+    """Two commits of another branch, one after the other."""
+    repo, versions, merged = sides(folder)
+    repo.switch("side")
+    put(repo, some(8, 81, name="more"))
+    repo.switch("main")
+    return story(versions, merged, changed(merged, some(8, 81, name="more")))
+
+
+def move(folder: Path) -> Story:
+    _, versions = begin(folder)
+    return story(versions, _moved(versions[-1]))
+
+
+def _moved(version: Version) -> Version:
+    return {"wells": version["points"], "trees": version["trees"]}
+
+
+def remove(folder: Path) -> Story:
+    _, versions = begin(folder)
+    return story(versions, {"trees": TREES})
+
+
+def living(folder: Path) -> tuple[Version, ...]:
+    """Make a working copy, in which a row is updated, one deleted."""
+    repo, versions = begin(folder)
+    repo.workspace.create_living(str(folder / "copy.gpkg"))
+    with closing(sqlite3.connect(folder / "copy.gpkg")) as database, database:
+        triggers = database.execute(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'rtree%' AND type = 'trigger'"
+        )
+        for (name,) in triggers.fetchall():
+            database.execute(f'DROP TRIGGER "{name}"')
+        database.execute("UPDATE points SET name = 'edited' WHERE id = 5")
+        database.execute("DELETE FROM points WHERE id = 6")
+    return versions
+
+
+def commit_living(folder: Path) -> Story:
+    versions = living(folder)
+    geom, _, number = versions[-1]["points"][5]
+    return story(versions, changed(versions[-1], {5: (geom, "edited", number)}, gone=(6,)))
+
+
+def restore_living(folder: Path) -> Story:
+    return story(living(folder))
+
+
+VERBS = (
+    Scene("commit --amend", amend, (*HERE, "commit", "--amend", "-m", "m")),
+    Scene("rebase", rebase, (*HERE, "rebase", "side"), undo=(*HERE, "rebase", "--abort")),
+    Scene(
+        "cherry-pick A..B",
+        pick,
+        (*HERE, "cherry-pick", "main..side"),
+        again=False,
+        undo=(*HERE, "cherry-pick", "--abort"),
+    ),
+    Scene("mv", move, (*HERE, "mv", "points", "wells"), (49,)),
+    Scene("rm", remove, (*HERE, "rm", "points"), (49,)),
+    Scene("commit (working copy)", commit_living, (*HERE, "commit", "-m", "m"), (44,)),
+    Scene("restore (working copy)", restore_living, (*HERE, "restore"), (44,)),
+)
+SCENES: Mapping[str, Scene] = {**FIRST, **{scene.name: scene for scene in VERBS}}
