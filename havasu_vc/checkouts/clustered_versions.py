@@ -46,6 +46,7 @@ from havasu_vc.formats.havasu.layout import PartitionSpec, format_partition, par
 from havasu_vc.formats.havasu.properties import DATASET, format_properties
 from havasu_vc.formats.iceberg.transforms import parse_spec
 from havasu_vc.history.diff import row_changes
+from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.short_lived import short_lived_folder
@@ -189,7 +190,7 @@ def edit_of_clustered(edits: TableEdits, base: HavasuDataset, engine: Engine) ->
     with edit:
         if edits.touches_rows:
             draft = edited_dataset(edits, base.storage)
-            edit.collect(row_changes(edits.base, draft, engine))
+            take_changes(edit, edits.base, draft, engine)
         if not edit.counts.total and edits.schema == base.schema:
             return TreeEdit(edits.path, {})
         return edit.finish()

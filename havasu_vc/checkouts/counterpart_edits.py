@@ -12,7 +12,8 @@ from dataclasses import replace
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import UnsupportedTypeError
-from havasu_vc.history.diff import meta_changes, row_changes
+from havasu_vc.history.diff import meta_changes
+from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.model.diffs import DatasetDiff, DatasetHeader
 from havasu_vc.workspace.edited_dataset import edited_dataset
 from havasu_vc.workspace.key_check import check_keys
@@ -35,7 +36,7 @@ def stored_edit_of(edits: TableEdits, base: Dataset, engine: Engine) -> TreeEdit
     with edit:
         if edits.touches_rows:
             draft = edited_dataset(edits, base.storage)
-            edit.collect(row_changes(edits.base, draft, engine))
+            take_changes(edit, edits.base, draft, engine)
         if not edit.counts.total and schema == base.schema:
             return TreeEdit(edits.path, {}, marker=base.marker)
         return edit.finish()
@@ -45,7 +46,7 @@ def stored_edit_between(old: Dataset, new: Dataset, engine: Engine) -> TreeEdit:
     """Return the edit of rows and columns that makes one version of a dataset the other."""
     _, edit = old.evolved(new.schema)
     with edit:
-        edit.collect(row_changes(old, new, engine))
+        take_changes(edit, old, new, engine)
         return edit.finish()
 
 

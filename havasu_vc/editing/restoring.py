@@ -24,6 +24,7 @@ from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import InvalidArgumentError, RowNotFoundError
 from havasu_vc.history.conflicts import in_columns
 from havasu_vc.history.diff import row_changes
+from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.history.row_changes import ChosenRows
 from havasu_vc.looking import keys_batch
 from havasu_vc.merging import require_calm
@@ -215,7 +216,10 @@ def _edit(
     with edit:
         changed = {name: data for name, data in documents.items() if old.folder.read(name) != data}
         edit.add_documents(changed)
-        edit.collect(_changes(old, new, filter_, schema, engine))
+        if filter_.keys is None and schema == new.schema:
+            take_changes(edit, old, new, engine)
+        else:
+            edit.collect(_changes(old, new, filter_, schema, engine))
         if not (edit.counts.total or more or changed):
             return TreeEdit(path, {})
         return edit.finish()

@@ -7,12 +7,13 @@ without a key, or whose rows are in no key order, is not edited so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.dealing import Cuts, deal
@@ -20,7 +21,8 @@ from havasu_vc.datasets.havasu.diff import lies_in_key_order
 from havasu_vc.datasets.havasu.edit import Edit, is_small
 from havasu_vc.datasets.havasu.owners import UNSEEN, OldDeletes, OldFile, Owner, parse_report
 from havasu_vc.datasets.havasu.owning import own
-from havasu_vc.datasets.havasu.pieces import Interval
+from havasu_vc.datasets.havasu.parquet import Positions, file_name, group_bytes, key_ranges
+from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece
 from havasu_vc.datasets.havasu.view import HavasuDataset
 from havasu_vc.datasets.pairing import same_key
 from havasu_vc.engine.protocol import Batches, Engine
@@ -33,6 +35,7 @@ from havasu_vc.records import dataclass
 from havasu_vc.store.durability import reporting_storage_errors
 
 __all__ = [
+    "Edges",
     "can_be_owned",
     "collect_owned",
     "cuts_of",
@@ -40,12 +43,16 @@ __all__ = [
     "owned_edit",
     "owner_values",
     "owners_of",
+    "pieces_of",
 ]
 
 FEW_ROWS = 10_000
 """Rows that come back to the driver, from all owners together."""
 OWNER_BYTES = 64 << 20
 """About how many bytes of a table one task edits; a file is never cut."""
+
+Edges: TypeAlias = Mapping[str, tuple[Any | None, Any | None]]
+"""The least and the greatest first key of data files, where known."""
 
 
 def can_be_owned(dataset: HavasuDataset, schema: Schema) -> bool:
@@ -205,3 +212,26 @@ def key_edges(dataset: HavasuDataset, entry: Entry) -> tuple[Any | None, Any | N
         lower, upper = (from_scalar(v, field.type) for v in (statistics.lower, statistics.upper))
         return lower, upper
     return None, None
+
+
+def pieces_of(piece: Piece, cuts: Cuts, id_: int, known: Edges) -> Iterator[tuple[int, Piece]]:
+    """Yield the owners that a piece may have keys for, and as much of it as that may be."""
+    if isinstance(piece, FilePiece):
+        first, last = cuts.span(*known.get(file_name(piece.path), (None, None)))
+        for owner in range(first, last + 1):
+            yield owner, piece
+        return
+    wanted: dict[int, dict[str, Positions]] = {}
+    for file, positions in piece.wanted.items():
+        ranges, sizes = key_ranges(piece.data[file], id_), group_bytes(piece.data[file])
+        starts = np.cumsum([0, *(rows for rows, _ in sizes)])
+        edges = np.searchsorted(positions, starts).tolist()
+        shares: dict[int, list[Positions]] = {}
+        for found, (start, end) in zip(ranges, pairwise(edges), strict=True):
+            first, last = cuts.span(*(found or (None, None)))
+            for owner in range(first, last + 1) if end > start else ():
+                shares.setdefault(owner, []).append(positions[start:end])
+        for owner, each in shares.items():
+            wanted.setdefault(owner, {})[file] = np.concatenate(each)
+    for owner, chosen in sorted(wanted.items()):
+        yield owner, replace(piece, wanted=chosen, data={file: piece.data[file] for file in chosen})

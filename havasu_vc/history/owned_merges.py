@@ -9,10 +9,10 @@ had dropped, a merge is not made so, nor is a small one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from havasu_vc.datasets.havasu.edit import Edit, is_small
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.owners import Owner, parse_value, report_batch
 from havasu_vc.datasets.havasu.owning import Owning
-from havasu_vc.datasets.havasu.parquet import Positions, file_name, group_bytes, key_ranges
+from havasu_vc.datasets.havasu.parquet import file_name, group_bytes, key_ranges
 from havasu_vc.datasets.havasu.pieces import FilePiece, Interval, Piece, pair
 from havasu_vc.datasets.havasu.plan import MOSTLY_DELETED
 from havasu_vc.datasets.havasu.view import HavasuDataset
@@ -34,7 +34,14 @@ from havasu_vc.history.conflicts import MergePolicy, MergeSchemas, MergeStep
 from havasu_vc.history.glances import few_of
 from havasu_vc.history.merge import merge_changes
 from havasu_vc.history.merge_plans import MergePlans
-from havasu_vc.history.owned_edits import can_be_owned, collect_owned, key_edges, owner_values
+from havasu_vc.history.owned_edits import (
+    Edges,
+    can_be_owned,
+    collect_owned,
+    key_edges,
+    owner_values,
+    pieces_of,
+)
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.schema import Schema
@@ -47,9 +54,6 @@ LEAST_BYTES, MOST_BYTES = 8 << 20, 64 << 20
 """How much one task merges: a quarter of all, but between these."""
 READ_BYTES = 24 << 20
 """About how much of it is in memory at a time."""
-
-Edges: TypeAlias = Mapping[str, tuple[Any | None, Any | None]]
-"""The least and the greatest first key of data files, where known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,32 +297,9 @@ def _shared(plan: DiffPlan, cuts: Cuts, id_: int, known: Edges) -> list[Side]:
     held: list[tuple[list[Piece], list[Piece]]] = [([], []) for _ in range(len(cuts.values) + 1)]
     for index, pieces in enumerate((plan.old, plan.new)):
         for piece in pieces:
-            for owner, found in _pieces_of(piece, cuts, id_, known):
+            for owner, found in pieces_of(piece, cuts, id_, known):
                 held[owner][index].append(found)
     return [Side(tuple(old), tuple(new), plan.old_schema, plan.new_schema) for old, new in held]
-
-
-def _pieces_of(piece: Piece, cuts: Cuts, id_: int, known: Edges) -> Iterator[tuple[int, Piece]]:
-    """Yield the owners that a piece may have keys for, and as much of it as that may be."""
-    if isinstance(piece, FilePiece):
-        first, last = cuts.span(*known.get(file_name(piece.path), (None, None)))
-        for owner in range(first, last + 1):
-            yield owner, piece
-        return
-    wanted: dict[int, dict[str, Positions]] = {}
-    for file, positions in piece.wanted.items():
-        ranges, sizes = key_ranges(piece.data[file], id_), group_bytes(piece.data[file])
-        starts = np.cumsum([0, *(rows for rows, _ in sizes)])
-        edges = np.searchsorted(positions, starts).tolist()
-        shares: dict[int, list[Positions]] = {}
-        for found, (start, end) in zip(ranges, pairwise(edges), strict=True):
-            first, last = cuts.span(*(found or (None, None)))
-            for owner in range(first, last + 1) if end > start else ():
-                shares.setdefault(owner, []).append(positions[start:end])
-        for owner, each in shares.items():
-            wanted.setdefault(owner, {})[file] = np.concatenate(each)
-    for owner, chosen in sorted(wanted.items()):
-        yield owner, replace(piece, wanted=chosen, data={file: piece.data[file] for file in chosen})
 
 
 def _within(answers: pa.Table, interval: Interval, schemas: MergeSchemas) -> pa.Table:

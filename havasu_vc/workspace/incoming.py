@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from havasu_vc.datasets.digest import Digests, hash_rows
-from havasu_vc.datasets.havasu.apply import collect_changes
 from havasu_vc.datasets.havasu.edit import SMALL_FILE, Edit
 from havasu_vc.datasets.havasu.ledger import MOST_KEYS
 from havasu_vc.datasets.havasu.locate import sound_key_cache
@@ -26,7 +25,7 @@ from havasu_vc.datasets.storage import Storage
 from havasu_vc.engine.protocol import Engine
 from havasu_vc.errors import CorruptDatasetError
 from havasu_vc.formats.havasu.entry import Entry
-from havasu_vc.history.diff import row_changes
+from havasu_vc.history.owned_changes import take_changes
 from havasu_vc.history.summing import add_up
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
@@ -89,7 +88,7 @@ def _as_rows(edits: TableEdits, storage: Storage, engine: Engine) -> TreeEdit:
     view = replace(edits.base, storage=storage)
     new = edited_dataset(edits, storage)
     with Edit(view, layout=edits.layout, documents=dict(edits.documents)) as edit:
-        collect_changes(edit, row_changes(view, new, engine))
+        take_changes(edit, view, new, engine)
         if not edit.counts.total and not edits.documents:
             return TreeEdit(edits.path, {})
         return edit.finish()

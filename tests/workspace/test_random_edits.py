@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,9 @@ import shapely
 
 from havasu_vc.checkouts import clustered_versions
 from havasu_vc.checkouts.checking_out import CheckoutRequest
+from havasu_vc.datasets.havasu.edit import Edit
 from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.history import owned_changes, owned_edits
 from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.tables.live import LiveFile
 from havasu_vc.tables.scanning import deleted_rows, row_sources
@@ -139,7 +142,7 @@ def ordered(found: list[Row]) -> list[Row]:
     return sorted(found, key=repr)
 
 
-@pytest.mark.parametrize("way", ["rows", "files", "clustered", "clustered anew"])
+@pytest.mark.parametrize("way", ["rows", "files", "owners", "clustered", "clustered anew"])
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_what_is_committed_is_what_the_model_holds(
@@ -149,7 +152,10 @@ def test_what_is_committed_is_what_the_model_holds(
     monkeypatch.setattr(clustered_versions, "SMALL", 0 if way == "clustered" else 1 << 40)
     for module in (counting, key_check):
         monkeypatch.setattr(module, "INTERVAL_ROWS", 7)
-    with tiny_thresholds():
+    taken: list[str] = []
+    if way != "files":
+        by_owners(monkeypatch, taken)
+    with tiny_thresholds(diffs=way == "owners"):
         bench = Bench(tmp_path, seed, keyed=keyed, clustered=way.startswith("clustered"))
         for _ in range(4):
             base = list(bench.rows)
@@ -168,3 +174,18 @@ def test_what_is_committed_is_what_the_model_holds(
             assert list(bench.repo.fsck(full=True)) == []
             assert_shows_head(bench.repo)
         assert_sound(bench.repo)
+    assert not (way == "owners" and keyed) or taken, "no owner was asked"
+
+
+def by_owners(monkeypatch: pytest.MonkeyPatch, taken: list[str]) -> None:
+    """Have owners of intervals of keys take in what differs, and note of which datasets."""
+    monkeypatch.setattr(owned_changes, "LEAST_ROWS", 0)
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 1)
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    take = owned_changes._take_owned
+
+    def noting(edit: Edit, *rest: Any) -> None:
+        taken.append(edit.dataset.path)
+        take(edit, *rest)
+
+    monkeypatch.setattr(owned_changes, "_take_owned", noting)

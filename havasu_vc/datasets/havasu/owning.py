@@ -64,7 +64,7 @@ from havasu_vc.store.far_files import FarFileStore
 from havasu_vc.store.files import DataFileStore
 from havasu_vc.store.object_urls import is_url
 
-__all__ = ["Owning", "own", "store_at"]
+__all__ = ["Owning", "own", "parts_of", "store_at"]
 
 FEW_BYTES = 1 << 20
 """Changes of no more bytes come back as rows."""
@@ -134,7 +134,7 @@ class Owning:
         """Look the rows of some streams up, and put aside what changes."""
         given = SortedPieces(streams, self._names)
         everything = self._owner.mode == "overwrite"
-        for interval in self._intervals():
+        for interval in parts_of(self._owner):
             # All old rows count for an overwrite, and are read once; else those that are named.
             old = self._old_rows(interval, None) if everything else None
             low = interval.low
@@ -152,20 +152,6 @@ class Owning:
                 )
                 self._settle(found, rows)
         self.num_rows = given.num_rows
-
-    def _intervals(self) -> list[Interval]:
-        """Return the owner's interval in parts that fit in memory, cut where row groups begin."""
-        whole = self._owner.interval
-        files = [(file.path, file.rows) for file in self._owner.files]
-        cuts = [
-            part.low
-            for part in cut_intervals(files, whole.field_id)
-            if part is not None and part.low is not None
-            if (whole.low is None or part.low > whole.low)
-            and (whole.high is None or part.low < whole.high)
-        ]
-        edges = [whole.low, *cuts, whole.high]
-        return [Interval(whole.field_id, low, high) for low, high in pairwise(edges)]
 
     def _old_rows(self, interval: Interval, wanted: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return the live rows of an interval, of which some keys are wanted or all.
@@ -437,7 +423,7 @@ class Owning:
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows that come and those left in files, in key order."""
         coming = SortedPieces([come], self._names)
-        for interval in self._intervals():
+        for interval in parts_of(self._owner):
             kept = (
                 interval.only(batch, self._schema)
                 for name, file in left.items()
@@ -452,6 +438,20 @@ class Owning:
             every = [batch for batch in chain(kept, new) if batch.num_rows]
             if every:
                 yield sort_by_key(one_batch(every), self._schema)
+
+
+def parts_of(owner: Owner) -> list[Interval]:
+    """Return an owner's interval in parts that fit in memory, cut where row groups begin."""
+    whole = owner.interval
+    cuts = [
+        part.low
+        for part in cut_intervals([(file.path, file.rows) for file in owner.files], whole.field_id)
+        if part is not None and part.low is not None
+        if (whole.low is None or part.low > whole.low)
+        and (whole.high is None or part.low < whole.high)
+    ]
+    edges = [whole.low, *cuts, whole.high]
+    return [Interval(whole.field_id, low, high) for low, high in pairwise(edges)]
 
 
 def store_at(place: str, stack: ExitStack) -> DataFileStore:

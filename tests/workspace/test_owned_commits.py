@@ -1,0 +1,142 @@
+"""A large edit of a table is committed by owners of intervals of keys, as one process would."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from havasu_vc import Repo, Settings
+from havasu_vc.datasets.havasu import diff
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine import dealing
+from havasu_vc.engine.choose import EngineSettings
+from havasu_vc.errors import EngineError
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.history import owned_changes, owned_edits
+from havasu_vc.model.task import Task
+from havasu_vc.workspace import incoming
+from tests.datasets.thresholds import tiny_thresholds
+from tests.repo.tables import points, rows, write
+from tests.support.sound import LOCAL, assert_sound
+from tests.support.templates import empty_repo
+from tests.workspace import by_hand
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNT = 1200
+KEYS = {"a number": ("id",), "text": ("name",), "a number and text": ("number", "name")}
+Model = dict[int, dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small tables be dealt with as large ones, of which few rows are new."""
+    monkeypatch.setattr(owned_edits, "OWNER_BYTES", 1)
+    monkeypatch.setattr(owned_changes, "LEAST_ROWS", 0)
+    monkeypatch.setattr(incoming, "SMALL_FILE", 1 << 40)
+    for name in ("SMALL_ROWS", "SMALL_BYTES"):
+        monkeypatch.setattr(diff, name, 0)
+
+
+def edited(folder: Path, key: tuple[str, ...], seed: int = 1) -> tuple[Path, Model, Model]:
+    """Return a repository whose table was written anew in no order, and the rows of both."""
+    folder.mkdir(exist_ok=True)
+    repo = empty_repo(folder / "repo", settings=LOCAL)
+    with tiny_thresholds(group_rows=64, most_deltas=9):
+        repo.import_(
+            write(folder / "points.parquet", points(COUNT)),
+            "points",
+            options=SourceOptions(primary_key=key),
+        )
+        for start in (COUNT, 2 * COUNT):
+            repo.write("points", points(COUNT // 4, start=start), mode="append")
+    repo.workspace.check_out()
+    before = {row["id"]: row for row in rows(repo, "points")}
+    random_ = random.Random(seed)
+    after: Model = {}
+    for number, row in before.items():
+        chance = random_.random()
+        if chance > 0.1:
+            changed = {**row, "geom": before[0]["geom"]}
+            after[number] = changed if chance < 0.4 else row
+    for row in points(200, start=COUNT + 100).to_pylist():
+        after.setdefault(row["id"], row)
+    shuffled = list(after.values())
+    random_.shuffle(shuffled)
+    place = repo.workspace.root / "points"
+    by_hand.rewrite(place, shuffled[: COUNT // 2])
+    for start in range(COUNT // 2, len(shuffled), COUNT // 2):
+        by_hand.insert(place, shuffled[start : start + COUNT // 2])
+    return repo.path, before, after
+
+
+def committed(path: Path, settings: Settings) -> tuple[Any, ...]:
+    """Commit what is edited, and return all that may be seen of it."""
+    repo = Repo.open(path, settings=settings)
+    result = repo.workspace.commit(message="Edit")
+    assert list(repo.fsck(full=True)) == []
+    assert_sound(repo)
+    view = require_files(repo.dataset("points"))
+    changes = [batch.data for each in repo.diff("HEAD^...HEAD") for batch in each.changes]
+    told = pa.Table.from_batches(changes).to_pylist()
+    return result.changes, told, view.snapshot.digests, rows(repo, "points")
+
+
+def held(found: tuple[Any, ...]) -> Model:
+    return {row["id"]: row for row in found[-1]}
+
+
+@pytest.mark.parametrize("few", [0, 1_000_000])
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.few(2)
+def test_owners_commit_as_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, few: int
+) -> None:
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", few)
+    repo, before, after = edited(tmp_path, KEYS[key])
+    alone = edited(tmp_path / "alone", KEYS[key])[0]
+    by_owners = committed(repo, LOCAL)
+    monkeypatch.setattr(owned_changes, "LEAST_ROWS", 1 << 40)
+    assert by_owners == committed(alone, LOCAL)
+    assert held(by_owners) == after
+    counts = by_owners[0]["points"]
+    both = before.keys() & after.keys()
+    assert counts.updates == sum(before[key] != after[key] for key in both)
+    assert (counts.inserts, counts.deletes) == (
+        len(after.keys() - both),
+        len(before.keys() - both),
+    )
+
+
+def test_rows_that_get_lost_on_their_way_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, before, _ = edited(tmp_path, ("id",))
+    given_to = dealing.given_to
+
+    def telling_more(owner: Task, pieces: Sequence[dealing.OwnedPiece]) -> Task:
+        return given_to(owner, [(count + 1, task) for count, task in pieces])
+
+    monkeypatch.setattr(dealing, "given_to", telling_more)
+    repo = Repo.open(path, settings=LOCAL)
+    head = repo.opened.head().commit
+    with pytest.raises(EngineError, match="reached the task that was to compare them"):
+        repo.workspace.commit(message="Edit")
+    assert repo.opened.head().commit == head
+    assert {row["id"]: row for row in rows(repo, "points")} == before
+
+
+def test_spark_commits_as_threads_do(
+    tmp_path: Path, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owned_edits, "FEW_ROWS", 0)
+    path, _, after = edited(tmp_path, ("id",))
+    other = edited(tmp_path / "there", ("id",))[0]
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    found = [committed(path, LOCAL), committed(other, there)]
+    assert found[0] == found[1]
+    assert held(found[0]) == after
