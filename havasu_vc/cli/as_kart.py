@@ -55,5 +55,7 @@ def results_on_stdout() -> bool:
     context = click.get_current_context(silent=True)
     if context is None or not context.meta.get(_STANDS_IN):
         return False
+    if getattr(context.obj, "json", None) is not None:
+        return False
     form = context.params.get("output_format")
     return form is None or str(form).partition(":")[0] == "text"

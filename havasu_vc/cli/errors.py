@@ -18,7 +18,7 @@ import click
 from havasu_vc.cli.as_kart import error_text, in_karts_words, is_called_kart
 from havasu_vc.errors import ErrorKind, HavasuError
 
-__all__ = ["EXIT_CODES", "exit_code", "report", "visible"]
+__all__ = ["EXIT_CODES", "exit_code", "json_line", "report", "visible"]
 
 EXIT_CODES: Mapping[ErrorKind, int] = MappingProxyType(
     {
@@ -92,10 +92,13 @@ def exit_code(error: BaseException) -> int:
             return _OTHER
 
 
-def report(error: BaseException, *, verbose: bool = False) -> int:
-    """Print an exception on stderr and return its exit code."""
+def report(error: BaseException, *, verbose: bool = False, as_json: bool = False) -> int:
+    """Print an exception on stderr, a line of JSON or for a person, and return its exit code."""
     if os.environ.get(_DEBUG) and not isinstance(error, click.ClickException):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    if as_json:
+        click.echo(_json_line(error), err=True)
+        return exit_code(error)
     for line in error_lines(error):
         click.echo(line, err=True)
     if verbose:
@@ -104,18 +107,59 @@ def report(error: BaseException, *, verbose: bool = False) -> int:
     return exit_code(error)
 
 
+def _json_line(error: BaseException) -> str:
+    """Return what a program reads of an exception."""
+    text, hints = told(error)
+    kind = error.kind.value if isinstance(error, HavasuError) else _kind(error)
+    return json_line(
+        "error",
+        code=kind,
+        message=_cut(in_karts_words(text)),
+        hints=[_cut(in_karts_words(hint)) for hint in hints],
+        exitCode=exit_code(error),
+    )
+
+
+def _kind(error: BaseException) -> str:
+    match error:
+        case KeyboardInterrupt():
+            return "interrupted"
+        case click.UsageError():
+            return "usage"
+        case click.ClickException():
+            return ErrorKind.INVALID_ARGUMENT.value
+        case OSError():
+            return ErrorKind.STORAGE.value
+        case MemoryError():
+            return "memory"
+        case _:
+            return "internal"
+
+
 def error_lines(error: BaseException) -> list[str]:
     r"""Return what a person reads of an exception.
 
     >>> error_lines(HavasuError("no\nway", hints=("try again",)))
     ['Error: no\\nway', 'Hint: try again']
     """
-    hints: tuple[str, ...] = ()
     match error:
         case BrokenPipeError():
             return []
         case KeyboardInterrupt():
             return ["Interrupted"]
+    text, hints = told(error)
+    if is_called_kart() and not sys.stderr.isatty():
+        hints = ()  # a script compares what it reads with what Kart prints
+    lines = [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
+    return [in_karts_words(line) for line in lines]
+
+
+def told(error: BaseException) -> tuple[str, tuple[str, ...]]:
+    """Return what went wrong, and the next steps."""
+    hints: tuple[str, ...] = ()
+    match error:
+        case KeyboardInterrupt():
+            text = "interrupted"
         case HavasuError():
             text, hints = error_text(error.kind) or error.message, error.hints
         case click.UsageError():
@@ -132,15 +176,16 @@ def error_lines(error: BaseException) -> list[str]:
             text, hints = "internal error: something nests too deeply", _bug_hints()
         case _:
             text, hints = f"internal error: {_first_line(error)}", _bug_hints()
-    if is_called_kart() and not sys.stderr.isatty():
-        hints = ()  # a script compares what it reads with what Kart prints
-    lines = [f"Error: {_short(text)}", *(f"Hint: {_short(hint)}" for hint in hints)]
-    return [in_karts_words(line) for line in lines]
+    return text, hints
 
 
 def _short(text: str) -> str:
     """Return a text to be seen, cut where a name or a value in it is longer than any should."""
-    return visible(text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…")
+    return visible(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
 
 
 def cause_lines(error: BaseException) -> list[str]:
@@ -151,6 +196,17 @@ def cause_lines(error: BaseException) -> list[str]:
         lines.append(f"Cause: {visible(_first_line(cause))}")
         cause = cause.__cause__
     return lines
+
+
+def json_line(kind: str, **told: object) -> str:
+    r"""Return a line that tells a program something on stderr.
+
+    >>> json_line("note", message="two\nlines")
+    '{"type": "note", "message": "two\\nlines"}'
+    """
+    import json
+
+    return json.dumps({"type": kind, **told})
 
 
 def visible(text: str) -> str:

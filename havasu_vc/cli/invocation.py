@@ -2,29 +2,33 @@
 
 `Invocation` holds the options that are common to all commands. stdout is for data
 alone; notes, results and progress go to stderr and can be silenced. In a repository of Kart's
-results go to stdout, as there.
+results go to stdout, as there. What came of a command goes to stdout as JSON where `-o json` asks
+for it; a program may have stderr in JSON too, a line for each thing that is told.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from havasu_vc.cli.as_kart import in_karts_words, is_called_kart, results_on_stdout, stand_in
-from havasu_vc.cli.errors import visible
+from havasu_vc.cli.errors import json_line, visible
 from havasu_vc.records import dataclass
 
 if TYPE_CHECKING:
-    from havasu_vc.cli.progress import TerminalProgress
+    from havasu_vc.engine.protocol import Progress
     from havasu_vc.engine.settings import Settings
     from havasu_vc.library import Repo
 
-__all__ = ["Invocation"]
+__all__ = ["PROGRESS", "Invocation"]
+
+PROGRESS = ("auto", "json", "none")
+"""How progress is told: bars on a terminal, lines of JSON, or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +51,33 @@ class Invocation:
     """Where tasks run."""
     master: str | None = None
     """Where Spark runs."""
+    json: str | None = None
+    """The style of the JSON that tells what came of the command; None for text."""
+    json_errors: bool = False
+    """Whether everything that is told on stderr is told in lines of JSON."""
+    progress_form: str = "auto"
+    """How progress is told, one of `PROGRESS`."""
+
+    def result(self, form: str, value: Mapping[str, object] | Sequence[object]) -> None:
+        """Print what came of a command as JSON, where that is asked for.
+
+        `form` names what the value is, one of `cli.forms`.
+        """
+        if self.json is not None:
+            from havasu_vc.writers.json_style import LAYOUTS
+            from havasu_vc.writers.protocol import JsonStyle
+
+            click.echo(LAYOUTS[JsonStyle(self.json)].dumps({form: value}))
 
     def say(self, text: str) -> None:
         """Tell the person what was done, on stderr; on stdout in Kart's place."""
         if not self.quiet:
-            click.echo(in_karts_words(visible(text)), err=not results_on_stdout())
+            self._tell("text", text, err=not results_on_stdout())
 
     def note(self, text: str) -> None:
         """Tell the person something to know, on stderr."""
         if not self.quiet:
-            click.echo(in_karts_words(f"Note: {visible(text)}"), err=True)
+            self._tell("note", text)
 
     def notes(self, texts: Sequence[str]) -> None:
         """Tell several notes."""
@@ -66,7 +87,14 @@ class Invocation:
     def detail(self, text: str) -> None:
         """Tell what only `-v` asks for, on stderr."""
         if self.verbose and not self.quiet:
-            click.echo(in_karts_words(visible(text)), err=True)
+            self._tell("text", text)
+
+    def _tell(self, kind: str, text: str, *, err: bool = True) -> None:
+        if self.json_errors and err:
+            click.echo(json_line(kind, message=in_karts_words(text)), err=True)
+            return
+        shown = visible(text)
+        click.echo(in_karts_words(f"Note: {shown}" if kind == "note" else shown), err=err)
 
     def colored(self, stream: TextIO, when: str = "auto") -> bool:
         """Return whether to colour what goes to a stream."""
@@ -106,10 +134,14 @@ class Invocation:
             stand_in()
         return repo
 
-    def _progress(self) -> TerminalProgress | None:
-        from havasu_vc.cli.progress import TerminalProgress
+    def _progress(self) -> Progress | None:
+        from havasu_vc.cli.progress import JsonProgress, TerminalProgress
 
-        if self.quiet or not self.progress or not sys.stderr.isatty():
+        if self.quiet or not self.progress or self.progress_form == "none":
+            return None
+        if self.progress_form == "json":
+            return JsonProgress()
+        if self.json_errors or not sys.stderr.isatty():
             return None
         return TerminalProgress(color=self.color)
 

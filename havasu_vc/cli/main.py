@@ -20,7 +20,7 @@ import click
 
 from havasu_vc import __version__
 from havasu_vc.cli.errors import BROKEN_PIPE, report
-from havasu_vc.cli.invocation import Invocation, wants_color
+from havasu_vc.cli.invocation import PROGRESS, Invocation, wants_color
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -204,6 +204,8 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code; nothing is raised."""
     instruction = os.environ.get(COMPLETE_VARIABLE)
     verbose = False
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    as_json = "--json-errors" in before
     try:
         if instruction:
             from click.shell_completion import shell_complete
@@ -224,7 +226,7 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
         return BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
         verbose = verbose or bool({"-v", "--verbose"} & set(arguments))
-        return _reported(error, verbose=verbose)
+        return _reported(error, verbose=verbose, as_json=as_json)
 
 
 def _flushed(code: int) -> int:
@@ -236,11 +238,11 @@ def _flushed(code: int) -> int:
     return code
 
 
-def _reported(error: BaseException, *, verbose: bool) -> int:
+def _reported(error: BaseException, *, verbose: bool, as_json: bool) -> int:
     try:
         # What was printed before stands before the error.
         sys.stdout.flush()
-        return report(error, verbose=verbose)
+        return report(error, verbose=verbose, as_json=as_json)
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
@@ -276,6 +278,16 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
 @click.option("-v", "--verbose", is_flag=True, help="Tell more.")
 @click.option("-q", "--quiet", is_flag=True, help="Tell nothing but errors.")
 @click.option("--no-progress", is_flag=True, help="Draw no progress bars.")
+@click.option(
+    "--progress",
+    "progress_form",
+    type=click.Choice(PROGRESS),
+    default=PROGRESS[0],
+    help="How to tell progress: bars on a terminal, lines of JSON on stderr, or not.",
+)
+@click.option(
+    "--json-errors", is_flag=True, help="Tell errors, notes and results on stderr in lines of JSON."
+)
 @click.option("--no-pager", is_flag=True, help="Page nothing on a terminal.")
 @click.option("--no-color", is_flag=True, help="Use no colours; NO_COLOR=1 does the same.")
 @click.option(
@@ -293,6 +305,8 @@ def cli(
     verbose: bool,
     quiet: bool,
     no_progress: bool,
+    progress_form: str,
+    json_errors: bool,
     no_pager: bool,
     no_color: bool,
 ) -> None:
@@ -311,6 +325,8 @@ def cli(
         verbose=verbose,
         quiet=quiet,
         progress=not no_progress,
+        progress_form=progress_form,
+        json_errors=json_errors,
         pager=not no_pager,
         color=wants_color() and not no_color,
     )

@@ -1,7 +1,8 @@
 """Options that several commands share, and the command class that takes the common ones.
 
-Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pager` and
-`--no-color` after its name as well; they are listed in the help of `havasu-vc` alone.
+Every command takes `--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pager`, `--no-color`,
+`--json-errors` and `--progress` after its name as well; they are listed in the help of
+`havasu-vc` alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import click
 from click.core import ParameterSource
 
-from havasu_vc.cli.invocation import Invocation
+from havasu_vc.cli.invocation import PROGRESS, Invocation
 from havasu_vc.store.object_urls import in_bucket
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "RevisionCommand",
     "engine_option",
     "gathered",
+    "json_option",
     "message_options",
     "output_option",
     "style_option",
@@ -89,6 +91,11 @@ def _set_folder(context: click.Context, parameter: click.Parameter, value: Path 
         _update(context, folder=value)
 
 
+def _set_progress(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        _update(context, progress_form=value)
+
+
 def _common_parameters() -> list[click.Parameter]:
     flags = (
         ("verbose", True),
@@ -107,6 +114,22 @@ def _common_parameters() -> list[click.Parameter]:
             callback=_setter(name, wanted),
         )
         for name, wanted in flags
+    ]
+    parameters += [
+        click.Option(
+            ["--json-errors"],
+            is_flag=True,
+            expose_value=False,
+            hidden=True,
+            callback=_setter("json_errors", True),
+        ),
+        click.Option(
+            ["--progress"],
+            type=click.Choice(PROGRESS),
+            expose_value=False,
+            hidden=True,
+            callback=_set_progress,
+        ),
     ]
     parameters.append(
         click.Option(
@@ -233,6 +256,25 @@ def format_option(*formats: str, help: str = "The form of what is printed.") -> 
         show_default=True,
         help=help,
     )
+
+
+def json_option(function: _F) -> _F:
+    """Add `-o`, by which `Invocation.result` prints what came of a command as JSON."""
+
+    def set_json(context: click.Context, parameter: click.Parameter, value: str) -> None:
+        if value == "json":
+            _update(context, json=context.meta.get(_STYLE, JSON_STYLES[0]))
+
+    return click.option(
+        "-o",
+        "--output-format",
+        type=_Form(("text", "json")),
+        default="text",
+        show_default=True,
+        expose_value=False,
+        callback=set_json,
+        help="The form of what is printed.",
+    )(function)
 
 
 def message_options(function: _F) -> _F:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -11,14 +10,16 @@ import click
 
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.commands.merge import parse_policy
+from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.counts import change_lines, counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import engine_option, format_option, message_options
+from havasu_vc.cli.options import engine_option, json_option, message_options
 from havasu_vc.cli.results import changes_object
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Fetched, Picked, PickedSeveral, Pulled
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
 
@@ -54,7 +55,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--skip", is_flag=True, help="Leave out the commit that waits, and go on."),
     click.option("--abort", is_flag=True, help="Drop what waits; the branch is where it was."),
     engine_option,
-    format_option("text", "json"),
+    json_option,
 )
 
 
@@ -78,8 +79,6 @@ class PickOptions:
     """Whether to leave out what waits."""
     abort: bool
     """Whether to drop what waits."""
-    output_format: str
-    """`text` or `json`."""
 
 
 def pick(
@@ -107,7 +106,7 @@ def pick(
             raise click.UsageError("-m and --dry-run are for one commit, not for several")
         before = repo.head().commit
         result = repo.pick_several(what, revisions, mainline=mainline, record=record, policy=policy)
-        tell_sequence(invocation, repo, what, result, before, options.output_format)
+        tell_sequence(invocation, repo, what, result, before)
         return
     (revision,) = revisions
     if what == "revert":
@@ -127,9 +126,8 @@ def pick(
             commit=not options.dry_run,
             policy=policy,
         )
-    if options.output_format == "json":
-        value = _pick_object(repo, result, dry_run=options.dry_run)
-        click.echo(json.dumps({f"havasu.{what}/v1": value}, indent=2))
+    if invocation.json is not None:
+        invocation.result(f"havasu.{what}/v1", _pick_object(repo, result, dry_run=options.dry_run))
     else:
         _tell(invocation, repo, result, dry_run=options.dry_run, what=what)
 
@@ -157,14 +155,16 @@ def go_on(
     """Conclude, leave out or drop what waits."""
     if options.abort:
         repo.abort_merge()
+        invocation.result("havasu.head/v1", head_object(repo))
         invocation.say("It is dropped; HEAD is where it was")
         return
     before = repo.head().commit
     result = repo.skip_commit() if options.skip else repo.continue_merge(message=message)
     if result.kind == "skipped":
+        invocation.result("havasu.head/v1", head_object(repo))
         invocation.say("It is left out; HEAD is where it was")
         return
-    tell_sequence(invocation, repo, what, result, before, options.output_format)
+    tell_sequence(invocation, repo, what, result, before)
 
 
 def tell_sequence(
@@ -173,14 +173,23 @@ def tell_sequence(
     what: str,
     result: MergeResult,
     before: str | None,
-    output_format: str,
+    fetched: Fetched | None = None,
 ) -> None:
-    """Tell which commits were made since HEAD was at `before`, and what waits."""
+    """Tell which commits were made since HEAD was at `before`, and what waits.
+
+    What was `fetched` before stands in the JSON with it.
+    """
     new = [] if before is None else list(repo.log(f"{before}..HEAD"))[::-1]
-    if output_format == "json":
-        value = _pick_object(repo, result, dry_run=False)
-        value["commits"] = [info.id for info in new]
-        click.echo(json.dumps({f"havasu.{what}/v1": value}, indent=2))
+    if invocation.json is not None:
+        value: PickedSeveral = {
+            **_pick_object(repo, result, dry_run=False),
+            "commits": [info.id for info in new],
+        }
+        if fetched is None:
+            invocation.result(f"havasu.{what}/v1", value)
+        else:
+            pulled: Pulled = {"fetch": fetched, "merge": None, "rebase": value}
+            invocation.result("havasu.pull/v1", pulled)
         return
     where = repo.head_branch or "detached HEAD"
     for info in new:
@@ -197,7 +206,7 @@ def tell_sequence(
         invocation.say(line)
 
 
-def _pick_object(repo: Repo, result: MergeResult, *, dry_run: bool) -> dict[str, Any]:
+def _pick_object(repo: Repo, result: MergeResult, *, dry_run: bool) -> Picked:
     from havasu_vc.merging import conflict_counts
     from havasu_vc.writers.conflicts import counts_object
 

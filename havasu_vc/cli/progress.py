@@ -1,4 +1,4 @@
-"""How far a long run is, drawn on stderr while it lasts.
+"""How far a long run is, told on stderr while it lasts: as a bar, or as lines for a program.
 
 A bar appears only on a terminal and only once a run has taken a moment, so that
 quick commands print nothing and do not import rich.
@@ -9,16 +9,58 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from havasu_vc.cli.errors import visible
+import click
+
+from havasu_vc.cli.errors import json_line, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-__all__ = ["TerminalProgress"]
+__all__ = ["JsonProgress", "TerminalProgress"]
 
 PATIENCE = 0.5
 """Seconds before a bar appears."""
+PACE = 0.1
+"""Seconds between two lines of JSON, but for the first and the last of a step."""
+
+
+class JsonProgress:
+    """Implements `engine.protocol.Progress` with a line of JSON for what is done so far."""
+
+    def __init__(self, *, pace: float = PACE) -> None:
+        """Leave out lines that follow another within `pace` seconds."""
+        self._pace = pace
+        self._step: str | None = None
+        self._unit = "tasks"
+        self._total = self._done = 0
+        self._told: tuple[float, int] = (0.0, -1)
+
+    def start(self, total_tasks: int, description: str, *, in_bytes: bool = False) -> None:
+        """Hear that a run of so many tasks begins, or the moving of so many bytes."""
+        self.finish()
+        self._step, self._unit = description or "Working", "bytes" if in_bytes else "tasks"
+        self._total, self._done = total_tasks, 0
+        self._tell()
+
+    def advance(self, tasks: int) -> None:
+        """Hear that so many more tasks are done."""
+        self._done += tasks
+        if self._done >= self._total or time.monotonic() - self._told[0] >= self._pace:
+            self._tell()
+
+    def finish(self) -> None:
+        """Hear that the run is over, whichever way it ended."""
+        if self._step is not None and self._told[1] != self._done:
+            self._tell()
+        self._step = None
+
+    def _tell(self) -> None:
+        self._told = time.monotonic(), self._done
+        line = json_line(
+            "progress", step=self._step, done=self._done, total=self._total, unit=self._unit
+        )
+        click.echo(line, err=True)
 
 
 class TerminalProgress:

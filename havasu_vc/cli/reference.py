@@ -24,8 +24,9 @@ names. stdout carries data only; results, notes and progress go to stderr, and `
 silences them. Names, options and exit codes are those of git and Kart where these have
 them.
 
-`--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pager` and `--no-color` may stand
-before or after the name of a command.
+`--repo`, `--verbose`, `--quiet`, `--no-progress`, `--no-pager`, `--no-color`, `--json-errors`
+and `--progress` may stand before or after the name of a command. [JSON](json.md) tells what
+`-o json`, `--json-errors` and `--progress=json` print.
 """
 _ENVIRONMENT = """\
 ## Environment

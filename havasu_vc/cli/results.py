@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING, cast
 
 from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.counts import change_lines
@@ -17,11 +14,11 @@ from havasu_vc.writers.protocol import ChangeSummary, DatasetSummary
 from havasu_vc.writers.status import summary_lines
 
 if TYPE_CHECKING:
+    from havasu_vc.cli.forms.kart import Committed, RowCounts, SomeCounts
     from havasu_vc.library import Repo
-    from havasu_vc.model.commits import CommitInfo
     from havasu_vc.repo.results import CommitResult
 
-__all__ = ["changes_object", "counts_object", "tell_commit"]
+__all__ = ["changes_object", "counts_object", "print_commit", "tell_commit"]
 
 _COUNTS = ("inserts", "updates", "deletes")
 
@@ -32,12 +29,12 @@ def tell_commit(
     result: CommitResult,
     *,
     dry_run: bool = False,
-    output_format: str = "text",
+    form: bool = True,
 ) -> None:
-    """Tell what was committed, or would be; in JSON as well where that is asked for."""
+    """Tell what was committed, or would be; also as JSON unless the command has another `form`."""
+    if form:
+        print_commit(invocation, repo, result)
     info = None if result.commit is None else repo.commit_info(result.commit)
-    if output_format == "json":
-        click.echo(_commit_json(result, info))
     if info is not None and result.commit is not None:
         where = result.branch or "detached HEAD"
         subject = info.message.partition("\n")[0]
@@ -75,29 +72,33 @@ def _summary(repo: Repo, result: CommitResult) -> ChangeSummary:
     return ChangeSummary({path: each for path, each in found.items() if each.has_changes})
 
 
-def _commit_json(result: CommitResult, info: CommitInfo | None) -> str:
-    """Return the result in Kart's form, `kart.commit/v1`; without a commit for a dry run."""
-    value: dict[str, Any] = {
+def print_commit(invocation: Invocation, repo: Repo, result: CommitResult) -> None:
+    """Print what was committed in Kart's form, where JSON is asked for."""
+    if invocation.json is None:
+        return
+    info = None if result.commit is None else repo.commit_info(result.commit)
+    value: Committed = {
         "commit": result.commit,
         "abbrevCommit": result.commit and result.commit[:ABBREVIATED],
-        "author": info and info.author_email,
-        "committer": info and info.committer_email,
+        "author": None if info is None else info.author_email,
+        "committer": None if info is None else info.committer_email,
         "branch": result.branch,
-        "message": info and info.message,
+        "message": None if info is None else info.message,
         "changes": changes_object(result.changes),
-        "commitTime": info and format_time(info.commit_time),
-        "commitTimeOffset": info and format_offset(info.commit_offset),
+        "commitTime": None if info is None else format_time(info.commit_time),
+        "commitTimeOffset": None if info is None else format_offset(info.commit_offset),
     }
-    return json.dumps({"kart.commit/v1": value}, indent=2)
+    invocation.result("kart.commit/v1", value)
 
 
-def changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, Any]:
+def changes_object(changes: Mapping[str, ChangeCounts]) -> dict[str, RowCounts]:
     """Return numbers of rows by dataset in Kart's form."""
     return {
         path: {"feature": counts_object(counts)} for path, counts in changes.items() if counts.total
     }
 
 
-def counts_object(counts: ChangeCounts) -> dict[str, int]:
+def counts_object(counts: ChangeCounts) -> SomeCounts:
     """Return the numbers of rows that are not 0, by the kind of change."""
-    return {name: getattr(counts, name) for name in _COUNTS if getattr(counts, name)}
+    found = {name: getattr(counts, name) for name in _COUNTS if getattr(counts, name)}
+    return cast("SomeCounts", found)

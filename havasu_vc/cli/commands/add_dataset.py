@@ -7,9 +7,9 @@ from typing import TextIO
 import click
 
 from havasu_vc.cli.arguments import join_message
-from havasu_vc.cli.commands.import_ import tell_import
+from havasu_vc.cli.commands.import_ import import_object, tell_import
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, message_options
+from havasu_vc.cli.options import Command, json_option, message_options
 
 __all__ = ["command"]
 
@@ -18,6 +18,7 @@ __all__ = ["command"]
 @click.argument("tables", metavar="[TABLE...]", nargs=-1)
 @click.option("--all-layers", "every", is_flag=True, help="All tables that are no dataset yet.")
 @message_options
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -35,4 +36,6 @@ def command(
         raise click.UsageError("name tables, or give --all-layers")
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
-    tell_import(invocation, repo, repo.add_datasets(tables, message=message))
+    result = repo.add_datasets(tables, message=message)
+    invocation.result("havasu.import/v1", import_object(result))
+    tell_import(invocation, repo, result)

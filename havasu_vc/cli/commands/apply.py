@@ -9,7 +9,7 @@ import click
 from havasu_vc.cli.arguments import join_message, parse_size
 from havasu_vc.cli.as_kart import results_on_stdout
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
@@ -34,6 +34,7 @@ __all__ = ["command"]
 )
 @click.option("--max-size", metavar="SIZE", help="Take patches up to this size, such as 1G.")
 @engine_option
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,

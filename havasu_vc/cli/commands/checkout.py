@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from havasu_vc.cli.branches import find_goal, follow
-from havasu_vc.cli.commands.switch import open_to_switch, tell_head
+from havasu_vc.cli.commands.switch import head_object, open_to_switch, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import PLACE, Command, engine_option
+from havasu_vc.cli.options import PLACE, Command, engine_option, json_option
 from havasu_vc.records import dataclass
 from havasu_vc.writers.commits import ABBREVIATED
 
 if TYPE_CHECKING:
     from havasu_vc.checkouts import CheckoutRequest
+    from havasu_vc.cli.forms.results import CheckedOut, Tables, WrittenCopy
     from havasu_vc.library import Repo
-    from havasu_vc.repo.results import CheckoutResult
+    from havasu_vc.repo.results import CheckoutResult, ExportResult
 
-__all__ = ["command"]
+__all__ = ["command", "copy_object", "tables_object", "tell_tables"]
 
 FLAVOURS = ("havasu", "spark", "iceberg", "auto")
 
@@ -108,6 +109,7 @@ class _Tables:
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
 )
 @engine_option
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -157,6 +159,7 @@ def command(
         raise click.UsageError(f"one revision can be checked out, not {len(names)}")
     if to is None and layout is None and dataset is not None:
         raise click.UsageError("--dataset goes with --to or --layout")
+    created = False
     only_head = bool(names or branch) and to is None and not tables.given
     repo = open_to_switch(invocation) if only_head else invocation.open_repo()
     if to is not None:
@@ -169,13 +172,15 @@ def command(
     if relocate:
         if names or branch is not None or discard:
             raise click.UsageError("--relocate stands alone")
-        tell_tables(invocation, repo, repo.workspace.relocate())
+        _tell(invocation, repo, repo.workspace.relocate())
         return
     if names or branch is not None:
-        _switch(invocation, repo, names, branch, discard)
+        created = _switch(repo, names, branch, discard)
+        tell_head(invocation, repo, created=created)
         if not tables.given:
+            _print(invocation, repo, created=created)
             return
-    tell_tables(invocation, repo, repo.workspace.check_out(tables.request(), discard=discard))
+    _tell(invocation, repo, repo.workspace.check_out(tables.request(), discard=discard), created)
 
 
 def _write_copy(
@@ -190,6 +195,7 @@ def _write_copy(
     result = repo.checkout_as(
         file, names, revision=ref or "HEAD", overwrite=overwrite, discard_changes=discard
     )
+    _print(invocation, repo, copy=copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)
     invocation.say(f"Edit it, then `havasu-vc commit --from {result.path}`")
@@ -213,12 +219,11 @@ def _make_elsewhere(
         clustered=tables.layout == "clustered",
         partition_by=tables.partition_by,
     )
-    tell_tables(invocation, repo, result)
+    _tell(invocation, repo, result)
 
 
-def _switch(
-    invocation: Invocation, repo: Repo, names: tuple[str, ...], branch: str | None, discard: bool
-) -> None:
+def _switch(repo: Repo, names: tuple[str, ...], branch: str | None, discard: bool) -> bool:
+    """Switch, and return whether a branch was made."""
     if branch is None:
         goal = find_goal(repo, names[0], revisions=True)
         branch, start, create = goal.name, goal.remote, goal.remote is not None
@@ -226,10 +231,49 @@ def _switch(
         start, create = names[0] if names else None, True
     repo.switch(branch, create=create, start=start, discard=discard)
     follow(repo, branch, start)
-    tell_head(invocation, repo, created=create)
+    return create
 
 
-def tell_tables(invocation: Invocation, repo: Repo, result: CheckoutResult) -> None:
+def _tell(
+    invocation: Invocation, repo: Repo, result: CheckoutResult, created: bool = False
+) -> None:
+    _print(invocation, repo, created=created, tables=tables_object(result))
+    tell_tables(invocation, result)
+
+
+def _print(
+    invocation: Invocation,
+    repo: Repo,
+    *,
+    created: bool = False,
+    tables: Tables | None = None,
+    copy: WrittenCopy | None = None,
+) -> None:
+    if invocation.json is not None:
+        head = head_object(repo)
+        value: CheckedOut = {**head, "created": created, "tables": tables, "copy": copy}
+        invocation.result("havasu.checkout/v1", value)
+
+
+def tables_object(result: CheckoutResult) -> Tables:
+    """Return the tables of a checkout for programs."""
+    return {
+        "root": str(result.root),
+        "commit": result.commit,
+        "tables": list(result.tables),
+        "changed": list(result.changed),
+        "removed": list(result.removed),
+        "kept": list(result.kept),
+        "notes": list(result.notes),
+    }
+
+
+def copy_object(result: ExportResult) -> WrittenCopy:
+    """Return a file that was written for programs."""
+    return {"path": str(result.path), "rows": result.rows, "notes": list(result.notes)}
+
+
+def tell_tables(invocation: Invocation, result: CheckoutResult) -> None:
     """Tell where tables are now, and what could not be done."""
     at = "" if result.commit is None else f" at {result.commit[:ABBREVIATED]}"
     count = counted(len(result.tables), "table")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.commands.checkout import tell_tables
+from havasu_vc.cli.commands.checkout import copy_object, tables_object, tell_tables
+from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.library import Repo
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Cloned, Tables, WrittenCopy
+    from havasu_vc.sharing import FetchResult
 
 __all__ = ["command"]
 
@@ -48,6 +54,7 @@ __all__ = ["command"]
     metavar="FILE",
     help="Make the working copy FILE, as create-workingcopy does, and no tables.",
 )
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -106,13 +113,37 @@ def command(
         invocation.say(f"Wrote {counted(made.rows, 'row')} to {made.path}")
         invocation.notes(made.notes)
         repo.finish_clone()
+        _print(invocation, repo, fetched, copy=copy_object(made))
         return
     if repo.git.is_bare or no_checkout or repo.git.is_kart or not repo.datasets():
         repo.finish_clone()
+        _print(invocation, repo, fetched)
         return
     if what == "data" or bbox is not None:
         invocation.say("No tables are made; `havasu-vc checkout` makes them and brings their data")
+        _print(invocation, repo, fetched)
         return
     result = repo.workspace.check_out()
     repo.finish_clone()
-    tell_tables(invocation, repo, result)
+    _print(invocation, repo, fetched, tables=tables_object(result))
+    tell_tables(invocation, result)
+
+
+def _print(
+    invocation: Invocation,
+    repo: Repo,
+    fetched: FetchResult,
+    *,
+    tables: Tables | None = None,
+    copy: WrittenCopy | None = None,
+) -> None:
+    if invocation.json is not None:
+        value: Cloned = {
+            **head_object(repo),
+            "path": str(repo.path),
+            "files": fetched.files,
+            "size": fetched.size,
+            "tables": tables,
+            "workingCopy": copy,
+        }
+        invocation.result("havasu.clone/v1", value)

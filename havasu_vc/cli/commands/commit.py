@@ -17,7 +17,7 @@ from havasu_vc.cli.options import (
     PLACE,
     Command,
     engine_option,
-    format_option,
+    json_option,
     message_options,
 )
 from havasu_vc.cli.results import tell_commit
@@ -52,7 +52,7 @@ __all__ = ["command"]
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--no-edit", is_flag=True, help="With --amend, keep the message as it is.")
 @engine_option
-@format_option("text", "json")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -68,7 +68,6 @@ def command(
     allow_empty: bool,
     amend: bool,
     no_edit: bool,
-    output_format: str,
 ) -> None:
     """Commit what was edited in the workspace, or in FILE.
 
@@ -144,7 +143,7 @@ def command(
                 text="" if amended is None else amended.message,
             )
         result = commit(message, dry_run=dry_run)
-    tell_commit(invocation, repo, result, dry_run=dry_run, output_format=output_format)
+    tell_commit(invocation, repo, result, dry_run=dry_run)
 
 
 def _is_table(place: Path) -> bool:

@@ -10,7 +10,7 @@ import click
 from havasu_vc.cli.arguments import join_message, parse_assignment
 from havasu_vc.cli.commands.meta import read_value
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
@@ -23,6 +23,7 @@ __all__ = ["command"]
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @click.option("--remove-empty-files", is_flag=True, help="Remove files that are given no content.")
 @click.option("--allow-empty", is_flag=True, help="Commit even if nothing differs.")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -7,7 +7,7 @@ import click
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.datasets.kinds import kind_names
 
@@ -37,6 +37,7 @@ __all__ = ["command"]
 )
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
 @engine_option
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,

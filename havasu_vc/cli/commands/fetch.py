@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.sharing import FetchResult
 
-__all__ = ["command", "tell_fetch"]
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Fetched
+
+__all__ = ["command", "fetch_object", "tell_fetch"]
 
 
 @click.command("fetch", cls=Command)
@@ -20,6 +25,7 @@ __all__ = ["command", "tell_fetch"]
 @click.option("--depth", metavar="N", type=click.IntRange(1), help="Bring the newest N commits.")
 @click.option("--unshallow", is_flag=True, help="Bring all commits that a shallow clone lacks.")
 @click.option("--no-data", is_flag=True, help="Bring git's part alone.")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -38,7 +44,19 @@ def command(
     options += ["--unshallow"] if unshallow else []
     options += [*(["--prune"] if prune else []), *(["--tags"] if tags else [])]
     repo = invocation.open_repo(rows=False)
-    tell_fetch(invocation, repo.fetch(remote, refspecs, options=options, data=not no_data))
+    result = repo.fetch(remote, refspecs, options=options, data=not no_data)
+    invocation.result("havasu.fetch/v1", fetch_object(result))
+    tell_fetch(invocation, result)
+
+
+def fetch_object(result: FetchResult) -> Fetched:
+    """Return what came for programs."""
+    return {
+        "remote": result.remote,
+        "refs": list(result.refs),
+        "files": result.files,
+        "size": result.size,
+    }
 
 
 def tell_fetch(invocation: Invocation, result: FetchResult) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -14,7 +13,7 @@ from havasu_vc.cli.completing import complete_files
 from havasu_vc.cli.counts import counted, format_counts
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option, gathered, message_options
+from havasu_vc.cli.options import Command, engine_option, gathered, json_option, message_options
 from havasu_vc.cli.quick_pyogrio import leave_frames_out
 from havasu_vc.datasets.kinds import kind_names
 from havasu_vc.errors import NoChangesError
@@ -27,7 +26,11 @@ from havasu_vc.repo.results import ImportResult
 from havasu_vc.sharing import parse_box
 from havasu_vc.writers.commits import ABBREVIATED
 
-__all__ = ["command", "tell_import"]
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.kart import Counts
+    from havasu_vc.cli.forms.results import Imported
+
+__all__ = ["command", "import_object", "make_karts_copy", "tell_import"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ def _delimiter(text: str | None) -> str | None:
 @click.option("--mixed-crs", is_flag=True, help="Let images of one table be in different systems.")
 @message_options
 @engine_option
-@format_option("text", "json")
+@json_option
 @click.pass_obj
 @gathered(_Reading)
 def command(
@@ -222,7 +225,6 @@ def command(
     similarity_detection_limit: int,
     messages: tuple[str, ...],
     message_file: TextIO | None,
-    output_format: str,
     options: _Reading,
 ) -> None:
     r"""Take tables in from SOURCE and commit them.
@@ -250,7 +252,7 @@ def command(
         raise click.UsageError("Missing argument 'SOURCE'.")
     source = parse_source(source)
     if do_list:
-        _list(source, invocation, output_format)
+        _list(source, invocation)
         return
     destination, named = _destinations(destinations)
     layers = (*layers, *named)
@@ -282,8 +284,7 @@ def command(
         link=link,
         similarity_detection_limit=similarity_detection_limit,
     )
-    if output_format == "json":
-        click.echo(_import_json(result))
+    invocation.result("havasu.import/v1", import_object(result))
     seconds = time.monotonic() - begin
     tell_import(invocation, repo, result, seconds=seconds, replace=replace, dry_run=dry_run)
     if not dry_run and not no_checkout:
@@ -309,12 +310,12 @@ def _destinations(given: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     return None, given
 
 
-def _list(source: str, invocation: Invocation, output_format: str) -> None:
+def _list(source: str, invocation: Invocation) -> None:
     from havasu_vc.exchange.sources import list_source_layers
 
     layers = list_source_layers(source)
-    if output_format == "json":
-        click.echo(json.dumps({"havasu.layers/v1": list(layers)}, indent=2))
+    if invocation.json is not None:
+        invocation.result("havasu.layers/v1", list(layers))
     else:
         for layer in layers:
             click.echo(visible(layer))
@@ -326,13 +327,13 @@ def _list_formats() -> None:
             click.echo(f"{known.label.removeprefix('a ')}: {', '.join(known.extensions)}")
 
 
-def _import_json(result: ImportResult) -> str:
-    datasets = {
+def import_object(result: ImportResult) -> Imported:
+    """Return what came in for programs."""
+    datasets: dict[str, Counts] = {
         path: {"inserts": c.inserts, "updates": c.updates, "deletes": c.deletes}
         for path, c in result.datasets.items()
     }
-    value = {"commit": result.commit, "branch": result.branch, "datasets": datasets}
-    return json.dumps({"havasu.import/v1": value}, indent=2)
+    return {"commit": result.commit, "branch": result.branch, "datasets": datasets}
 
 
 def tell_import(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.cli.arguments import parse_source
 from havasu_vc.cli.as_kart import is_called_kart, stand_in
-from havasu_vc.cli.commands.import_ import make_karts_copy, tell_import
+from havasu_vc.cli.commands.import_ import import_object, make_karts_copy, tell_import
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.errors import StorageError
 from havasu_vc.library import Repo
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Imported, Initialized
 
 __all__ = ["command"]
 
@@ -40,6 +44,7 @@ __all__ = ["command"]
     help="With --kart, where the GeoPackage to edit is to be.  [default: DIRECTORY.gpkg]",
 )
 @click.option("--no-checkout", is_flag=True, help="With --kart, make no GeoPackage to edit.")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -74,8 +79,18 @@ def command(
     invocation.say(f"Initialized {kind} in {repo.path}")
     if location is not None:
         repo.config.set("kart.workingcopy.location", location)
+    imported: Imported | None = None
     if source is not None:
         source = parse_source(source)
-        tell_import(invocation, repo, repo.import_(source, all_layers=True, message=message))
+        result = repo.import_(source, all_layers=True, message=message)
+        imported = import_object(result)
+        tell_import(invocation, repo, result)
         if not no_checkout:
             make_karts_copy(invocation, repo)
+    value: Initialized = {
+        "path": str(repo.path),
+        "bare": repo.git.is_bare,
+        "kind": "kart" if repo.git.is_kart else "havasu",
+        "imported": imported,
+    }
+    invocation.result("havasu.init/v1", value)

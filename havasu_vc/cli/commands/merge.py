@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from havasu_vc.cli.arguments import join_message, parse_assignment
+from havasu_vc.cli.commands.switch import head_object
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.counts import change_lines
 from havasu_vc.cli.errors import EXIT_CODES
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option, message_options
+from havasu_vc.cli.options import Command, engine_option, json_option, message_options
 from havasu_vc.errors import ErrorKind, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Fetched, Pulled
     from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
     from havasu_vc.merging import MergeResult
@@ -54,7 +55,7 @@ CONFLICT = EXIT_CODES[ErrorKind.CONFLICT]
 @click.option("--continue", "go_on", is_flag=True, help="Conclude the merge that waits.")
 @click.option("--abort", is_flag=True, help="Drop the merge that waits.")
 @engine_option
-@format_option("text", "json")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -69,7 +70,6 @@ def command(
     fail_on_conflict: bool,
     go_on: bool,
     abort: bool,
-    output_format: str,
 ) -> int:
     """Bring the changes of REV, usually a branch, into the current branch.
 
@@ -83,10 +83,11 @@ def command(
     repo = invocation.open_repo()
     if abort:
         repo.abort_merge()
+        invocation.result("havasu.head/v1", head_object(repo))
         invocation.say("The merge is dropped; HEAD is where it was")
         return 0
     if go_on:
-        _continue(invocation, repo, message, output_format)
+        _continue(invocation, repo, message)
         return 0
     if len(revision) > 1:
         raise InvalidArgumentError(
@@ -102,7 +103,6 @@ def command(
         repo,
         name,
         fail_on_conflict=fail_on_conflict,
-        output_format=output_format,
         message=message,
         fast_forward="only" if ff_only else wanted[fast_forward],
         squash=squash,
@@ -130,9 +130,12 @@ def merge_and_tell(
     dry_run: bool = False,
     policy: MergePolicy | None = None,
     fail_on_conflict: bool = False,
-    output_format: str = "text",
+    fetched: Fetched | None = None,
 ) -> int:
-    """Merge a revision into HEAD, tell what came of it, and return the exit code."""
+    """Merge a revision into HEAD, tell what came of it, and return the exit code.
+
+    What was `fetched` before stands in the JSON with it.
+    """
     context = repo.merge_context(name)
     result = repo.merge(
         name,
@@ -148,7 +151,7 @@ def merge_and_tell(
     if context is not None:
         text = _message(repo, result, message, name, context)
         report = _report(result, context, text, dry_run=dry_run, waits=not refused)
-        _tell(invocation, report, result, output_format)
+        _tell(invocation, report, result, fetched)
     return CONFLICT if refused else 0
 
 
@@ -181,7 +184,7 @@ def parse_policy(texts: Sequence[str]) -> MergePolicy:
     return MergePolicy(side, columns, fill_nulls)
 
 
-def _continue(invocation: Invocation, repo: Repo, message: str | None, output_format: str) -> None:
+def _continue(invocation: Invocation, repo: Repo, message: str | None) -> None:
     waiting = repo.status().waiting
     result = repo.continue_merge(message=message)
     if result.conflicts:
@@ -190,8 +193,9 @@ def _continue(invocation: Invocation, repo: Repo, message: str | None, output_fo
     if waiting is not None:
         text = message or waiting.message
         report = _report(result, waiting.context, text, dry_run=False, waits=True)
-        _tell(invocation, report, result, output_format)
+        _tell(invocation, report, result)
     elif result.commit is not None:
+        invocation.result("havasu.head/v1", head_object(repo))
         invocation.say(f"Merge committed as {result.commit}")
 
 
@@ -226,12 +230,20 @@ def _report(
 
 
 def _tell(
-    invocation: Invocation, report: MergeReport, result: MergeResult, output_format: str
+    invocation: Invocation,
+    report: MergeReport,
+    result: MergeResult,
+    fetched: Fetched | None = None,
 ) -> None:
     from havasu_vc.writers.merges import merge_lines, merge_object
 
-    if output_format == "json":
-        click.echo(json.dumps(merge_object(report), indent=2))
+    if invocation.json is not None:
+        merge = merge_object(report)["kart.merge/v1"]
+        if fetched is None:
+            invocation.result("kart.merge/v1", merge)
+        else:
+            pulled: Pulled = {"fetch": fetched, "merge": merge, "rebase": None}
+            invocation.result("havasu.pull/v1", pulled)
         return
     for line in merge_lines(report):
         invocation.say(line)

@@ -8,7 +8,7 @@ import click
 
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, format_option, message_options
+from havasu_vc.cli.options import Command, json_option, message_options
 from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.argument("dataset")
 @click.argument("path")
 @message_options
-@format_option("text", "json")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -26,7 +26,6 @@ def command(
     path: str,
     messages: tuple[str, ...],
     message_file: Any,
-    output_format: str,
 ) -> None:
     """Commit that DATASET is at PATH.
 
@@ -36,4 +35,4 @@ def command(
     message = join_message(messages, message_file.read() if message_file else None)
     repo = invocation.open_repo()
     result = repo.move_dataset(dataset, path, message=message)
-    tell_commit(invocation, repo, result, output_format=output_format)
+    tell_commit(invocation, repo, result)

@@ -7,7 +7,7 @@ import click
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
@@ -18,6 +18,7 @@ __all__ = ["command"]
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be done, and stop.")
 @engine_option
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str, ...], dry_run: bool

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from havasu_vc.cli.commands.fetch import tell_fetch
+from havasu_vc.cli.commands.fetch import fetch_object, tell_fetch
 from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell
 from havasu_vc.cli.commands.rebase import rebase_and_tell
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.errors import StateError
 from havasu_vc.library import Repo
 
@@ -27,6 +27,7 @@ __all__ = ["command"]
     default=None,
     help="Rebase rather than merge.  [default: pull.rebase, or no]",
 )
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -43,7 +44,9 @@ def command(
     repo = invocation.open_repo()
     name = repo.upstream(remote) if branch is None else "FETCH_HEAD"
     refspecs = () if branch is None else (branch,)
-    tell_fetch(invocation, repo.fetch(remote, refspecs))
+    came = repo.fetch(remote, refspecs)
+    tell_fetch(invocation, came)
+    fetched = fetch_object(came)
     rebases = _rebases(repo) if rebase is None else "true" if rebase else None
     if rebases == "interactive":
         raise StateError(
@@ -52,10 +55,12 @@ def command(
         )
     if rebases is not None and fast_forward is None:
         merges = rebases == "merges"
-        rebase_and_tell(invocation, repo, name, merges=merges, fork_point=branch is None)
+        rebase_and_tell(
+            invocation, repo, name, merges=merges, fork_point=branch is None, fetched=fetched
+        )
         return 0
     wanted = fast_forward or configured_fast_forward(repo, "pull.ff", "merge.ff")
-    return merge_and_tell(invocation, repo, name, fast_forward=wanted)
+    return merge_and_tell(invocation, repo, name, fast_forward=wanted, fetched=fetched)
 
 
 def _rebases(repo: Repo) -> str | None:

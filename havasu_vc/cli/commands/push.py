@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Pushed, PushedRef
 
 __all__ = ["command"]
 
@@ -26,6 +31,7 @@ __all__ = ["command"]
 @click.option("-d", "--delete", is_flag=True, help="Delete the refs there.")
 @click.option("-n", "--dry-run", is_flag=True, help="Send nothing.")
 @click.option("--allow-broken", is_flag=True, help="Send broken datasets too.")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -47,13 +53,28 @@ def command(
     result = repo.push(
         remote, refspecs, options=options, dry_run=dry_run, allow_broken=allow_broken
     )
+    refs = [_ref(line) for line in result.refs]
+    value: Pushed = {
+        "remote": result.remote,
+        "refs": refs,
+        "files": result.files,
+        "size": result.size,
+        "dryRun": dry_run,
+    }
+    invocation.result("havasu.push/v1", value)
     if result.files:
         invocation.say(f"Sent {counted(result.files, 'data file')}, {format_size(result.size)}")
     if not result.refs:
         invocation.say(f"Everything is at {result.remote} already")
         return
     invocation.say(f"{'Would push to' if dry_run else 'To'} {result.remote}")
-    for line in result.refs:
-        flag, refs, summary = line.split("\t")
-        names = " -> ".join(name.removeprefix("refs/heads/") for name in refs.split(":"))
-        invocation.say(f"  {flag.strip()} {names}  {summary}".rstrip())
+    for ref in refs:
+        names = " -> ".join(ref[name].removeprefix("refs/heads/") for name in ("source", "target"))
+        invocation.say(f"  {ref['flag'].strip()} {names}  {ref['summary']}".rstrip())
+
+
+def _ref(line: str) -> PushedRef:
+    """Return what git says of a ref in a line of `git push --porcelain`."""
+    flag, refs, summary = line.split("\t")
+    source, _, target = refs.partition(":")
+    return {"flag": flag, "source": source, "target": target, "summary": summary}

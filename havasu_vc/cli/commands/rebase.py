@@ -9,10 +9,11 @@ import click
 from havasu_vc.cli.commands.merge import parse_policy
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option
+from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.picks import PickOptions, go_on, tell_sequence
 
 if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Fetched
     from havasu_vc.history.conflicts import MergePolicy
     from havasu_vc.library import Repo
 
@@ -39,7 +40,7 @@ __all__ = ["command", "rebase_and_tell"]
 @click.option("--skip", is_flag=True, help="Leave out the commit that waits, and go on.")
 @click.option("--abort", is_flag=True, help="Drop it all; the branch is where it was.")
 @engine_option
-@format_option("text", "json")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -53,7 +54,6 @@ def command(
     go_on_: bool,
     skip: bool,
     abort: bool,
-    output_format: str,
 ) -> None:
     """Make the commits of the current branch that UPSTREAM lacks again, upon UPSTREAM.
 
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("with --root, give only the branch to rebase")
     repo = invocation.open_repo()
     if go_on_ or skip or abort:
-        told = PickOptions(None, (), None, False, (), go_on_, skip, abort, output_format)
+        told = PickOptions(None, (), None, False, (), go_on_, skip, abort)
         go_on(invocation, repo, "rebase", told)
         return
     if root:
@@ -90,7 +90,6 @@ def command(
         onto=onto,
         merges=merges,
         policy=parse_policy(policies),
-        output_format=output_format,
     )
 
 
@@ -104,9 +103,9 @@ def rebase_and_tell(
     merges: bool = False,
     fork_point: bool = False,
     policy: MergePolicy | None = None,
-    output_format: str = "text",
+    fetched: Fetched | None = None,
 ) -> None:
-    """Rebase HEAD's branch and tell what came of it."""
+    """Rebase HEAD's branch and tell what came of it, and as JSON what was fetched before."""
     result = repo.rebase(
         upstream,
         branch=branch,
@@ -115,9 +114,9 @@ def rebase_and_tell(
         fork_point=fork_point,
         policy=policy,
     )
-    if output_format == "text" and result.kind == "up-to-date":
+    if invocation.json is None and result.kind == "up-to-date":
         invocation.say(f"Current branch {repo.head_branch or 'HEAD'} is up to date.")
         return
     below = onto or upstream
     before = None if below is None else repo.resolve(below).commit
-    tell_sequence(invocation, repo, "rebase", result, before, output_format)
+    tell_sequence(invocation, repo, "rebase", result, before, fetched)

@@ -8,9 +8,10 @@ from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.commands.merge import parse_policy
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.options import Command, json_option
+from havasu_vc.cli.results import print_commit, tell_commit
 from havasu_vc.errors import NoChangesError
+from havasu_vc.repo.results import CommitResult
 
 __all__ = ["command"]
 
@@ -28,6 +29,7 @@ __all__ = ["command"]
     help="Decide conflicts between the last sound versions, as `merge -X` does.",
 )
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="The message.")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -50,6 +52,7 @@ def command(
         )
     except NoChangesError as nothing:
         # To find all sound is no failure.
+        print_commit(invocation, repo, CommitResult(None, repo.head_branch))
         invocation.say(f"There is nothing to repair: {nothing.message}")
     else:
         tell_commit(invocation, repo, result)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from havasu_vc.cli.commands.switch import tell_head
+from havasu_vc.cli.commands.switch import head_object, tell_head
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.writers.commits import ABBREVIATED
 
 __all__ = ["command"]
@@ -25,6 +25,7 @@ __all__ = ["command"]
     is_flag=True,
     help="With --hard, or alone in a Kart repository, drop edits in tables as well.",
 )
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, revision: str, mode: str | None, discard: bool) -> None:
     """Move the current branch to the commit REV, as git does.
@@ -39,6 +40,7 @@ def command(invocation: Invocation, revision: str, mode: str | None, discard: bo
     if discard and mode not in ("hard", "keep"):
         raise click.UsageError("--discard-changes goes with --hard")
     commit = repo.reset(revision, mode=mode, discard=discard)
+    invocation.result("havasu.reset/v1", head_object(repo))
     if repo.head_branch is None:
         tell_head(invocation, repo)
         return

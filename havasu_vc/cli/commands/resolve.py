@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from havasu_vc.cli.arguments import parse_assignment
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Resolved
 
 __all__ = ["command"]
 
@@ -47,6 +50,7 @@ __all__ = ["command"]
     help="Where both sides inserted a row under one key, keep both: that side's row gets the"
     " next free key.",
 )
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -85,6 +89,8 @@ def command(
         renumber=renumber,
     )
     left = sum(each.unresolved for each in repo.conflicts())
+    value: Resolved = {"resolved": count, "unresolved": left}
+    invocation.result("havasu.resolve/v1", value)
     invocation.say(f"Resolved {counted(count, 'conflict')}. {counted(left, 'conflict')} to go.")
     if not left:
         invocation.say("Use `havasu-vc merge --continue` to complete the merge")

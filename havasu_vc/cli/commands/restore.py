@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, message_options
-from havasu_vc.cli.results import tell_commit
+from havasu_vc.cli.options import Command, engine_option, json_option, message_options
+from havasu_vc.cli.results import changes_object, tell_commit
 from havasu_vc.errors import DatasetNotFoundError, InvalidArgumentError, NoChangesError
 from havasu_vc.library import Repo
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Restored
+    from havasu_vc.repo.results import CommitResult
 
 __all__ = ["command"]
 
@@ -29,6 +34,7 @@ __all__ = ["command"]
 @message_options
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would change, and stop.")
 @engine_option
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -57,7 +63,8 @@ def command(
     result = repo.restore(filters, source=source, message=message, dry_run=dry_run)
     if result.commit is None and not (dry_run or result.as_edits):
         raise NoChangesError(f"there is nothing to restore: it is as it is at {source}")
-    tell_commit(invocation, repo, result, dry_run=dry_run)
+    _print(invocation, result, dry_run=dry_run)
+    tell_commit(invocation, repo, result, dry_run=dry_run, form=False)
 
 
 def _drop_edits(
@@ -76,6 +83,7 @@ def _drop_edits(
             raise DatasetNotFoundError(each)
     # Without tables there are no edits to drop.
     dropped = repo.workspace.discard(filters, dry_run=dry_run) if repo.workspace.exists else ()
+    _print(invocation, None, dropped, dry_run=dry_run)
     what = "Would drop" if dry_run else "Dropped"
     if not dropped:
         invocation.say(
@@ -83,3 +91,20 @@ def _drop_edits(
         )
     for path in dropped:
         invocation.say(f"{what} the edits of {path}")
+
+
+def _print(
+    invocation: Invocation,
+    result: CommitResult | None,
+    dropped: Sequence[str] = (),
+    *,
+    dry_run: bool,
+) -> None:
+    value: Restored = {
+        "dropped": list(dropped),
+        "commit": None if result is None else result.commit,
+        "changes": {} if result is None else changes_object(result.changes),
+        "asEdits": result is not None and result.as_edits,
+        "dryRun": dry_run,
+    }
+    invocation.result("havasu.restore/v1", value)

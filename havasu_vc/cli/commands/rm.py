@@ -8,7 +8,7 @@ import click
 
 from havasu_vc.cli.arguments import join_message
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, message_options
+from havasu_vc.cli.options import Command, json_option, message_options
 from havasu_vc.cli.results import tell_commit
 
 __all__ = ["command"]
@@ -17,6 +17,7 @@ __all__ = ["command"]
 @click.command("rm", cls=Command)
 @click.argument("datasets", metavar="DATASET...", nargs=-1, required=True)
 @message_options
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str, ...], message_file: Any

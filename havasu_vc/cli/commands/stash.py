@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,11 @@ from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.diffs import DiffOptions, diff_options, print_diff
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option, format_option, gathered
+from havasu_vc.cli.options import Command, engine_option, gathered, json_option
+
+if TYPE_CHECKING:
+    from havasu_vc.checkouts import Stash
+    from havasu_vc.cli.forms.results import StashEntry
 
 __all__ = ["command"]
 
@@ -41,26 +45,24 @@ def command() -> None:
 @click.argument("datasets", metavar="[DATASET...]", nargs=-1, shell_complete=complete_datasets)
 @click.option("-m", "--message", "messages", metavar="TEXT", multiple=True, help="What it is.")
 @engine_option
+@json_option
 @click.pass_obj
 def push(invocation: Invocation, datasets: tuple[str, ...], messages: tuple[str, ...]) -> None:
     """Set edits aside, all or those of some datasets; the tables are at HEAD then."""
     repo = invocation.open_repo()
     stash = repo.workspace.stash(datasets, message=join_message(messages))
+    invocation.result("havasu.stash-push/v1", _object(stash))
     invocation.say(f"Set aside as stash {stash.number}: {stash.message}")
 
 
 @command.command("list", cls=Command, short_help="List what is set aside, newest first")
-@format_option("text", "json")
+@json_option
 @click.pass_obj
-def list_(invocation: Invocation, output_format: str) -> None:
+def list_(invocation: Invocation) -> None:
     """List what is set aside, newest first."""
     stashes = invocation.open_repo(rows=False).workspace.stashes()
-    if output_format == "json":
-        listed = [
-            {"number": each.number, "commit": each.commit, "message": each.message}
-            for each in stashes
-        ]
-        click.echo(json.dumps({"havasu.stash/v1": listed}, indent=2))
+    if invocation.json is not None:
+        invocation.result("havasu.stash/v1", [_object(each) for each in stashes])
         return
     for each in stashes:
         click.echo(f"stash@{{{each.number}}}: {visible(each.message)}")
@@ -80,26 +82,36 @@ def show(invocation: Invocation, /, name: str | None, options: DiffOptions) -> i
 
 @command.command("apply", cls=Command, short_help="Bring a stash back into the tables, and keep it")
 @_name
+@json_option
 @click.pass_obj
 def apply(invocation: Invocation, name: str | None) -> None:
     """Bring a stash back into the tables, and keep it."""
     stash = invocation.open_repo().workspace.apply_stash(name)
+    invocation.result("havasu.stash-apply/v1", _object(stash))
     invocation.say(f"Brought back: {stash.message}")
 
 
 @command.command("pop", cls=Command, short_help="Bring a stash back into the tables, and forget it")
 @_name
+@json_option
 @click.pass_obj
 def pop(invocation: Invocation, name: str | None) -> None:
     """Bring a stash back into the tables, and forget it."""
     stash = invocation.open_repo().workspace.apply_stash(name, drop=True)
+    invocation.result("havasu.stash-pop/v1", _object(stash))
     invocation.say(f"Brought back and forgotten: {stash.message}")
 
 
 @command.command("drop", cls=Command, short_help="Forget a stash")
 @_name
+@json_option
 @click.pass_obj
 def drop(invocation: Invocation, name: str | None) -> None:
     """Forget a stash."""
     stash = invocation.open_repo(rows=False).workspace.drop_stash(name)
+    invocation.result("havasu.stash-drop/v1", _object(stash))
     invocation.say(f"Dropped stash {stash.number} ({stash.commit[:10]}): {stash.message}")
+
+
+def _object(stash: Stash) -> StashEntry:
+    return {"number": stash.number, "commit": stash.commit, "message": stash.message}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from havasu_vc.cli.branches import find_goal, follow
 from havasu_vc.cli.completing import complete_branches
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.errors import NoBranchError
 from havasu_vc.library import Repo
 from havasu_vc.writers.commits import ABBREVIATED
 
-__all__ = ["command", "open_to_switch", "tell_head"]
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Head, Switched
+
+__all__ = ["command", "head_object", "open_to_switch", "tell_head"]
 
 
 @click.command("switch", cls=Command)
@@ -26,6 +31,7 @@ __all__ = ["command", "open_to_switch", "tell_head"]
 @click.option(
     "-f", "--force", "--discard-changes", "discard", is_flag=True, help="Drop edits in the way."
 )
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -60,7 +66,7 @@ def command(
             start, create = None, False
         else:
             repo.reset(start or "HEAD", mode="hard" if discard else "keep", discard=discard)
-            tell_head(invocation, repo)
+            _tell(invocation, repo)
             return
     if detach:
         repo.switch(repo.commit_info("@{-1}" if name == "-" else name).id, discard=discard)
@@ -75,7 +81,18 @@ def command(
     if not detach:
         repo.switch(name, create=create, start=start, discard=discard)
         follow(repo, name, start)
-    tell_head(invocation, repo, created=create)
+    _tell(invocation, repo, created=create)
+
+
+def _tell(invocation: Invocation, repo: Repo, *, created: bool = False) -> None:
+    value: Switched = {**head_object(repo), "created": created}
+    invocation.result("havasu.switch/v1", value)
+    tell_head(invocation, repo, created=created)
+
+
+def head_object(repo: Repo) -> Head:
+    """Return where HEAD is."""
+    return {"branch": repo.head_branch, "commit": repo.head().commit}
 
 
 def open_to_switch(invocation: Invocation) -> Repo:

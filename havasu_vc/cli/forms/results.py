@@ -1,0 +1,254 @@
+"""What commands that change something print with `-o json`.
+
+These classes are documents: nothing at run time needs them. Type checkers hold the commands against
+them, and the schemas and the page of the reference are made of them.
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from havasu_vc.cli.forms.kart import Counts, Merge, RowCounts
+
+__all__ = [
+    "CheckedOut",
+    "Cloned",
+    "Fetched",
+    "Head",
+    "Imported",
+    "Initialized",
+    "Picked",
+    "PickedSeveral",
+    "Pulled",
+    "Pushed",
+    "PushedRef",
+    "Resolved",
+    "Restored",
+    "StashEntry",
+    "State",
+    "Switched",
+    "Tables",
+    "WrittenCopy",
+]
+
+
+class Head(TypedDict):
+    """Where HEAD is."""
+
+    branch: str | None
+    """The branch; null where HEAD is on a commit by itself."""
+    commit: str | None
+    """The commit; null before the first."""
+
+
+class Switched(Head):
+    """Where HEAD is after `switch`."""
+
+    created: bool
+    """Whether the branch was made."""
+
+
+class Tables(TypedDict):
+    """The tables of a checkout."""
+
+    root: str
+    """The folder or the URL that they are in."""
+    commit: str | None
+    """The commit that they show."""
+    tables: list[str]
+    """The datasets that have a table."""
+    changed: list[str]
+    """Those whose table changed."""
+    removed: list[str]
+    """Those whose table went."""
+    kept: list[str]
+    """Those that stay behind, as they have edits."""
+    notes: list[str]
+    """What a person should know."""
+
+
+class WrittenCopy(TypedDict):
+    """A file to edit."""
+
+    path: str
+    """Where it is."""
+    rows: int
+    """The rows in it."""
+    notes: list[str]
+    """What a person should know."""
+
+
+class CheckedOut(Head):
+    """What `checkout` did: HEAD, and what was written."""
+
+    created: bool
+    """Whether a branch was made."""
+    tables: Tables | None
+    """The tables that were made or looked at."""
+    copy: WrittenCopy | None
+    """The file that `--as` wrote."""
+
+
+class Fetched(TypedDict):
+    """What came from a remote."""
+
+    remote: str
+    """From where."""
+    refs: list[str]
+    """The words of git on each ref that moved."""
+    files: int
+    """Data files that came."""
+    size: int
+    """Their bytes."""
+
+
+class Cloned(Head):
+    """A clone that was made."""
+
+    path: str
+    """Where it is."""
+    files: int
+    """Data files that came."""
+    size: int
+    """Their bytes."""
+    tables: Tables | None
+    """The tables that were made."""
+    workingCopy: WrittenCopy | None
+    """The working copy that was made."""
+
+
+class Initialized(TypedDict):
+    """A repository that was made, or prepared."""
+
+    path: str
+    """Where it is."""
+    bare: bool
+    """Whether it has no work tree."""
+    kind: str
+    """`havasu`, or `kart` for one laid out as Kart does it."""
+    imported: Imported | None
+    """What `--import` took in."""
+
+
+class Imported(TypedDict):
+    """What was taken in."""
+
+    commit: str | None
+    """The commit; null for a dry run and where nothing changed."""
+    branch: str | None
+    """The branch that has it."""
+    datasets: dict[str, Counts]
+    """The rows that changed, by dataset."""
+
+
+class PushedRef(TypedDict):
+    """A ref that was sent."""
+
+    flag: str
+    """What git says of it: a space moved, `+` forced, `-` deleted, `*` new, `=` as it was."""
+    source: str
+    """The ref here; empty where it is deleted there."""
+    target: str
+    """The ref there."""
+    summary: str
+    """From which commit to which, in git's words."""
+
+
+class Pushed(TypedDict):
+    """What was sent to a remote."""
+
+    remote: str
+    """To where."""
+    refs: list[PushedRef]
+    """The refs that moved; none where everything was there."""
+    files: int
+    """Data files that were sent."""
+    size: int
+    """Their bytes."""
+    dryRun: bool
+    """Whether nothing was sent."""
+
+
+class Picked(TypedDict):
+    """Commits that were made again, or the opposite of one."""
+
+    commit: str | None
+    """The last commit; null where none was made."""
+    abbrevCommit: str | None
+    """Its first digits."""
+    branch: str | None
+    """The branch that has it."""
+    message: str | None
+    """Its message."""
+    changes: dict[str, RowCounts]
+    """The rows that changed, by dataset."""
+    conflicts: dict[str, dict[str, object]] | None
+    """Counts of conflicts that wait, by dataset."""
+    noOp: bool
+    """Whether there was nothing to do."""
+    dryRun: bool
+    """Whether nothing was done."""
+
+
+class PickedSeveral(Picked, total=False):
+    """The same of several commits."""
+
+    commits: list[str]
+    """The commits that were made, oldest first."""
+
+
+class Pulled(TypedDict):
+    """What came, and how it was joined."""
+
+    fetch: Fetched
+    """What came."""
+    merge: Merge | None
+    """The merge; null where it was rebased."""
+    rebase: PickedSeveral | None
+    """The rebase."""
+
+
+class Restored(TypedDict):
+    """What was brought back."""
+
+    dropped: list[str]
+    """Datasets whose edits were dropped."""
+    commit: str | None
+    """The commit that `--source` made."""
+    changes: dict[str, RowCounts]
+    """The rows that `--source` changes, by dataset."""
+    asEdits: bool
+    """Whether these changes stand in the working copy, not committed."""
+    dryRun: bool
+    """Whether nothing was done."""
+
+
+class StashEntry(TypedDict):
+    """A stash."""
+
+    number: int
+    """Its place in the list; 0 is the newest."""
+    commit: str
+    """Its commit."""
+    message: str
+    """What it is."""
+
+
+class Resolved(TypedDict):
+    """Conflicts that were decided."""
+
+    resolved: int
+    """How many this command decided."""
+    unresolved: int
+    """How many are left; with none, `merge --continue` concludes the merge."""
+
+
+class State(TypedDict):
+    """What stands beside Kart's status where something is not as it should be."""
+
+    state: str
+    """`clean`, or what is not finished, as `merge` or `rebase`."""
+    problems: list[str]
+    """What stands in the way of other commands."""
+    notes: NotRequired[list[str]]
+    """What a person should know."""
