@@ -8,7 +8,7 @@ from havasu_vc.cli.arguments import parse_dataset_at
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.cli.table_rows import parse_where, where_option
 
 __all__ = ["command"]
@@ -18,6 +18,7 @@ __all__ = ["command"]
 @click.argument("places", metavar="DATASET[@REV]...", nargs=-1, shell_complete=complete_datasets)
 @where_option
 @engine_option
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, places: tuple[str, ...], where: tuple[str, ...]) -> None:
     """Print how many rows datasets have, at HEAD or at REV; without a name, all of HEAD.
@@ -26,7 +27,11 @@ def command(invocation: Invocation, places: tuple[str, ...], where: tuple[str, .
     """
     repo = invocation.open_repo()
     wanted = parse_where(where)
+    found: dict[str, int] = {}
     for place in places or repo.datasets():
         path, revision = parse_dataset_at(place)
         number = repo.count_rows(path, revision, where=wanted)
-        click.echo(str(number) if len(places) == 1 else f"{number}\t{visible(place)}")
+        found[place] = number
+        if invocation.json is None:
+            click.echo(str(number) if len(places) == 1 else f"{number}\t{visible(place)}")
+    invocation.result("havasu.count/v1", found)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from havasu_vc.cli.commands.checkout import copy_object
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 
 __all__ = ["command"]
 
@@ -20,6 +21,7 @@ __all__ = ["command"]
     help="Whether a working copy that is there may be made anew.",
 )
 @click.option("--discard-changes", "discard", is_flag=True, help="Drop edits in it.")
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, location: str | None, delete: bool, discard: bool) -> None:
     """Make the GeoPackage of all datasets that QGIS and others edit.
@@ -30,5 +32,6 @@ def command(invocation: Invocation, location: str | None, delete: bool, discard:
     """
     repo = invocation.open_repo()
     result = repo.workspace.create_living(location, anew=delete, discard=discard)
+    invocation.result("havasu.create-workingcopy/v1", copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, 'row')} to {result.path}")
     invocation.notes(result.notes)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,13 +16,16 @@ from havasu_vc.cli.completing import complete_revisions
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, format_option, style_option
+from havasu_vc.cli.options import Command, format_option, json_option, style_option
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.remotes.urls import hidden_secrets
 from havasu_vc.repo.results import DatasetInfo
 from havasu_vc.writers.json_lines import DATASET_KINDS
 from havasu_vc.writers.json_style import LAYOUTS
 from havasu_vc.writers.protocol import JsonStyle
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Dropped, FoundProblem, Moved, Place, Pruned
 
 __all__ = ["command", "kind_of_dataset"]
 
@@ -128,6 +132,7 @@ def version(invocation: Invocation, output_format: str) -> None:
 @command.command("push", cls=Command, short_help="Send the data files that a remote lacks")
 @click.argument("remote", required=False)
 @click.option("--hook", is_flag=True, help="Read what is pushed as git's pre-push hook is told.")
+@json_option
 @click.pass_obj
 def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
     """Send the data files that REMOTE lacks, and no refs.
@@ -137,6 +142,8 @@ def push_files(invocation: Invocation, remote: str | None, hook: bool) -> None:
     repo = invocation.open_repo(rows=False)
     lines = _hook_lines() if hook else None
     sent = repo.push_data(remote, lines)
+    moved: Moved = {"remote": sent.remote, "files": sent.files, "size": sent.size}
+    invocation.result("havasu.data-push/v1", moved)
     if sent.files:
         invocation.say(f"Sent {counted(sent.files, 'data file')}, {format_size(sent.size)}")
 
@@ -151,6 +158,7 @@ def _hook_lines() -> list[str]:
     "place", cls=Command, short_help="Tell where the data is, or commit that it is elsewhere"
 )
 @click.argument("url", required=False)
+@json_option
 @click.pass_obj
 def tell_place(invocation: Invocation, url: str | None) -> None:
     """Tell where the data files are, or commit that they are at URL from now on.
@@ -162,13 +170,23 @@ def tell_place(invocation: Invocation, url: str | None) -> None:
     repo = invocation.open_repo(rows=False)
     if url is None:
         known = repo.data_place()
+        if invocation.json is not None:
+            _print_place(invocation, known)
+            return
         click.echo("with the remote" if known is None else visible(hidden_secrets(known)))
     elif repo.set_data_place(url):
+        _print_place(invocation, url)
         invocation.say(f"Committed {CONFIG_FILE}: data is at {url}")
         if repo.config.get("havasu.data.url") not in (None, url):
             invocation.note("this clone has a setting of its own, havasu.data.url, which wins")
     else:
+        _print_place(invocation, url)
         invocation.say(f"{CONFIG_FILE} says so already")
+
+
+def _print_place(invocation: Invocation, url: str | None) -> None:
+    value: Place = {"url": None if url is None else hidden_secrets(url)}
+    invocation.result("havasu.data-place/v1", value)
 
 
 @command.command(
@@ -190,6 +208,7 @@ def tell_place(invocation: Invocation, url: str | None) -> None:
 @click.option(
     "--revision", metavar="REV", default="HEAD", help="With the two above, of this commit."
 )
+@json_option
 @click.pass_obj
 def fetch_files(
     invocation: Invocation,
@@ -203,6 +222,8 @@ def fetch_files(
 
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
     came = invocation.open_repo(rows=False).fetch_data(remote, part=part, revision=revision)
+    moved: Moved = {"remote": came.remote, "files": came.files, "size": came.size}
+    invocation.result("havasu.data-fetch/v1", moved)
     if came.files:
         invocation.say(f"Fetched {counted(came.files, 'data file')}, {format_size(came.size)}")
     else:
@@ -231,15 +252,18 @@ def tell_status(invocation: Invocation, output_format: str) -> None:
 
 
 @command.command("verify", cls=Command, short_help="Hash every data file that is here")
+@json_option
 @click.pass_context
 def verify_files(context: click.Context) -> None:
     """Hash every data file that commits name and that is here; exit with 1 if one is wrong."""
     invocation: Invocation = context.obj
-    count = 0
+    found: list[FoundProblem] = []
     for problem in invocation.open_repo(rows=False).verify_data():
-        count += 1
-        click.echo(visible(problem.message))
-    if count:
+        found.append({"where": problem.where, "message": problem.message, "hint": problem.hint})
+        if invocation.json is None:
+            click.echo(visible(problem.message))
+    invocation.result("havasu.data-verify/v1", found)
+    if found:
         context.exit(1)
     invocation.say("Every data file is right")
 
@@ -248,6 +272,7 @@ def verify_files(context: click.Context) -> None:
 @click.argument("remote", required=False)
 @click.option("--all", "everything", is_flag=True, help="Also the files that HEAD names.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only tell what would go.")
+@json_option
 @click.pass_obj
 def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry_run: bool) -> None:
     """Remove data files here that REMOTE has; they come back when something reads them.
@@ -256,6 +281,14 @@ def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry
     """
     repo = invocation.open_repo(rows=False)
     result = repo.drop_data(remote, everything=everything, dry_run=dry_run)
+    value: Dropped = {
+        "remote": result.remote,
+        "files": result.files,
+        "size": result.size,
+        "kept": result.kept,
+        "dryRun": dry_run,
+    }
+    invocation.result("havasu.data-drop/v1", value)
     verb = "Would drop" if dry_run else "Dropped"
     size = format_size(result.size)
     invocation.say(
@@ -283,6 +316,7 @@ def drop_files(invocation: Invocation, remote: str | None, everything: bool, dry
     help="How long a file stays after it was first found unreached.",
 )
 @click.option("--delete", is_flag=True, help="Mark what is unreached, and delete what was long so.")
+@json_option
 @click.pass_obj
 def prune_files(invocation: Invocation, remote: str | None, grace: float, delete: bool) -> None:
     """Remove a remote's data files that none of its refs reaches.
@@ -291,6 +325,14 @@ def prune_files(invocation: Invocation, remote: str | None, grace: float, delete
     """
     repo = invocation.open_repo(rows=False)
     result = repo.prune_remote(remote, grace_days=grace, delete=delete)
+    value: Pruned = {
+        "remote": result.remote,
+        "files": result.files,
+        "size": result.size,
+        "waiting": result.waiting,
+        "dryRun": not delete,
+    }
+    invocation.result("havasu.data-prune/v1", value)
     verb = "Deleted" if delete else "Would delete"
     size = format_size(result.size)
     invocation.say(f"{verb} {counted(result.files, 'data file')}, {size}, of {result.remote}")

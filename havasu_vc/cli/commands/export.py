@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from havasu_vc.cli.arguments import parse_dataset_at, parse_names
+from havasu_vc.cli.commands.checkout import copy_object
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.counts import counted
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, engine_option
+from havasu_vc.cli.options import Command, engine_option, json_option
 from havasu_vc.exchange.formats import FOLDER_EXPORTS, ExportFormat
 from havasu_vc.exchange.geoparquet import VERSIONS
 from havasu_vc.exchange.parquet_writer import ParquetForm
@@ -65,6 +66,7 @@ __all__ = ["command"]
     help="The version of GeoParquet; by default the newest.",
 )
 @engine_option
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -152,6 +154,7 @@ def command(
             parquet=parquet,
         )
         what = "row"
+    invocation.result("havasu.export/v1", copy_object(result))
     invocation.say(f"Wrote {counted(result.rows, what)} of {path} to {result.path}")
     invocation.notes(result.notes)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Removed
 
 __all__ = ["command"]
 
@@ -21,6 +26,7 @@ __all__ = ["command"]
 )
 @click.option("--prune-now", is_flag=True, help="The same as --grace-days 0.")
 @click.option("-n", "--dry-run", is_flag=True, help="Tell what would be removed, and stop.")
+@json_option
 @click.pass_obj
 def command(invocation: Invocation, grace_days: float, prune_now: bool, dry_run: bool) -> None:
     """Remove data files that nothing needs any more, and pack git's objects anew.
@@ -30,6 +36,14 @@ def command(invocation: Invocation, grace_days: float, prune_now: bool, dry_run:
     """
     repo = invocation.open_repo()
     result = repo.gc(grace_days=0.0 if prune_now else grace_days, dry_run=dry_run)
+    value: Removed = {
+        "files": result.files,
+        "size": result.size,
+        "keptYoung": result.kept_young,
+        "packed": result.packed,
+        "dryRun": dry_run,
+    }
+    invocation.result("havasu.gc/v1", value)
     verb = "Would remove" if dry_run else "Removed"
     invocation.say(f"{verb} {counted(result.files, 'file')}, {format_size(result.size)}")
     if result.packed > 0:

@@ -15,7 +15,7 @@ from havasu_vc.cli.commands.data import kind_of_dataset
 from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command, format_option, message_options, style_option
+from havasu_vc.cli.options import Command, format_option, json_option, message_options, style_option
 from havasu_vc.cli.results import tell_commit
 from havasu_vc.errors import InvalidArgumentError, StorageError
 from havasu_vc.writers.json_style import LAYOUTS
@@ -92,6 +92,7 @@ def _item_lines(items: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--unset", metavar="ITEM", multiple=True, help="Remove an item; may be repeated.")
 @click.option("--amend", is_flag=True, help="Commit in the place of HEAD's commit.")
 @message_options
+@json_option
 @click.pass_obj
 def set_items(
     invocation: Invocation,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 import click
 
 from havasu_vc.cli.errors import visible
 from havasu_vc.cli.invocation import Invocation
-from havasu_vc.cli.options import Command
+from havasu_vc.cli.options import Command, json_option
 from havasu_vc.formats.repository_config import CONFIG_FILE
 from havasu_vc.library import Repo
+
+if TYPE_CHECKING:
+    from havasu_vc.cli.forms.results import Remote
 
 __all__ = ["command"]
 
@@ -19,6 +23,7 @@ __all__ = ["command"]
 @click.argument("arguments", metavar="[add NAME URL | remove NAME | ...]", nargs=-1)
 @click.option("-v", "--verbose", is_flag=True, help="Also the URLs, without passwords.")
 @click.option("--data", metavar="URL", help="With `add` and `set-url`: where the data files are.")
+@json_option
 @click.pass_obj
 def command(
     invocation: Invocation, arguments: tuple[str, ...], verbose: bool, data: str | None
@@ -38,19 +43,28 @@ def command(
         from havasu_vc.remotes.places import check_data_url
 
         check_data_url(data)
-    if not arguments:
+    if not arguments and invocation.json is None:
         for name, url, place in repo.remotes():
             shown = visible(name)
             click.echo(f"{shown}\t{visible(hidden_secrets(url))}" if verbose else shown)
             if verbose and place is not None:
                 click.echo(f"{shown}\t{visible(hidden_secrets(place))} (data)")
         return
-    text = repo.git.git("remote", *arguments).text
+    text = repo.git.git("remote", *arguments).text if arguments else ""
     if data is not None:
         repo.git.config.set(f"remote.{arguments[1]}.havasuData", data)
         _tell_all(invocation, repo, arguments[1], data)
     for line in text.split("\n") if text else ():
-        click.echo(visible(line))
+        click.echo(visible(line), err=invocation.json is not None)
+    listed: list[Remote] = [
+        {
+            "name": name,
+            "url": hidden_secrets(url),
+            "data": None if place is None else hidden_secrets(place),
+        }
+        for name, url, place in repo.remotes()
+    ]
+    invocation.result("havasu.remote/v1", listed)
 
 
 def _tell_all(invocation: Invocation, repo: Repo, name: str, data: str) -> None:

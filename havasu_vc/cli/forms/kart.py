@@ -214,8 +214,6 @@ class ShownCommit(TypedDict):
     """Its first digits."""
     message: str
     """Its message."""
-    refs: list[str]
-    """The branches and tags that are at it."""
     authorName: str
     """Who made the change."""
     authorEmail: str

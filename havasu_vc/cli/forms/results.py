@@ -13,21 +13,29 @@ from havasu_vc.cli.forms.kart import Counts, Merge, RowCounts
 __all__ = [
     "CheckedOut",
     "Cloned",
+    "Dropped",
     "Fetched",
+    "FoundProblem",
     "Head",
     "Imported",
     "Initialized",
+    "Moved",
     "Picked",
     "PickedSeveral",
+    "Place",
+    "Pruned",
     "Pulled",
     "Pushed",
     "PushedRef",
+    "Remote",
+    "Removed",
     "Resolved",
     "Restored",
     "StashEntry",
     "State",
     "Switched",
     "Tables",
+    "Upgraded",
     "WrittenCopy",
 ]
 
@@ -252,3 +260,87 @@ class State(TypedDict):
     """What stands in the way of other commands."""
     notes: NotRequired[list[str]]
     """What a person should know."""
+
+
+class Removed(TypedDict):
+    """What `gc` removed, or would."""
+
+    files: int
+    """Data files."""
+    size: int
+    """Their bytes."""
+    keptYoung: int
+    """Files that nothing needs and that are too young to go."""
+    packed: int
+    """Bytes that git's objects need less."""
+    dryRun: bool
+    """Whether nothing was removed."""
+
+
+class Remote(TypedDict):
+    """A remote."""
+
+    name: str
+    """Its name."""
+    url: str
+    """Its URL, without passwords."""
+    data: str | None
+    """Where its data files are, if that is elsewhere."""
+
+
+class Upgraded(TypedDict):
+    """What `upgrade` brought to the newest form."""
+
+    datasets: list[str]
+    """The datasets."""
+    commit: str | None
+    """The commit; null where a repository was made anew."""
+    path: str | None
+    """The repository that was made."""
+
+
+class Moved(TypedDict):
+    """Data files that were sent, or came."""
+
+    remote: str
+    """To where, or from where."""
+    files: int
+    """How many."""
+    size: int
+    """Their bytes."""
+
+
+class Dropped(Moved):
+    """Data files here that were dropped, or would be."""
+
+    kept: int
+    """Files that stay, as the remote lacks them."""
+    dryRun: bool
+    """Whether nothing was dropped."""
+
+
+class Pruned(Moved):
+    """Data files of a remote that were deleted, or would be."""
+
+    waiting: int
+    """Files that nothing reaches, but not for long."""
+    dryRun: bool
+    """Whether nothing was deleted."""
+
+
+class Place(TypedDict):
+    """Where the data files are."""
+
+    url: str | None
+    """The folder or the bucket; null where they are with the remote."""
+
+
+class FoundProblem(TypedDict):
+    """Something that is not sound."""
+
+    where: str
+    """A dataset, document or file."""
+    message: str
+    """The fault."""
+    hint: str | None
+    """The next step."""
