@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 QUICK := --hypothesis-profile quick -m "not slow and not thorough"
 
-.PHONY: help setup check test test-changed test-ci test-all faults mutants installed demo bench golden docs clean
+.PHONY: help setup check test test-changed test-ci test-all faults mutants installed qgis-plugin qgis-test demo bench golden docs clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /:/' | awk -F: '{printf "make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,13 @@ mutants: $(READY) ## Change the code on which everything rests, one thing at a t
 installed: ## Build the wheel, install it without extras, and use it
 	@PYTHON="$(PYTHON)" scripts/installed.sh
 
+qgis-plugin: ## Pack the QGIS plugin into dist/
+	@$(PYTHON) scripts/qgis-plugin.py
+
+qgis-test: $(READY) ## Run the plugin's tests in a QGIS without a screen, by the system's Python
+	@scripts/system.sh qgis
+	QT_QPA_PLATFORM=offscreen /usr/bin/python3 qgis/tests/test_plugin.py --verbose
+
 demo: $(READY) ## See the main job from end to end
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh
 
@@ -63,4 +70,4 @@ docs: $(READY) ## Build the documentation into site/
 
 clean: ## Remove everything that was made here
 	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
-	find havasu_vc tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find havasu_vc qgis tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,6 +10,7 @@ about() {
         git-lfs) echo "Git LFS|git-lfs" ;;
         sshd) echo "data on a server of SSH|openssh-server" ;;
         chromium) echo "pages in a browser|chromium fonts-dejavu-core" ;;
+        qgis) echo "the plugin in QGIS|qgis python3-qgis fonts-dejavu-core" ;;
         *) echo "system: nothing is known of '$1'" >&2; exit 2 ;;
     esac
 }
