@@ -21,6 +21,7 @@ __all__ = [
     "complete_datasets",
     "complete_datasets_or_files",
     "complete_files",
+    "complete_remotes",
     "complete_revisions",
     "complete_tags",
 ]
@@ -28,7 +29,9 @@ __all__ = [
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _completer(names: Callable[[Repo], Iterable[str]]) -> Completer:
+def _completer(names: Callable[[Repo], Iterable[str]], behind: str = "") -> Completer:
+    """Offer names; behind the sign `behind`, the branches and tags that end a range or a place."""
+
     def complete(
         context: click.Context, parameter: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
@@ -38,7 +41,9 @@ def _completer(names: Callable[[Repo], Iterable[str]]) -> Completer:
             from havasu_vc.library import Repo
 
             repo = Repo.open(root or invocation.folder)
-            found = [name for name in names(repo) if name.startswith(incomplete)]
+            before, sign, begun = incomplete.rpartition(behind) if behind else ("", "", incomplete)
+            known = [*_branches(repo), *_tags(repo)] if sign else names(repo)
+            found = [before + sign + name for name in known if name.startswith(begun)]
         except Exception:
             return []
         return [CompletionItem(name) for name in found]
@@ -73,7 +78,11 @@ complete_branches = _completer(_branches)
 """Offer the names of branches."""
 complete_tags = _completer(_tags)
 """Offer the names of tags."""
-complete_datasets = _completer(lambda repo: repo.datasets())
-"""Offer the paths of HEAD's datasets."""
-complete_revisions = _completer(lambda repo: [*_branches(repo), *_tags(repo), *repo.datasets()])
-"""Offer branches, tags and datasets."""
+complete_datasets = _completer(lambda repo: repo.datasets(), "@")
+"""Offer the paths of HEAD's datasets; behind `trees@`, branches and tags."""
+complete_revisions = _completer(
+    lambda repo: [*_branches(repo), *_tags(repo), *repo.datasets()], ".."
+)
+"""Offer branches, tags and datasets; behind `main...`, branches and tags."""
+complete_remotes = _completer(lambda repo: [name for name, _, _ in repo.remotes()])
+"""Offer the names of remotes."""

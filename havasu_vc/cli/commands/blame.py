@@ -7,7 +7,7 @@ import sys
 import click
 
 from havasu_vc.cli.arguments import parse_names
-from havasu_vc.cli.completing import complete_revisions
+from havasu_vc.cli.completing import complete_datasets, complete_revisions
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, format_option
 from havasu_vc.cli.pager import paged_output
@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("blame", cls=Command)
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=complete_datasets)
 @click.argument("keys", metavar="[KEY...]", nargs=-1)
 @click.option(
     "--columns", metavar="COLUMN,...", multiple=True, help="Tell it of the cells of these columns."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from havasu_vc.cli.completing import complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
@@ -18,7 +19,7 @@ __all__ = ["command", "fetch_object", "tell_fetch"]
 
 
 @click.command("fetch", cls=Command)
-@click.argument("remote", required=False)
+@click.argument("remote", required=False, shell_complete=complete_remotes)
 @click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1)
 @click.option("-p", "--prune", is_flag=True, help="Drop remote branches that are gone there.")
 @click.option("-t", "--tags", is_flag=True, help="Bring all tags.")

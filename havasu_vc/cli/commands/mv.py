@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, message_options
 from havasu_vc.cli.results import tell_commit
@@ -15,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("mv", cls=Command)
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=complete_datasets)
 @click.argument("path")
 @message_options
 @json_option

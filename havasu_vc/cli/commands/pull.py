@@ -7,6 +7,7 @@ import click
 from havasu_vc.cli.commands.fetch import fetch_object, tell_fetch
 from havasu_vc.cli.commands.merge import configured_fast_forward, merge_and_tell
 from havasu_vc.cli.commands.rebase import rebase_and_tell
+from havasu_vc.cli.completing import complete_remotes
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
 from havasu_vc.errors import StateError
@@ -16,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("pull", cls=Command)
-@click.argument("remote", required=False)
+@click.argument("remote", required=False, shell_complete=complete_remotes)
 @click.argument("branch", required=False)
 @click.option("--ff-only", "fast_forward", flag_value="only", help="Only fast-forward.")
 @click.option("--no-ff", "fast_forward", flag_value="never", help="Always make a merge commit.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from havasu_vc.cli.completing import complete_branches
+from havasu_vc.cli.completing import complete_branches, complete_remotes
 from havasu_vc.cli.counts import counted, format_size
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option
@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 
 @click.command("push", cls=Command)
-@click.argument("remote", required=False)
+@click.argument("remote", required=False, shell_complete=complete_remotes)
 @click.argument("refspecs", metavar="[REFSPEC...]", nargs=-1, shell_complete=complete_branches)
 @click.option("-u", "--set-upstream", is_flag=True, help="Follow the branch from now on.")
 @click.option("-f", "--force", is_flag=True, help="Move branches whatever they have.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from havasu_vc.cli.arguments import join_message
+from havasu_vc.cli.completing import complete_datasets
 from havasu_vc.cli.invocation import Invocation
 from havasu_vc.cli.options import Command, json_option, message_options
 from havasu_vc.cli.results import tell_commit
@@ -15,7 +16,13 @@ __all__ = ["command"]
 
 
 @click.command("rm", cls=Command)
-@click.argument("datasets", metavar="DATASET...", nargs=-1, required=True)
+@click.argument(
+    "datasets",
+    metavar="DATASET...",
+    nargs=-1,
+    required=True,
+    shell_complete=complete_datasets,
+)
 @message_options
 @json_option
 @click.pass_obj
