@@ -52,6 +52,7 @@ def test_scripts_hold_no_expression(path: Path) -> None:
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PINNED = {
     "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),
+    "actions/download-artifact": ("3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c", "v8.0.1"),
     "actions/setup-java": ("b6effb05e454b25005698d916606bdc6ffcbf961", "v5.7.0"),
     "actions/setup-python": ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7.0.0"),
     "actions/upload-artifact": ("bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "v7.0.0"),
@@ -146,3 +147,24 @@ def test_templates(text: str) -> None:
         commands = [line for step in steps(document) for line in step["run"].splitlines()]
     used = [found for line in commands if (found := re.search(r"havasu-vc.* ci (\w+)", line))]
     assert [found[1] for found in used] == ["review", "update"]
+
+
+def test_a_release_is_published_by_a_job_that_runs_nothing_of_the_repository() -> None:
+    path = ROOT / ".github" / "workflows" / "release.yml"
+    document = yaml.safe_load(path.read_text("utf-8"))
+    jobs = document["jobs"]
+
+    # YAML takes `on` for true.
+    assert document[True] == {"push": {"tags": ["v[0-9]*"]}}
+    assert document["permissions"] == {"contents": "read"}
+    assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == [
+        "publish"
+    ]
+    assert jobs["publish"]["needs"] == "build"
+    assert jobs["publish"]["environment"] == "pypi"
+    used = [step.get("uses", "").partition("@")[0] for step in steps({"jobs": jobs})]
+    assert used.count("actions/upload-artifact") == used.count("actions/download-artifact") == 1
+    assert all("checkout" not in step.get("uses", "") for step in jobs["publish"]["steps"])
+    assert any(step.get("run") == "make installed" for step in jobs["build"]["steps"])
+    for step in steps(document):
+        assert "${{" not in step.get("run", "")

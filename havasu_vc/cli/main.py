@@ -334,6 +334,10 @@ def cli(
 
 def main() -> NoReturn:
     """Run the command line of this process."""
+    if sys.platform == "win32":
+        click.echo("Error: havasu-vc runs on Linux and macOS", err=True)
+        click.echo("Hint: on Windows, install it in WSL", err=True)
+        sys.exit(20)
     # What loading modules makes stays to the end, so looking through it for garbage
     # finds none: less often while they load, and not at all when the process goes.
     gc.set_threshold(200_000)
