@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from havasu_vc.errors import InvalidFileError, StorageError, UnsupportedTypeError
+from havasu_vc.exchange.far import SourceFile, opened, parts_below, shown, size_of
 from havasu_vc.exchange.geoarrow import NATIVE, NATIVE_ENCODINGS, native_dimensions, to_wkb
 from havasu_vc.exchange.geoparquet import (
     COVERING,
@@ -51,6 +52,8 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, task_of
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_systems import reporting_store_errors
+from havasu_vc.store.object_urls import is_url, shown_url
 
 __all__ = [
     "FoundGeometry",
@@ -152,7 +155,7 @@ class ParquetSource:
 
 
 def open_parquet(
-    paths: Sequence[Path], name: str, options: SourceOptions, *, root: Path | None = None
+    paths: Sequence[SourceFile], name: str, options: SourceOptions, *, root: Path | None = None
 ) -> ParquetSource:
     """Open files as one table; `root` is the folder below which names may be partitions."""
     files = [_read_footer(path, root, boxes=options.bbox is not None) for path in paths]
@@ -171,7 +174,7 @@ def open_parquet(
     geometries = {
         column: GeometryColumn(
             found.stored_encoding,
-            crs.name(found.crs, first.path),
+            crs.name(found.crs, shown(first.path)),
             _common_shape([file.found[column].shape for file in files]),
             found.edges,
             tuple((n, v) for n, v in found.properties if n != COVERING or v not in asked_for),
@@ -189,7 +192,7 @@ def open_parquet(
         schema=layout.schema,
         crs={identifier: wkt for identifier, wkt in crs.wkt.items() if identifier in kept},
         rows=sum(rows for file in files for rows, _ in file.groups),
-        input_bytes=sum(path.stat().st_size for path in paths),
+        input_bytes=sum(map(size_of, paths)),
         layout=layout,
         files=tuple(files),
         partition_types=types,
@@ -216,15 +219,16 @@ def read_row_groups(
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of some row groups in stored types."""
     batches = _read(reading, groups, batch_rows, streamed, alone)
-    yield from stored_batches(batches, reading.layout, reading.path)
+    yield from stored_batches(batches, reading.layout, shown(reading.path))
 
 
 def _read(
     reading: _Reading, groups: tuple[int, ...], batch_rows: int, streamed: bool, alone: bool
 ) -> Iterator[pa.RecordBatch]:
     try:
+        far = is_url(reading.path)
         with pq.ParquetFile(
-            reading.path, pre_buffer=False, buffer_size=1 << 20 if streamed else 0
+            opened(reading.path), pre_buffer=far, buffer_size=1 << 20 if streamed else 0
         ) as file:
             batches = file.iter_batches(
                 batch_rows,
@@ -249,15 +253,16 @@ def _completed(batch: pa.RecordBatch, reading: _Reading) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([columns[name] for name in names], list(names))
 
 
-def _read_footer(path: Path, root: Path | None, *, boxes: bool) -> _File:
+def _read_footer(path: SourceFile, root: Path | None, *, boxes: bool) -> _File:
+    where = shown(str(path))
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(opened(str(path))) as file:
             arrow, metadata = file.schema_arrow, file.metadata
             twice = repeated(arrow.names)
             if twice:
-                raise InvalidFileError(str(path), f"two columns are called {twice[0]!r}")
-            require_sound_packing(metadata, str(path))
-            found, covering = find_geometries(file, str(path))
+                raise InvalidFileError(where, f"two columns are called {twice[0]!r}")
+            require_sound_packing(metadata, where)
+            found, covering = find_geometries(file, where)
             groups = tuple(
                 (metadata.row_group(index).num_rows, metadata.row_group(index).total_byte_size)
                 for index in range(metadata.num_row_groups)
@@ -306,6 +311,11 @@ def require_sound_packing(metadata: pq.FileMetaData, path: str) -> None:
 def unreadable(path: str, error: Exception) -> InvalidFileError | StorageError:
     """Return the error for a file that Arrow cannot read."""
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if is_url(path):
+        if not isinstance(error, pa.ArrowException):
+            with reporting_store_errors(shown_url(path), "read"):
+                raise error
+        path = shown_url(path)
     if isinstance(error, PermissionError):
         return StorageError(f"{path} cannot be read: permission denied")
     if "magic bytes" in reason:
@@ -319,25 +329,26 @@ def unreadable(path: str, error: Exception) -> InvalidFileError | StorageError:
 
 def _require_same(first: _File, other: _File) -> None:
     """Refuse a folder whose files are not one table."""
+    one, path = shown(first.path), shown(other.path)
     here = {field.name: field.type for field in first.schema}
     there = {field.name: field.type for field in other.schema}
     hints = ("import the files one by one",)
     if set(here) != set(there):
         different = sorted(set(here) ^ set(there))
         raise InvalidFileError(
-            other.path, f"its columns differ from {first.path}: {listed(different)}", hints=hints
+            path, f"its columns differ from {one}: {listed(different)}", hints=hints
         )
     for name, type_ in here.items():
         if there[name] != type_:
-            reason = f"column {name!r} is {there[name]} but {type_} in {first.path}"
-            raise InvalidFileError(other.path, reason, hints=hints)
+            reason = f"column {name!r} is {there[name]} but {type_} in {one}"
+            raise InvalidFileError(path, reason, hints=hints)
     alike = {name: replace(found, shape=None) for name, found in first.found.items()}
     if {name: replace(found, shape=None) for name, found in other.found.items()} != alike:
-        reason = f"its geometry columns are not described as in {first.path}"
-        raise InvalidFileError(other.path, reason, hints=hints)
+        reason = f"its geometry columns are not described as in {one}"
+        raise InvalidFileError(path, reason, hints=hints)
     if [name for name, _ in first.partition] != [name for name, _ in other.partition]:
-        reason = f"its folders name other columns than those of {first.path}"
-        raise InvalidFileError(other.path, reason, hints=hints)
+        reason = f"its folders name other columns than those of {one}"
+        raise InvalidFileError(path, reason, hints=hints)
 
 
 def _common_shape(shapes: Sequence[str | None]) -> str | None:
@@ -364,11 +375,9 @@ def _batch_rows(groups: Sequence[tuple[int, int]], run: Sequence[int]) -> int:
     return max(1, min(MOST_BATCH_ROWS, MOST_BATCH_BYTES * rows // max(size, 1)))
 
 
-def _partition_of(path: Path, root: Path | None) -> tuple[tuple[str, str | None], ...]:
-    if root is None:
-        return ()
+def _partition_of(path: SourceFile, root: Path | None) -> tuple[tuple[str, str | None], ...]:
     found: dict[str, str | None] = {}
-    for part in path.relative_to(root).parts[:-1]:
+    for part in parts_below(path, root):
         if match := _PARTITION.fullmatch(part):
             value = None if match[2] == _NULL_PARTITION else unquote(match[2])
             found[unquote(match[1])] = value

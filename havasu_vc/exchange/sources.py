@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
+from havasu_vc.exchange.far import EXTENSIONS, SourceFile, stored_files
 from havasu_vc.exchange.formats import (
     ARCHIVE,
     BY_EXTENSION,
@@ -35,6 +36,7 @@ from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task, kernel, run_task, task_of
 from havasu_vc.model.types import Encoding
 from havasu_vc.records import dataclass
+from havasu_vc.store.object_urls import in_bucket
 
 __all__ = [
     "WindowedSource",
@@ -56,7 +58,7 @@ class _Found:
 
     name: str
     format: FileFormat
-    paths: tuple[Path, ...]
+    paths: tuple[SourceFile, ...]
     root: Path | None = None
 
     @property
@@ -146,7 +148,7 @@ def _layers_of(found: _Found) -> dict[str, VectorFile]:
     from havasu_vc.exchange.gdal import list_layers
     from havasu_vc.exchange.gpkg_views import refuse_endless_views
 
-    files = [file for path in found.paths for file in find_vector_files(path)]
+    files = [file for path in found.paths for file in find_vector_files(Path(str(path)))]
     for file in files:
         if file.driver == "GPKG":
             refuse_endless_views(file.path, file.input_bytes)
@@ -162,6 +164,9 @@ def _no_layer(location: str, layer: str, layers: Sequence[str]) -> SourceNotFoun
 def _find(location: str) -> _Found:
     if not location or "\x00" in location:
         raise SourceNotFoundError("the source has no name that a file could have")
+    if in_bucket(location):
+        name, files = stored_files(location)
+        return _Found(name, BY_EXTENSION[EXTENSIONS[0]], tuple(files))
     path = Path(location)
     if path.is_dir():
         return _folder(path, location)

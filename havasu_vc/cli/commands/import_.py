@@ -230,7 +230,8 @@ def command(
     r"""Take tables in from SOURCE and commit them.
 
     SOURCE is a GeoParquet, Parquet, GeoPackage, Shapefile, GeoJSON, FlatGeobuf or CSV
-    file; a folder or a pattern of Parquet files is one table. iceberg:FOLDER is an Iceberg
+    file; a folder or a pattern of Parquet files is one table, also at s3://, gs:// or abfs://,
+    where they are read in place. iceberg:FOLDER is an Iceberg
     table, as Spark and PyIceberg write them; instead of FOLDER a metadata file may be named.
     delta:FOLDER is a Delta table. The dataset is called DEST, or as the layer is; of a file
     with several layers those are taken that are named, or all with --all-layers. A GeoTIFF,

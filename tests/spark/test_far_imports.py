@@ -1,0 +1,181 @@
+"""Parquet files in a bucket are imported where they are, by threads and by Spark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.fs import S3FileSystem
+
+from havasu_vc import Repo, Settings
+from havasu_vc.datasets.kinds import require_files
+from havasu_vc.engine.choose import EngineSettings
+from havasu_vc.errors import HavasuError, InvalidFileError, SourceNotFoundError
+from havasu_vc.exchange import parquet
+from tests.conftest import lacking
+from tests.remotes.sharing import bare, clone, files, share
+from tests.repo.points import make
+from tests.repo.tables import BY_ID, points, rows, write
+from tests.support.servers import S3_ENVIRONMENT, has_moto, moto
+from tests.support.templates import empty_repo
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = Settings(engine="local")
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[S3FileSystem]:
+    """The bucket `sources`, which the environment knows how to reach."""
+    if not has_moto():
+        lacking("this needs an S3 server: pip install 'moto[s3]' flask flask-cors")
+    with moto() as endpoint, pytest.MonkeyPatch.context() as patch:
+        for name, value in {**S3_ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}.items():
+            patch.setenv(name, value)
+        system = S3FileSystem(
+            endpoint_override=endpoint.removeprefix("http://"),
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        system.create_dir("sources")
+        yield system
+
+
+def put(system: S3FileSystem, name: str, file: Path) -> None:
+    with system.open_output_stream(f"sources/{name}") as stream:
+        stream.write(file.read_bytes())
+
+
+def parts(system: S3FileSystem, folder: Path, name: str) -> pa.Table:
+    """Put a table into three folders of a bucket, beside what no table is made of."""
+    folder.mkdir(exist_ok=True)
+    table = points(900)
+    for number, region in enumerate(("north", "a south", "no=where")):
+        file = write(folder / f"part-{number}.parquet", table.slice(number * 300, 300))
+        put(system, f"{name}/region={region}/part-{number}.parquet", file)
+    for other in (
+        "_SUCCESS",
+        "_temporary/part-9.parquet",
+        "region=north/.hidden.parquet",
+        "read.me",
+    ):
+        put(system, f"{name}/{other}", file)
+    regions = ["north"] * 300 + ["a south"] * 300 + ["no=where"] * 300
+    return table.append_column("region", pa.array(regions))
+
+
+def by_id(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: row["id"])
+
+
+def imported(folder: Path, location: str, settings: Settings, **more: Any) -> Repo:
+    repo = empty_repo(folder, settings=settings)
+    repo.import_(location, options=BY_ID, **more)
+    return repo
+
+
+def test_a_folder_a_file_and_a_pattern(bucket: S3FileSystem, tmp_path: Path) -> None:
+    table = parts(bucket, tmp_path / "files", "parcels")
+    repo = imported(tmp_path / "folder", "s3://sources/parcels/", LOCAL)
+    assert repo.datasets() == ("parcels",)
+    assert by_id(pa.Table.from_pylist(rows(repo, "parcels"))) == by_id(table)
+    schema = repo.dataset("parcels").schema
+    assert [field.name for field in schema.geometries] == ["geom"]
+    assert list(repo.fsck(full=True)) == []
+
+    one = imported(tmp_path / "one", "s3://sources/parcels/region=north/part-0.parquet", LOCAL)
+    assert one.datasets() == ("part-0",)
+    assert by_id(pa.Table.from_pylist(rows(one, "part-0"))) == by_id(points(300))
+
+    some = imported(tmp_path / "some", "s3://sources/parcels/*/part-[01].parquet", LOCAL)
+    assert [row["id"] for row in rows(some, "parcels")] == list(range(600))
+    deep = imported(tmp_path / "deep", "s3://sources/**/part-2.parquet", LOCAL)
+    assert [row["id"] for row in rows(deep, "part-2")] == list(range(600, 900))
+
+
+def test_a_release_in_the_bucket_commits_what_differs(bucket: S3FileSystem, tmp_path: Path) -> None:
+    put(bucket, "wells.parquet", write(tmp_path / "wells.parquet", points(500)))
+    repo = imported(tmp_path / "repo", "s3://sources/wells.parquet", LOCAL)
+    changed = pa.concat_tables([points(5, name="new"), points(490, start=5)])
+    put(bucket, "wells.parquet", write(tmp_path / "wells.parquet", changed))
+    result = repo.import_("s3://sources/wells.parquet", replace=True)
+    counts = result.datasets["wells"]
+    assert (counts.inserts, counts.updates, counts.deletes) == (0, 5, 5)
+    assert rows(repo, "wells") == by_id(changed)
+    assert repo.import_("s3://sources/wells.parquet", replace=True).commit is None
+
+
+@pytest.mark.parametrize(
+    ("location", "kind", "said"),
+    [
+        ("s3://sources/nothing/", SourceNotFoundError, "no Parquet file at s3://sources/nothing/"),
+        ("s3://sources/nothing.parquet", SourceNotFoundError, "no Parquet file"),
+        ("s3://sources/no*.parquet", SourceNotFoundError, "no Parquet file"),
+        ("s3://no-such-bucket/x.parquet", SourceNotFoundError, "no Parquet file"),
+        ("s3://sources/broken/text.parquet", InvalidFileError, "not a Parquet file"),
+        ("s3://sources/broken/cut.parquet", InvalidFileError, "cut short"),
+        ("s3://sources/broken/empty.parquet", InvalidFileError, "is empty"),
+        ("s3://sources/broken/table.csv", InvalidFileError, "not a Parquet file"),
+        ("s4://sources/x.parquet", SourceNotFoundError, "there is no file s4://"),
+        ("s3://sources/mixed/", InvalidFileError, "its columns differ"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_one_line(
+    bucket: S3FileSystem, tmp_path: Path, location: str, kind: type[HavasuError], said: str
+) -> None:
+    whole = write(tmp_path / "whole.parquet", points(100))
+    broken = {
+        "text.parquet": b"this is no table, but it is long enough to be asked for its end",
+        "cut.parquet": whole.read_bytes()[:-100],
+        "empty.parquet": b"",
+        "table.csv": b"id,name\n1,one\n",
+    }
+    for name, data in broken.items():
+        with bucket.open_output_stream(f"sources/broken/{name}") as stream:
+            stream.write(data)
+    put(bucket, "mixed/one.parquet", whole)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "other.parquet")
+    put(bucket, "mixed/two.parquet", tmp_path / "other.parquet")
+    repo = empty_repo(tmp_path / "repo", settings=LOCAL)
+    with pytest.raises(kind) as caught:
+        repo.import_(location, options=BY_ID)
+    assert said in caught.value.message and "\n" not in caught.value.message
+    assert "endpoint_override" not in caught.value.message, "where the server is, the user knows"
+    assert repo.opened.head().commit is None
+
+
+def test_executors_read_a_source_in_a_bucket_and_write_to_another(
+    bucket: S3FileSystem,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver, whose clone has no data, opens no file of rows of either."""
+    table = parts(bucket, tmp_path / "files", "roads")
+    monkeypatch.setattr(spark.sparkContext, "environment", dict(S3_ENVIRONMENT))
+    ours = make(tmp_path / "ours", {1: ("one", 1)})
+    bucket.create_dir("data")
+    share(ours, bare(tmp_path / "server.git"), data="s3://data/files")
+    there = Settings(engine="spark", engine_settings=EngineSettings(session=spark))
+    far = clone(
+        tmp_path / "server.git", tmp_path / "far", data_url="s3://data/files", on_demand=True
+    ).with_settings(there)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_read", refusing)
+        result = far.import_("s3://sources/roads", options=BY_ID)
+    assert result.commit is not None
+    assert files(far) == []
+    far.push()
+    here = clone(tmp_path / "server.git", tmp_path / "here", data_url="s3://data/files")
+    assert rows(here, "roads") == by_id(table)
+    alone = imported(tmp_path / "alone", "s3://sources/roads", LOCAL)
+    digests = [require_files(r.dataset("roads")).snapshot.digests for r in (here, alone)]
+    assert digests[0] == digests[1]
+
+
+def refusing(*_: object) -> None:
+    raise AssertionError("the driver reads no rows")
