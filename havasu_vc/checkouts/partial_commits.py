@@ -1,7 +1,7 @@
-"""Committing some of the rows that are edited in tables; the rest stays edited.
+"""Committing, or dropping, some of the rows that are edited in tables; the rest stays edited.
 
-The edits are set aside as a stash, the part is committed from there, and the rest comes back
-into the tables, which are at the new commit then. Whatever happens between is in the stash.
+The edits are set aside as a stash, the part is committed from there or left out, and the rest comes
+back into the tables. Whatever happens between is in the stash.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from havasu_vc.checkouts.catching_up import following
 from havasu_vc.checkouts.edits import diff_workspace
 from havasu_vc.checkouts.glance import nothing_edited
 from havasu_vc.checkouts.living_copy import working_copy
+from havasu_vc.checkouts.living_following import Held, can_stay
 from havasu_vc.checkouts.stashing import Stash, apply_stash, edits_of_stash, save_stash
 from havasu_vc.errors import HavasuError, StateError
 from havasu_vc.merging import require_calm
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.diffs import ChangeCounts
-from havasu_vc.repo.filters import parse_filters
+from havasu_vc.repo.filters import RepoFilter, parse_filters
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.repo.partial import part_of
 from havasu_vc.repo.results import CommitResult
 from havasu_vc.repo.transaction import Transaction
+from havasu_vc.workspace.state import read_state
 
-__all__ = ["commit_part"]
+__all__ = ["commit_part", "discard_part"]
 
 
 def commit_part(
@@ -57,6 +59,51 @@ def commit_part(
     finally:
         _bring_back(repo, stash)
     return result
+
+
+def discard_part(repo: OpenRepo, filters: Sequence[str]) -> dict[str, int]:
+    """Drop the edits of rows that filters name, and return how many of each dataset went."""
+    require_calm(repo)
+    wanted = parse_filters(filters)
+    if gone := _discard_living(repo, wanted):
+        return gone
+    if read_state(repo.git.git_directory) is None:
+        return {}
+    counts = {}
+    for diff in diff_workspace(repo, None, filters):
+        if found := count_changes(diff.changes).total:
+            counts[diff.path] = found
+    if not counts:
+        return {}
+    stash = save_stash(repo, tuple(counts), message="edits of which some are being dropped")
+    repo.taken.clear()
+    try:
+        apply_stash(repo, str(stash.number), drop=True, without=wanted)
+    except HavasuError:
+        # As before, with nothing dropped.
+        _bring_back(repo, stash)
+        raise
+    return counts
+
+
+def _discard_living(repo: OpenRepo, wanted: RepoFilter) -> dict[str, int]:
+    """Drop edits of the living working copy."""
+    living = working_copy(repo)
+    if living is None:
+        return {}
+    with following(repo):
+        held = repo.held
+        assert isinstance(held, Held)
+        chosen = {path: edits.chosen(repo, wanted) for path, edits in living.edited().items()}
+        found = {path: edits for path, edits in chosen.items() if edits is not None}
+        for path, edits in found.items():
+            if edits.others and not can_stay(held.file, edits, edits.base, edits.base):
+                raise StateError(
+                    f"the table of {path} is not as it was made, so its edits are dropped together",
+                    hints=(f"`havasu-vc restore {path}` drops all of them",),
+                )
+        held.dropped.update(found)
+    return {path: edits.counts.total for path, edits in found.items()}
 
 
 def _commit(

@@ -39,7 +39,9 @@ from havasu_vc.merging import require_calm
 from havasu_vc.model.diffs import DatasetDiff
 from havasu_vc.records import dataclass
 from havasu_vc.repo.differences import diff_revisions
+from havasu_vc.repo.filters import RepoFilter
 from havasu_vc.repo.opened import OpenRepo
+from havasu_vc.repo.partial import rest_of
 from havasu_vc.repo.rebasing import rebase_edits
 from havasu_vc.repo.transaction import Transaction
 from havasu_vc.store.commits import read_commit
@@ -155,8 +157,13 @@ def drop_stash(repo: OpenRepo, name: str | None) -> Stash:
     return stash
 
 
-def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stash:
-    """Bring the edits of a stash back into the tables; with `drop`, forget it then."""
+def apply_stash(
+    repo: OpenRepo, name: str | None, *, drop: bool = False, without: RepoFilter | None = None
+) -> Stash:
+    """Bring the edits of a stash back into the tables; with `drop`, forget it then.
+
+    In tables of a checkout, `without` names rows whose edits do not come back.
+    """
     require_calm(repo)
     stash = find_stash(repo, name)
     living = working_copy(repo)
@@ -193,6 +200,11 @@ def apply_stash(repo: OpenRepo, name: str | None, *, drop: bool = False) -> Stas
                 repo.view(before[path], then.name),
                 repo.view(after[path], stash.commit),
             )
+            if without is not None:
+                base = repo.view(before[path], then.name).with_storage(transaction.storage)
+                edit = rest_of(repo, base, edit, without)
+                if not edit.blobs:
+                    continue
             try:
                 (rebased,) = rebase_edits(repo, transaction.storage, [edit], then, repo.head())
             except ConflictError as error:

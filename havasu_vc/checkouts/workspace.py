@@ -394,6 +394,15 @@ class Workspace:
             return gone
         return tuple(dict.fromkeys((*gone, *self._discard_tables(datasets, dry_run=dry_run))))
 
+    def discard_rows(self, filters: Sequence[str]) -> dict[str, int]:
+        """Drop the edits of rows, named as by filters; return how many of each dataset went."""
+        from havasu_vc.checkouts.partial_commits import discard_part
+
+        try:
+            return discard_part(self._repo, filters)
+        finally:
+            self._repo.taken.clear()
+
     def _discard_tables(self, datasets: Sequence[str], *, dry_run: bool) -> tuple[str, ...]:
         from havasu_vc.checkouts.edits import discard_edits, still_edited
 

@@ -48,6 +48,18 @@ def commit(repo: Repo, asked: Asked) -> str:
     return f"Committed {_rows(rows)}{named}"
 
 
+def drop(repo: Repo, asked: Asked) -> str:
+    """Drop the edits of rows that filters name."""
+    filters = _texts(asked, "filters")
+    if not filters:
+        raise InvalidArgumentError("no row is named")
+    dropped = repo.workspace.discard_rows(filters)
+    if not dropped:
+        return "Nothing of that was edited"
+    counts = (f"{_rows(count)} of {path}" for path, count in dropped.items())
+    return f"Dropped the edits of {', '.join(counts)}"
+
+
 def discard(repo: Repo, asked: Asked) -> str:
     """Drop the edits of datasets that are named."""
     datasets = _texts(asked, "datasets")
@@ -90,14 +102,25 @@ def merge(repo: Repo, asked: Asked) -> str:
     """Merge a branch into the current one."""
     repo.keep_policy()
     name = revision_in({"at": _text(asked, "branch")})
+    before = repo.head().commit
     result = repo.merge(name)
     if result.conflicts:
         return f"{name} is in conflict with what is here; answers are wanted"
     if result.kind == "up-to-date":
         return f"All of {name} is here already"
+    if result.kind == "fast-forward":
+        came = _came(repo, before)
+        return f"{repo.head_branch or 'HEAD'} is brought up to {name}, without a merge: {came}"
     rows = sum(each.total for each in result.changes.values())
-    # Where HEAD only moves on, nothing was merged that could be counted.
-    return f"Merged {name}" + (f": {_rows(rows)} changed" if rows else "")
+    commit = "" if result.commit is None else f" as {result.commit[:7]}"
+    return f"Merged {name}{commit}" + (f": {_rows(rows)} changed" if rows else "")
+
+
+def _came(repo: Repo, before: str | None) -> str:
+    """Return how many commits HEAD has that it had not."""
+    now = repo.head().commit
+    count = len(list(repo.log(f"{before}..{now}"))) if before and now else 0
+    return f"{count:,} {'commit' if count == 1 else 'commits'} came"
 
 
 def abort(repo: Repo, _: Asked) -> str:
@@ -135,11 +158,14 @@ def resolve(repo: Repo, asked: Asked) -> str:
 
 
 def restore(repo: Repo, asked: Asked) -> str:
-    """Commit a row as it was at a commit."""
+    """Bring a row back as it was at a commit: by a commit, or as an edit of the working copy."""
     repo.keep_policy()
     dataset, key, source = (_text(asked, name) for name in ("dataset", "key", "commit"))
     known = repo.commit_info(revision_in({"at": source})).id
-    result = repo.restore([f"{dataset}:feature:{key}"], source=known)
+    filters = [f"{dataset}:feature:{key}"]
+    result = repo.restore(filters, source=known)
+    if result.as_edits:
+        return f"Row {key} of {dataset} is as at {known[:7]} in the working copy, not committed"
     if result.commit is None:
         return "The row is like that already"
     return f"Row {key} of {dataset} is as at {known[:7]} again, by the commit {result.commit[:7]}"
@@ -148,6 +174,7 @@ def restore(repo: Repo, asked: Asked) -> str:
 ACTIONS: dict[str, Callable[[Repo, Asked], str]] = {
     "commit": commit,
     "discard": discard,
+    "drop": drop,
     "stash": stash,
     "unstash": unstash,
     "branch": branch,

@@ -18,6 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 from urllib.parse import parse_qsl
@@ -26,16 +27,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from havasu_vc.engine.protocol import Progress
 from havasu_vc.errors import HavasuError, InvalidArgumentError, NotFoundError
 from havasu_vc.face.actions import ACTIONS
 from havasu_vc.face.conflicts import conflicts
-from havasu_vc.face.edits import work
+from havasu_vc.face.edits import edits, work
 from havasu_vc.face.guard import TOKEN, Guard, Turned
 from havasu_vc.face.history import changes, history, row
+from havasu_vc.face.jobs import JOB, CancelledError, Jobs
 from havasu_vc.face.overview import datasets, overview, refs
+from havasu_vc.face.places import places
 from havasu_vc.face.queries import Query
 from havasu_vc.face.review import review
 from havasu_vc.face.rows import dataset, rows
+from havasu_vc.face.standing import StaleError, require_seen, standing
 from havasu_vc.library import Repo
 from havasu_vc.review import asset
 
@@ -47,8 +52,8 @@ POLICY = (
 )
 THREADS = 4
 _OURS = frozenset(
-    {"api.js", "app.js", "app.css", "chart.js", "data.js", "history.js", "lanes.js", "overview.js"}
-    | {"conflicts.js", "words.js", "work.js"}
+    {"api.js", "app.js", "app.css", "boxes.js", "chart.js", "compare.js", "conflicts.js", "data.js"}
+    | {"history.js", "jobs.js", "lanes.js", "overview.js", "past.js", "words.js", "work.js"}
 )
 _SHARED = frozenset(
     {"basemap.js", "elements.js", "page.css", "projection.js", "text.js", "countries-110m.json"}
@@ -63,7 +68,9 @@ _READING: dict[str, Callable[[Repo, Query], Any]] = {
     "dataset": dataset,
     "datasets": datasets,
     "rows": rows,
+    "places": places,
     "row": row,
+    "standing": standing,
     "conflicts": conflicts,
     "work": work,
 }
@@ -81,6 +88,7 @@ class Face:
         self._guard = guard
         self._threads = ThreadPoolExecutor(THREADS, "havasu-vc-open")
         self._acting = threading.Lock()
+        self._jobs = Jobs()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -104,6 +112,8 @@ class Face:
             return await self._checked(request)
         except Turned as error:
             return _told(error.status, error.message)
+        except (StaleError, CancelledError) as error:
+            return _told(409, error.message, error.hints)
         except NotFoundError as error:
             return _told(404, error.message, error.hints)
         except HavasuError as error:
@@ -133,12 +143,16 @@ class Face:
         if path == "/review":
             page, policy = await loop.run_in_executor(self._threads, self._review, query)
             return Response(page, 200, {"content-security-policy": policy}, "text/html")
+        if path == f"{_API}job":
+            found = json.dumps({"job": self._jobs.value(query.get("name", ""))})
+            return Response(found, media_type="application/json")
         if path == f"{_API}word":
             return Response(json.dumps({"word": self._guard.word}), media_type="application/json")
         reads = _READING.get(path.removeprefix(_API))
         if reads is None or not path.startswith(_API):
             raise Turned(404, "there is nothing at this address")
-        found = await loop.run_in_executor(self._threads, self._read, reads, query)
+        name = headers.get(JOB, "")
+        found = await loop.run_in_executor(self._threads, self._read, reads, query, name)
         return Response(found, 200, media_type="application/json")
 
     async def _done(self, request: Request, headers: Mapping[str, str], name: str) -> Response:
@@ -149,7 +163,7 @@ class Face:
         self._guard.check_word(headers)
         if headers.get("content-type", "").partition(";")[0] != "application/json":
             raise Turned(415, "an action is a JSON object")
-        if name not in ACTIONS:
+        if name not in ACTIONS and name != "cancel":
             raise Turned(404, "there is nothing at this address")
         body = b""
         async for piece in request.stream():
@@ -157,18 +171,27 @@ class Face:
             if len(body) > MOST_BYTES:
                 raise Turned(413, "the request is too large")
         loop = asyncio.get_running_loop()
-        said = await loop.run_in_executor(self._threads, self._act, name, body)
+        if name == "cancel":
+            # At once: all threads may be busy with what is to end.
+            ended = self._jobs.cancel(str(_parsed(body).get("job", "")))
+            said = "Cancelled" if ended else "It is done already"
+        else:
+            job = headers.get(JOB, "")
+            said = await loop.run_in_executor(self._threads, self._act, name, body, job)
         return Response(json.dumps({"said": said}), media_type="application/json")
 
-    def _act(self, name: str, body: bytes) -> str:
-        try:
-            asked = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgumentError("the request is not JSON") from error
-        if not isinstance(asked, dict):
-            raise InvalidArgumentError("the request is not a JSON object")
-        with self._acting:
-            return ACTIONS[name](self._open(), asked)
+    def _act(self, name: str, body: bytes, job: str) -> str:
+        asked = _parsed(body)
+        with self._jobs.running(job) as heard, self._acting:
+            repo = self._opened(heard)
+            seen = asked.pop("seen", None)
+            looks = isinstance(seen, dict) and "edits" in seen
+            require_seen(repo, seen, edits(repo)[1] if looks else None)
+            return ACTIONS[name](repo, asked)
+
+    def _opened(self, progress: Progress) -> Repo:
+        repo = self._open()
+        return repo.with_settings(replace(repo.settings, progress=progress))
 
     def _entered(self, headers: Mapping[str, str], token: str) -> Response:
         """Answer who comes with a token; one who was here before needs none."""
@@ -179,11 +202,23 @@ class Face:
             cookie = self._guard.enter(token)
             return Response(None, 303, {"location": "/", "set-cookie": cookie})
 
-    def _read(self, reads: Callable[[Repo, Query], Any], query: Query) -> str:
-        return json.dumps(reads(self._open(), query), ensure_ascii=True, allow_nan=False)
+    def _read(self, reads: Callable[[Repo, Query], Any], query: Query, job: str) -> str:
+        with self._jobs.running(job) as heard:
+            found = reads(self._opened(heard), query)
+        return json.dumps(found, ensure_ascii=True, allow_nan=False)
 
     def _review(self, query: Query) -> tuple[str, str]:
         return review(self._open(), query)
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError("the request is not JSON") from error
+    if not isinstance(asked, dict):
+        raise InvalidArgumentError("the request is not a JSON object")
+    return asked
 
 
 def _told(status: int, message: str, hints: tuple[str, ...] = ()) -> Response:

@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from havasu_vc.face.overview import merge_value
 from havasu_vc.face.queries import Query
+from havasu_vc.face.standing import standing
 from havasu_vc.library import Repo
+from havasu_vc.model.arrow import arrow_schema
 from havasu_vc.model.conflicts import ConflictedDataset
 from havasu_vc.model.types import Field
-from havasu_vc.review import shown_values
+from havasu_vc.review import listed_shapes, shown_values
 from havasu_vc.writers.values import equal_cells, side_columns
 
 __all__ = ["conflicts"]
@@ -34,20 +36,40 @@ def conflicts(repo: Repo, _: Query) -> dict[str, Any]:
         "merge": merge_value(repo),
         "sides": {side: each.branch or each.commit[:7] for side, each in names.items()},
         "datasets": [_dataset(each) for each in repo.view_conflicts()],
+        "seen": {name: standing(repo, {})[name] for name in ("head", "merge")},
     }
 
 
 def _dataset(found: ConflictedDataset) -> dict[str, Any]:
     rows = found.rows
+    listed = [] if rows is None else _rows(found, rows.slice(0, MOST_ROWS))
     return {
+        "map": None if rows is None else _placed(found, rows.slice(0, MOST_ROWS), listed),
         "dataset": found.path,
         "meta": [
             {"name": each.name, **{side: _shown(each.versions.get(side)) for side in SIDES}}
             for each in found.meta
         ],
         "count": 0 if rows is None else rows.num_rows,
-        "listed": [] if rows is None else _rows(found, rows.slice(0, MOST_ROWS)),
+        "listed": listed,
     }
+
+
+def _placed(
+    found: ConflictedDataset, rows: pa.RecordBatch, listed: list[dict[str, Any]]
+) -> str | None:
+    """Add the shapes of each side to rows, and return what kind of places they are."""
+    schema, kind = found.header.schema, None
+    for side in SIDES:
+        columns = [column for _, column in side_columns(rows.column(side), schema)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
+        shapes = listed_shapes(found.header, batch)
+        if shapes is None:
+            return None
+        kind = shapes["kind"]
+        for row, paths in zip(listed, shapes["rows"], strict=True):
+            row.setdefault("shapes", {})[side] = paths
+    return kind
 
 
 def _shown(value: Any) -> str | None:

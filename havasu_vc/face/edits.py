@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
+
+import numpy as np
 
 from havasu_vc.errors import HavasuError
 from havasu_vc.face.overview import counts_value, edited_value, merge_value
 from havasu_vc.face.queries import Query
+from havasu_vc.face.standing import standing
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import ChangeBatch
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
+from havasu_vc.model.hashing import Hashes, cell_hashes, hash_values, mix
 from havasu_vc.review import shown_values
 from havasu_vc.writers.rows import side_of
 from havasu_vc.writers.values import equal_cells, key_labels, side_columns
 
-__all__ = ["work"]
+__all__ = ["edits", "work"]
 
 MOST_ROWS = 200
 """Rows of a dataset that are listed; the review has more of them."""
@@ -31,7 +36,9 @@ def work(repo: Repo, _: Query) -> dict[str, Any]:
         "merge": merge_value(repo),
         "stashes": [],
         "datasets": [],
+        "seen": standing(repo, {}),
     }
+    found["seen"]["edits"] = "none"
     if repo.git.is_bare:
         return found
     found["stashes"] = [
@@ -39,15 +46,27 @@ def work(repo: Repo, _: Query) -> dict[str, Any]:
     ]
     if found["edited"] and found["edited"]["tables"]:
         try:
-            found["datasets"] = [_dataset(diff) for diff in repo.workspace.diff()]
+            found["datasets"], found["seen"]["edits"] = edits(repo)
         except HavasuError as error:
             found["edited"]["problems"].append(error.message)
     return found
 
 
-def _dataset(diff: DatasetDiff) -> dict[str, Any]:
+def edits(repo: Repo) -> tuple[list[dict[str, Any]], str]:
+    """Return what is edited, by dataset, and a text that changes with any of it."""
+    if repo.git.is_bare or repo.workspace.changes() is None:
+        return [], "none"
+    seen = hashlib.sha256()
+    found = [_dataset(diff, seen) for diff in repo.workspace.diff()]
+    return found, seen.hexdigest()[:20] if found else "none"
+
+
+def _dataset(diff: DatasetDiff, seen: hashlib._Hash) -> dict[str, Any]:
     counts, rows = ChangeCounts(), list[dict[str, Any]]()
+    meta = [each.name for each in diff.meta]
+    seen.update(repr((diff.path, meta, diff.header.schema.names)).encode("utf-8", "replace"))
     for batch in diff.changes:
+        seen.update(_hashes(diff, batch).tobytes())
         counts += batch.counts
         room = MOST_ROWS - len(rows)
         if room > 0:
@@ -55,10 +74,22 @@ def _dataset(diff: DatasetDiff) -> dict[str, Any]:
     return {
         "dataset": diff.path,
         "rows": counts_value(counts),
-        "meta": [each.name for each in diff.meta],
+        "meta": meta,
         "keyed": bool(diff.header.schema.key.names),
         "listed": rows,
     }
+
+
+def _hashes(diff: DatasetDiff, batch: ChangeBatch) -> Hashes:
+    """Return a number for each changed row, of all its cells before and after."""
+    found = np.zeros(len(batch), np.uint64)
+    for new, side in ((False, batch.old), (True, batch.new)):
+        for field, column in side_columns(side, side_of(diff, new=new).schema):
+            there = column.is_valid().to_numpy(zero_copy_only=False)
+            values = np.where(there, hash_values(column, field), np.uint64(1))
+            found = cell_hashes(found, field.id, values)
+        found = mix(found + side.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64))
+    return found
 
 
 def _rows(diff: DatasetDiff, batch: ChangeBatch) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from havasu_vc.errors import HavasuError
+from havasu_vc.errors import HavasuError, InvalidArgumentError
 from havasu_vc.face.commits import commit_value
 from havasu_vc.face.overview import counts_value
-from havasu_vc.face.queries import Query, dataset_in, revision_in, whole_number
+from havasu_vc.face.queries import Query, box_in, dataset_in, revision_in, whole_number
 from havasu_vc.library import Repo
 from havasu_vc.model.changes import count_changes
 from havasu_vc.model.diffs import ChangeCounts, DatasetDiff
@@ -27,14 +27,23 @@ def history(repo: Repo, query: Query) -> dict[str, Any]:
     found = list(
         repo.log(
             revision_in(query),
-            filters=(query["dataset"],) if query.get("dataset") else (),
+            filters=_filters(query),
             author=query.get("author") or None,
             grep=query.get("text") or None,
+            box=box_in(query),
             skip=whole_number(query, "skip", 0, 1 << 40),
             limit=limit + 1,
         )
     )
     return {"commits": [commit_value(each) for each in found[:limit]], "more": len(found) > limit}
+
+
+def _filters(query: Query) -> tuple[str, ...]:
+    """Return the dataset, or the row of it, that commits must have changed."""
+    dataset, key = query.get("dataset", ""), query.get("key", "")
+    if key and not dataset:
+        raise InvalidArgumentError("a key is one of a dataset, which is not named")
+    return (f"{dataset}:feature:{key}",) if key else (dataset,) if dataset else ()
 
 
 def changes(repo: Repo, query: Query) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from havasu_vc.face.queries import Query, dataset_in, revision_in, whole_number
+from havasu_vc.face.queries import Query, box_in, dataset_in, revision_in, whole_number
 from havasu_vc.library import Repo
 from havasu_vc.looking import extent_of
 from havasu_vc.review import listed_shapes, shown_values, type_words
@@ -60,6 +60,7 @@ def rows(repo: Repo, query: Query) -> dict[str, Any]:
         start=whole_number(query, "start", 0, 1 << 40),
         count=whole_number(query, "count", 100, MOST_ROWS),
         around=query.get("key") or None,
+        box=box_in(query),
     )
     view, found = page.view, page.rows
     schema = view.schema
@@ -70,7 +71,7 @@ def rows(repo: Repo, query: Query) -> dict[str, Any]:
     struct = pa.StructArray.from_arrays(found.columns, names=found.schema.names)
     return {
         "start": page.start,
-        "total": view.rows,
+        "total": page.total,
         "inKeyOrder": page.in_key_order,
         "keys": key_labels(struct, schema).to_pylist() if view.key else None,
         "cells": texts,

@@ -230,6 +230,7 @@ class Repo:
 
     read_rows = uses(lambda: looking.read_rows)
     read_page = uses(lambda: looking.read_page)
+    row_places = uses(lambda: looking.row_places)
     sound_datasets = uses(lambda: core.sound_datasets)
     document_diff = uses(lambda: looking.document_diff)
 

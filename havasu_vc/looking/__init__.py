@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from havasu_vc.looking.overview import status as status
     from havasu_vc.looking.pages import RowPage as RowPage
     from havasu_vc.looking.pages import read_page as read_page
+    from havasu_vc.looking.placing import RowPlaces as RowPlaces
+    from havasu_vc.looking.placing import row_places as row_places
     from havasu_vc.looking.reproject import reprojection as reprojection
     from havasu_vc.looking.rows import keys_batch as keys_batch
     from havasu_vc.looking.rows import read_row as read_row
@@ -46,6 +48,7 @@ __getattr__ = loads(
         "other_files": ["file_changes"],
         "overview": ["list_datasets", "status"],
         "pages": ["RowPage", "read_page"],
+        "placing": ["RowPlaces", "row_places"],
         "reproject": ["reprojection"],
         "rows": ["keys_batch", "read_row", "read_rows"],
         "seeking": ["FoundRows", "SeekRequest", "seek"],

@@ -56,6 +56,9 @@ class LogRequest:
     """Of rows, columns of which a commit changed a cell."""
     holds: str | None = None
     """A value that a row held which a commit changed, before or after; merges change none."""
+    box: tuple[float, float, float, float] | None = None
+    """A place: west, south, east and north of a box in which a row lies that a commit changed,
+    before or after; merges change none."""
     full_refs: bool = False
     """Whether refs at commits are named with `refs/heads/` and the like."""
 
@@ -77,6 +80,7 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
     if start.commit is None:
         raise NotFoundError("there is no commit yet", hints=("`havasu-vc import` makes the first",))
     paths = tuple(_path_of(repo, start, text) for text in filters)
+    chosen_by_rows = request.holds is not None or request.box is not None
     wanted = LogFilter(
         paths,
         since=_date(repo, request.since),
@@ -84,26 +88,29 @@ def log(repo: OpenRepo, request: LogRequest) -> Iterator[CommitInfo]:
         author=request.author,
         committer=request.committer,
         grep=request.grep,
-        skip=0 if request.holds is not None else request.skip or 0,
-        limit=None if request.holds is not None else request.limit,
+        skip=0 if chosen_by_rows else request.skip or 0,
+        limit=None if chosen_by_rows else request.limit,
     )
     names = decorations(repo.git, full=request.full_refs)
     with ExitStack() as stack:
         alike = _row_history(repo, start, request, stack)
         found = commits(repo.git, start.commit, wanted, hide=hide, alike=alike, moved=_moves(repo))
-        for commit in found if request.holds is None else _holding(repo, found, request):
+        for commit in _holding(repo, found, request) if chosen_by_rows else found:
             yield info_of(commit, names)
 
 
 def _holding(repo: OpenRepo, found: Iterator[Commit], request: LogRequest) -> Iterator[Commit]:
-    """Return those of some commits that changed a row which holds a value."""
+    """Return those of some commits that changed a row which holds a value, or lies in a box."""
+    from havasu_vc.looking.placing import changes_touch
     from havasu_vc.looking.seeking import SeekRequest, changes_hold
 
-    sought = SeekRequest(request.holds or "")
+    sought, box, filters = request.holds, request.box, request.filters
     chosen = (
         commit
         for commit in found
-        if len(commit.parents) < 2 and changes_hold(repo, commit.id, sought, request.filters)
+        if len(commit.parents) < 2
+        and (box is None or changes_touch(repo, commit.id, box, filters))
+        and (sought is None or changes_hold(repo, commit.id, SeekRequest(sought), filters))
     )
     start = request.skip or 0
     return islice(chosen, start, None if request.limit is None else start + request.limit)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from havasu_vc.datasets.protocol import Dataset
 from havasu_vc.errors import RowNotFoundError
 from havasu_vc.history.row_changes import ChosenRows
+from havasu_vc.looking.placing import Box, RowPlaces, row_places
 from havasu_vc.looking.rows import keys_batch
 from havasu_vc.looking.tables import Table
 from havasu_vc.model import kernels as pc
@@ -48,6 +49,8 @@ class RowPage:
     """The rows, in order."""
     in_key_order: bool
     """Whether rows are in the order of their keys, rather than of files."""
+    total: int
+    """How many rows there are to choose pages of."""
 
 
 def read_page(
@@ -58,14 +61,19 @@ def read_page(
     start: int = 0,
     count: int = 100,
     around: str | None = None,
+    box: Box | None = None,
 ) -> RowPage:
     """Return `count` rows from the row number `start` on.
 
-    `around` is a key as filters name it: the page is then one that has it in its middle.
+    `around` is a key as filters name it: the page is then one that has it in its middle. With
+    `box` only rows count that lie there (`looking.placing` says what that is).
     """
     view = repo.dataset(path, revision)
+    if box is not None:
+        return _boxed(repo, row_places(repo, path, revision), box, start, count, around)
     if not view.key:
-        return RowPage(view, start, _slice(Table(view, repo.settings), start, count), False)
+        found = _slice(Table(view, repo.settings), start, count)
+        return RowPage(view, start, found, False, view.rows)
     ordered = view.rows <= MOST_SORTED
     keys = _sorted_keys(repo, view, path, revision) if ordered else None
     if around is not None:
@@ -75,10 +83,37 @@ def read_page(
         wanted = _slice(Table(view, repo.settings), start, count, names)
     else:
         wanted = _one_batch(keys.slice(start, count))
+    return RowPage(view, start, _rows_of(repo, view, wanted), ordered, view.rows)
+
+
+def _rows_of(repo: OpenRepo, view: Dataset, wanted: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with some keys, sorted."""
     with repo.settings.open_engine(0) as engine:
         rows = ChosenRows(wanted, view.schema, engine).rows(view)
-    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names])
-    return RowPage(view, start, pc.take(rows, order), ordered)
+    return pc.take(
+        rows, pc.sort_indices(rows, sort_keys=[(n, "ascending") for n in view.key.names])
+    )
+
+
+def _boxed(
+    repo: OpenRepo, places: RowPlaces, box: Box, start: int, count: int, around: str | None
+) -> RowPage:
+    """Return a page of the rows that lie in a box."""
+    view, found, keys = places.view, places.within(box), places.keys
+    if around is not None:
+        place = int(np.searchsorted(found, _place_of(repo, view, keys, around)))
+        start = max(0, place - count // 2)
+    chosen = found[start : start + count]
+    if keys is not None:
+        rows = _rows_of(repo, view, _one_batch(pc.take(keys, pa.array(chosen))))
+        return RowPage(view, start, rows, True, len(found))
+    parts, before = [], 0
+    for batch in Table(view, repo.settings).to_batches():
+        here = chosen[(chosen >= before) & (chosen < before + len(batch))] - before
+        parts += [pc.take(batch, pa.array(here))] if len(here) else []
+        before += len(batch)
+    rows = _one_batch(pa.Table.from_batches(parts, arrow_schema(view.schema)))
+    return RowPage(view, start, rows, False, len(found))
 
 
 def _sorted_keys(repo: OpenRepo, view: Dataset, path: str, revision: str) -> pa.Table:

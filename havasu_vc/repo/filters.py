@@ -203,9 +203,13 @@ def _parse_one(text: str, sides: Sequence[Schema]) -> tuple[object, ...]:
 
 
 def only_keys(
-    changes: Iterator[ChangeBatch], keys: frozenset[str], sides: Sequence[Schema]
+    changes: Iterator[ChangeBatch],
+    keys: frozenset[str],
+    sides: Sequence[Schema],
+    *,
+    others: bool = False,
 ) -> Iterator[ChangeBatch]:
-    """Yield the changes of some rows; a key may be one of either side."""
+    """Yield the changes of some rows, or of all others; a key may be one of either side."""
     schema = sides[0]
     if not schema.key:
         raise InvalidArgumentError("the dataset has no key to choose a row by")
@@ -219,6 +223,8 @@ def only_keys(
                 equal = _equal(column, value)
                 same = equal if same is None else pc.and_(same, equal)
             keep = same if keep is None else pc.or_(keep, same)
+        if others and keep is not None:
+            keep = pc.invert(pc.fill_null(keep, False))
         chosen = pc.filter(batch.data, keep)
         if chosen.num_rows:
             yield ChangeBatch(chosen)

@@ -11,6 +11,7 @@ from tests.face.conftest import Served
 from tests.face.test_page import shown, unnamed
 from tests.face.test_work import act, enter
 from tests.review.page.test_reach import CONTRAST
+from tests.support.axe import barriers
 from tests.support.browser import Tab
 
 BASE = "id,name,height\n1,one,1\n2,two,2\n3,three,3\n4,four,4\n"
@@ -79,6 +80,7 @@ def test_a_person_merges(page: Tab, serving: Callable[[Path], Served], torn: Pat
     page.wait("document.querySelectorAll('.choices tbody tr').length === 3")
     assert page.run(CONTRAST) == []
     assert unnamed(page) == []
+    assert barriers(page) == []
     assert "3 of 3 answers undecided" in page.text("section[aria-label=Merge]")
     page.click("[aria-label='ours for name of 2']")
     page.click("[aria-label='theirs for height of 2']")

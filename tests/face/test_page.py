@@ -11,10 +11,18 @@ from tests.cli.conftest import invoke, succeed
 from tests.face.conftest import ROWS, Served
 from tests.review.page.test_reach import CONTRAST
 from tests.review.page.test_safety import EVIL
+from tests.support.axe import barriers
 from tests.support.browser import Tab
 from tests.support.git import run_git
 
-VIEWS = ("overview", "history", "data?dataset=points&row=3")
+VIEWS = (
+    "overview",
+    "history?box=174.5,-41.1,174.6,-41",
+    "data?dataset=points&row=3",
+    "data?dataset=points&against=side",
+    "work",
+    "conflicts",
+)
 
 
 def shown(tab: Tab, served: Served, view: str = "overview") -> None:
@@ -103,6 +111,7 @@ def test_everybody_can_read_it(inside: tuple[Tab, Served], theme: str, width: in
         assert tab.run(CONTRAST) == [], view
         assert tab.run("document.documentElement.scrollWidth") <= width, view
         assert unnamed(tab) == [], view
+        assert barriers(tab) == [], view
 
 
 def unnamed(tab: Tab) -> list[str]:

@@ -12,6 +12,7 @@ from tests.cli.conftest import invoke, succeed
 from tests.face.conftest import Served
 from tests.face.test_page import shown, unnamed
 from tests.review.page.test_reach import CONTRAST
+from tests.support.axe import barriers
 from tests.support.browser import Tab
 from tests.support.git import run_git
 from tests.support.templates import copy_tree
@@ -112,7 +113,10 @@ def test_branches_are_made_switched_to_and_merged(
     assert served.get("refs")["head"] == "mine"
     assert act(served, "switch", branch="main")[0] == 200
     assert act(served, "switch", branch="HEAD~1")[0] == 400
-    assert act(served, "merge", branch="side") == (200, "Merged side")
+    assert act(served, "merge", branch="side") == (
+        200,
+        "main is brought up to side, without a merge: 1 commit came",
+    )
     assert served.get("rows", dataset="points", key="7", count=1)["cells"]["name"] == ["seven"]
     first = served.get("history")["commits"][-1]["id"]
     assert act(served, "restore", dataset="points", key="3", commit=first)[0] == 200
@@ -181,6 +185,7 @@ def test_a_person_commits_what_they_ticked(
     page.wait("document.querySelectorAll('.edits tbody tr').length === 3")
     assert page.run(CONTRAST) == []
     assert unnamed(page) == []
+    assert barriers(page) == []
     page.click("section[aria-label=lamps] [aria-label='Row 2']")
     assert "2 of 3 edited rows" in page.text("section[aria-label=Commit]")
     page.click("#commit-message")

@@ -3,12 +3,31 @@
 const kept = new Map(); // What a commit's id names never changes.
 const MOST_KEPT = 400;
 
-export async function ask(what, query = {}) {
+const listeners = new Set(); // who hears of requests that begin and end
+let count = 0;
+
+export function onRequests(heard) {
+  listeners.add(heard);
+}
+
+// Send a request that has a name, by which its progress is asked for and it is cancelled.
+async function send(address, what, options = {}) {
+  const job = `${Math.random().toString(36).slice(2, 12)}-${++count}`;
+  const headers = { ...options.headers, "x-havasu-job": job };
+  listeners.forEach((heard) => heard({ job, what, begins: true }));
+  try {
+    const answer = await fetch(address, { ...options, headers });
+    const found = await answer.json().catch(() => ({ error: { message: "the answer was cut off", hints: [] } }));
+    if (found.error) throw Object.assign(new Error([found.error.message, ...found.error.hints].join("; ")), { status: answer.status });
+    return found;
+  } finally {
+    listeners.forEach((heard) => heard({ job, what, begins: false }));
+  }
+}
+
+export function ask(what, query = {}) {
   const wanted = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const answer = await fetch(`/api/v1/${what}?${new URLSearchParams(wanted)}`, { headers: { accept: "application/json" } });
-  const found = await answer.json().catch(() => ({ error: { message: "the answer was cut off", hints: [] } }));
-  if (found.error) throw new Error([found.error.message, ...found.error.hints].join("; "));
-  return found;
+  return send(`/api/v1/${what}?${new URLSearchParams(wanted)}`, what, { headers: { accept: "application/json" } });
 }
 
 export async function askOnce(what, query) {
@@ -22,13 +41,12 @@ export async function askOnce(what, query) {
   return kept.get(name);
 }
 
-// Do something. The word is one that no other site's page can read.
-export async function act(what, asked) {
+// Do something. The word is one that no other site's page can read. `seen` is what the page has
+// seen: where that has changed meanwhile, the server refuses.
+export async function act(what, asked, seen = null) {
   const { word } = await ask("word");
-  const answer = await fetch(`/api/v1/do/${what}`, { method: "POST", headers: { "content-type": "application/json", "x-havasu-word": word }, body: JSON.stringify(asked) });
-  const found = await answer.json();
-  if (found.error) throw new Error([found.error.message, ...found.error.hints].join("; "));
-  return found;
+  const body = JSON.stringify(seen ? { ...asked, seen } : asked);
+  return send(`/api/v1/do/${what}`, what, { method: "POST", headers: { "content-type": "application/json", "x-havasu-word": word }, body });
 }
 
 export function address(view, query = {}) {

@@ -5,6 +5,7 @@ import { showConflicts } from "./conflicts.js";
 import { showData } from "./data.js";
 import { element, find, replace, value } from "./elements.js";
 import { showHistory } from "./history.js";
+import { upToDate, watchOthers, watchWork } from "./jobs.js";
 import { showOverview } from "./overview.js";
 import { plain } from "./text.js";
 import { showWork } from "./work.js";
@@ -19,6 +20,7 @@ async function show() {
   const { view, query } = place();
   const known = VIEWS[view] ? view : "overview";
   document.documentElement.dataset.ready = "no";
+  upToDate();
   for (const tab of document.querySelectorAll("#tabs a")) {
     if (tab.dataset.view === known) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
@@ -74,13 +76,19 @@ find("theme").addEventListener("click", toggleTheme);
 find("help-button").addEventListener("click", () => find("help").showModal());
 find("help-close").addEventListener("click", () => find("help").close());
 addEventListener("hashchange", show);
-// What a terminal did meanwhile is seen when the reader comes back.
-document.addEventListener("visibilitychange", () => { if (!document.hidden && place().view === "overview") show(); });
+// What a terminal or another tab did is shown at once where nothing can be lost by it, and told
+// where the reader may have ticked, chosen or written something.
+watchOthers(() => {
+  if (place().view === "overview") show();
+  else find("news").hidden = false;
+});
+find("look-again").addEventListener("click", show);
 try {
   const theme = localStorage.getItem("theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch { /* as above */ }
 
+watchWork();
 show();
 const { name } = await ask("refs");
 find("repository").textContent = plain(name, 80);

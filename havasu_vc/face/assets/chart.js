@@ -2,7 +2,7 @@
 
 import { drawGrid, scaleBar, World } from "./basemap.js";
 import { element } from "./elements.js";
-import { mercator, View } from "./projection.js";
+import { mercator, unprojected, View } from "./projection.js";
 
 const RING = 2; // kinds of paths, as the server counts them: a point, a line, a ring
 const DEEPEST = 4e7;
@@ -13,7 +13,7 @@ function palette() {
   const style = getComputedStyle(document.documentElement);
   const scheme = style.colorScheme;
   if (!palettes.has(scheme)) {
-    const names = ["sea", "land", "border", "grid", "label", "plain", "casing", "focus", "after", "deleted"];
+    const names = ["sea", "land", "border", "grid", "label", "plain", "casing", "focus", "after", "before", "inserted", "deleted"];
     palettes.set(scheme, Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--map-${name}`).trim()])));
   }
   return palettes.get(scheme);
@@ -32,6 +32,9 @@ export class Chart {
     this.box = element("div", { class: "chart", tabindex: "0", role: "application", "aria-roledescription": "map", "aria-label": name },
       this.canvas, this.scale, element("div", { class: "zoom" }, button("Zoom in", "+", () => this.zoom(2)), button("Zoom out", "\u2212", () => this.zoom(0.5)), button("Show all", "\u2922", () => this.fit())));
     this.items = [];
+    this.cells = []; // boxes that stand for many rows, by how many
+    this.swipe = null; // where items of before end and those of after begin, of 0 to 1
+    this.moves = null; // who hears that another part of the world is in sight
     this.view = new View();
     this.chosen = null;
     this.globe = true;
@@ -44,14 +47,23 @@ export class Chart {
     this.listen();
   }
 
-  // Items have a key and either a box in degrees, or paths: kind, x, y.
-  show(items, { globe = true, open, keep = false } = {}) {
+  // Items have a key and either a box, or paths: kind, x, y. `role` is their colour, `side` says
+  // on which side of the swipe they are drawn, `faint` that they stand behind others.
+  show(items, { globe = true, open, keep = false, cells = [] } = {}) {
     const same = globe === this.globe;
     Object.assign(this, { globe, open });
     if (!globe && !same) this.grid = null;
+    this.cells = cells.map((item) => ({ ...this.placed(item), count: item.count }));
+    this.most = Math.max(1, ...cells.map((each) => each.count));
     this.items = items.map((item) => this.placed(item)).filter(Boolean);
     if (!keep || !same || !this.moved) this.fit();
     this.request();
+  }
+
+  // One item more, behind none.
+  add(item) {
+    const made = this.placed(item);
+    if (made) this.items.push(made);
   }
 
   project(x, y) {
@@ -84,12 +96,26 @@ export class Chart {
       });
       return { kind, points };
     });
-    return { key: item.key, name: item.name, paths: found, bounds };
+    return { ...item, paths: found, bounds };
+  }
+
+  // West, south, east and north of what is in sight; of own coordinates their least and greatest.
+  corners() {
+    const [left, top] = this.fromScreen(0, 0);
+    const [right, bottom] = this.fromScreen(this.width, this.height);
+    if (!this.globe) return [left, bottom, right, top];
+    return (this.width / this.view.scale >= 1) ? [-180, bottom, 180, top] : [left, bottom, right, top];
+  }
+
+  fromScreen(px, py) {
+    const x = (px - this.width / 2) / this.view.scale + this.view.x;
+    const y = (py - this.height / 2) / this.view.scale + this.view.y;
+    return this.globe ? unprojected(x, y) : [this.grid.x + x * this.grid.size, this.grid.y - y * this.grid.size];
   }
 
   fit(key = null) {
     if (!this.width) return;
-    const shown = this.items.filter((each) => key === null || each.key === key);
+    const shown = [...this.items, ...this.cells].filter((each) => key === null || each.key === key);
     if (!shown.length) return;
     const around = shown.reduce(([a, b, c, d], { bounds: [e, f, g, h] }) => [Math.min(a, e), Math.min(b, f), Math.max(c, g), Math.max(d, h)], [Infinity, Infinity, -Infinity, -Infinity]);
     this.view = this.view.fitted(around, this.width, this.height, key === null ? 0.78 : 0.4, this.globe ? 3e7 : DEEPEST);
@@ -99,7 +125,7 @@ export class Chart {
 
   choose(key, bring = false) {
     this.chosen = key;
-    const item = this.items.find((each) => each.key === key);
+    const item = this.items.find((each) => each.key === key && key !== null);
     if (item && bring) {
       const [x, y] = this.toScreen((item.bounds[0] + item.bounds[2]) / 2, (item.bounds[1] + item.bounds[3]) / 2);
       if (x < 20 || y < 20 || x > this.width - 20 || y > this.height - 20) this.view = this.view.moved(this.width / 2 - x, this.height / 2 - y);
@@ -155,6 +181,7 @@ export class Chart {
     const [x, y] = [event.clientX - around.x, event.clientY - around.y];
     let [best, found] = [12, null];
     for (const item of this.items) {
+      if (item.key === undefined || item.key === null) continue;
       const away = this.away(item, x, y);
       if (away < best) [best, found] = [away, item];
     }
@@ -199,6 +226,8 @@ export class Chart {
     if (this.asked) return;
     this.asked = true;
     requestAnimationFrame(() => { this.asked = false; this.draw(); });
+    clearTimeout(this.settling);
+    if (this.moves) this.settling = setTimeout(() => this.moves(), 180);
   }
 
   pathOf(paths) {
@@ -226,24 +255,48 @@ export class Chart {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawGrid(context, view, width, height, colours, this.globe ? null : this.grid);
     this.labels = [];
-    for (const item of this.items) if (item.key !== this.chosen) this.drawItem(item, colours.after, colours);
-    const chosen = this.items.find((each) => each.key === this.chosen);
-    if (chosen) this.drawItem(chosen, colours.focus, colours, true);
+    if (this.swipe === null) this.drawSide(null, colours);
+    else {
+      const at = Math.round(width * this.swipe);
+      for (const [side, from, to] of [["before", 0, at], ["after", at, width]]) {
+        context.save();
+        context.beginPath();
+        context.rect(from, 0, to - from, height);
+        context.clip();
+        this.drawSide(side, colours);
+        context.restore();
+      }
+    }
     const [length, text] = scaleBar(view, this.globe ? null : this.grid ?? { size: 1 });
     this.scale.style.width = `${Math.round(length)}px`;
     this.scale.textContent = text;
     this.box.dataset.drawn = String(this.items.length);
   }
 
+  drawSide(side, colours) {
+    const here = (each) => !side || !each.side || each.side === side;
+    for (const cell of this.cells.filter(here)) {
+      this.context.fillStyle = colours[cell.role ?? "after"];
+      this.context.globalAlpha = 0.15 + 0.7 * (Math.log1p(cell.count) / Math.log1p(this.most));
+      this.context.fill(this.pathOf(cell.paths));
+      this.context.globalAlpha = 1;
+    }
+    const items = this.items.filter(here);
+    for (const item of items) if (item.key !== this.chosen || this.chosen === null) this.drawItem(item, item.faint ? colours.label : colours[item.role ?? "after"], colours);
+    for (const item of items) if (item.key === this.chosen && this.chosen !== null) this.drawItem(item, item.role && item.role !== "after" ? colours[item.role] : colours.focus, colours, true);
+  }
+
   drawItem(item, colour, colours, strong = false) {
     const { context } = this;
+    context.setLineDash(item.dashed ? [5, 4] : []);
+    if (item.faint) context.globalAlpha = 0.45;
     const path = this.pathOf(item.paths);
     const rings = item.paths.some(({ kind }) => kind === RING);
     if (rings) {
       context.fillStyle = colour;
-      context.globalAlpha = strong ? 0.3 : 0.12;
+      context.globalAlpha = item.faint || item.hollow ? 0.03 : strong ? 0.3 : 0.12;
       context.fill(path, "evenodd");
-      context.globalAlpha = 1;
+      context.globalAlpha = item.faint ? 0.45 : 1;
     }
     context.lineJoin = "round";
     if (strong) {
@@ -258,6 +311,8 @@ export class Chart {
       if (kind !== 0) continue;
       for (let i = 0; i < points.length; i += 2) this.dot(points[i], points[i + 1], colour, colours, strong);
     }
+    context.globalAlpha = 1;
+    context.setLineDash([]);
     if (item.name) this.label(item, colours);
   }
 

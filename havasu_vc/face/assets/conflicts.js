@@ -2,11 +2,14 @@
 // click chooses by cell, by row, by column or for all; what is undecided is counted.
 
 import { act, address, ask } from "./api.js";
+import { Chart } from "./chart.js";
 import { element, find, replace, value } from "./elements.js";
+import { didSomething } from "./jobs.js";
 import { plural } from "./text.js";
 
 const SIDES = ["ours", "theirs", "ancestor"];
 const ROW = "\u0000row"; // the choice of a row as a whole
+const ROLES = { ours: "after", theirs: "deleted", ancestor: "label" };
 
 export async function showConflicts(box) {
   const found = await ask("conflicts");
@@ -14,13 +17,14 @@ export async function showConflicts(box) {
     replace(box, element("section", { class: "box padded" }, element("h2", {}, "No merge waits"), element("p", { class: "dim" }, "Where both sides of a merge changed one cell, it waits here for your answer. ", element("a", { href: address("work") }, "Merge a branch"))));
     return {};
   }
-  new Answers(found, box).show();
-  return {};
+  const answers = new Answers(found, box);
+  answers.show();
+  return answers;
 }
 
 class Answers {
   constructor(found, box) {
-    Object.assign(this, { found, box, number: 0, chosen: [] });
+    Object.assign(this, { found, box, number: 0, chosen: [], charts: new Map() });
     this.said = element("p", { class: "callout", role: "status", hidden: true });
     this.count = element("p", { class: "main", role: "status" });
     this.names = { ...found.sides, ancestor: "ancestor" };
@@ -28,7 +32,7 @@ class Answers {
     for (const each of found.datasets) {
       for (const item of each.meta) this.add(each, { key: item.name, filter: `${each.dataset}:meta:${item.name}`, whole: true }, { ...item, name: item.name });
       for (const row of each.listed) {
-        const one = { key: row.key, filter: `${each.dataset}:feature:${row.key}`, there: row.there, whole: !row.cells.length };
+        const one = { key: row.key, filter: `${each.dataset}:feature:${row.key}`, there: row.there, shapes: row.shapes, whole: !row.cells.length };
         if (one.whole) this.add(each, one, { name: ROW, ...Object.fromEntries(SIDES.map((side) => [side, row.there[side] ? "the row" : null])) });
         for (const cell of row.cells) this.add(each, one, cell);
       }
@@ -46,7 +50,7 @@ class Answers {
     replace(this.box, this.said,
       element("section", { class: "box padded", "aria-label": "Merge" }, element("div", { class: "head-line" }, element("h2", {}, `A ${found.merge.kind} waits`), element("span", { class: "dim" }, "ours is ", element("span", { class: "ref head" }, value(this.names.ours, 60)), ", theirs is ", element("span", { class: "ref" }, value(this.names.theirs, 60)))),
         this.count,
-        element("div", { class: "actions" }, this.chosen.length > 0 && this.answer, !this.chosen.length && this.conclude, this.chosen.length > 0 && SIDES.slice(0, 2).map((side) => this.setter(`All from ${side}`, side, () => true)), this.button("Drop the merge", "abort", () => ({}), "quiet"))),
+        element("div", { class: "actions" }, this.chosen.length > 0 && this.answer, !this.chosen.length && this.conclude, this.chosen.length > 0 && SIDES.slice(0, 2).map((side) => this.setter(`All from ${side}`, side, () => true)), this.chosen.length > 0 && this.setter("The rest from ours", "ours", (one) => !one.side), this.chosen.length > 0 && this.setter("The rest from theirs", "theirs", (one) => !one.side),  this.button("Drop the merge", "abort", () => ({}), "quiet"))),
       found.datasets.map((each) => this.dataset(each)));
     this.tell();
   }
@@ -65,12 +69,57 @@ class Answers {
   dataset(each) {
     const mine = this.chosen.filter((one) => one.dataset === each.dataset);
     const columns = [...new Set(mine.map((one) => one.cell.name))].filter((name) => name !== ROW);
+    const map = this.map(each, mine);
     return element("section", { class: "box spaced", "aria-label": each.dataset },
       element("header", { class: "edited-head" }, element("h2", {}, value(each.dataset, 100)), element("span", { class: "dim" }, plural(each.count + each.meta.length, "conflict")), element("span", { class: "spread" }), columns.length < 9 && columns.map((name) => element("span", { class: "of-column" }, value(name, 40), ": ", ["ours", "theirs"].map((side) => this.setter(side, side, (one) => one.dataset === each.dataset && one.cell.name === name))))),
+      map,
       element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Conflicts of ${each.dataset}` }, element("table", { class: "plain choices" },
         element("thead", {}, element("tr", {}, ["Row", "Column", "Ours", "Theirs", "Ancestor", "Result"].map((name) => element("th", { scope: "col" }, name)))),
         element("tbody", {}, mine.map((one, i) => this.line(one, i === 0 || mine[i - 1].row !== one.row))))),
       each.listed.length < each.count && element("p", { class: "chart-note" }, `The first ${each.listed.length} rows; others follow when these are answered.`));
+  }
+
+  // Where the rows of both sides, and of the ancestor, are.
+  map(each, mine) {
+    const rows = [...new Set(mine.map((one) => one.row))].filter((row) => row.shapes);
+    if (!rows.length) return null;
+    const items = rows.flatMap((row) => ["ancestor", "theirs", "ours"].map((side) => ({ key: row.key, paths: row.shapes[side] ?? [], role: ROLES[side], dashed: side !== "ours", hollow: side === "ancestor" })));
+    if (!items.some((item) => item.paths.length)) return null;
+    const chart = new Chart(`Where the rows in conflict of ${each.dataset} are on both sides`);
+    this.charts.set(each.dataset, chart);
+    chart.show(items, { globe: each.map === "globe", open: (key) => this.choose(rows.find((row) => row.key === key), true) });
+    return element("div", { class: "conflict-map" }, chart.box, element("div", { class: "roles" }, SIDES.map((side) => element("span", { class: side }, side === "ancestor" ? side : [side, ", ", value(this.names[side], 40)]))));
+  }
+
+  // Mark a row in the table and on the map.
+  choose(row, scroll = false) {
+    if (!row) return;
+    this.current = row;
+    for (const each of this.chosen) each.line?.classList.toggle("shown", each.row === row);
+    const first = this.chosen.find((each) => each.row === row);
+    if (scroll) first?.line.scrollIntoView({ block: "nearest" });
+    const chart = this.charts.get(first?.dataset);
+    if (row.shapes) chart?.fit(row.key);
+    chart?.choose(row.key);
+  }
+
+  key(key) {
+    const lines = this.chosen.filter((each) => each.line);
+    const at = lines.findIndex((each) => each === this.line_);
+    const step = { j: 1, k: -1 }[key];
+    if (step && lines.length) {
+      this.line_ = lines[Math.max(0, Math.min(lines.length - 1, at + step))];
+      this.choose(this.line_.row, true);
+      (this.line_.inputs.find((input) => input.checked) ?? this.line_.inputs[0]).focus();
+      return true;
+    }
+    const side = { o: "ours", h: "theirs", a: "ancestor" }[key];
+    if (side && this.line_) {
+      this.line_.side = side;
+      this.tell();
+      return true;
+    }
+    return false;
   }
 
   line(one, first) {
@@ -78,11 +127,12 @@ class Answers {
     one.result = element("td", { class: "result" });
     one.inputs = SIDES.map((side) => element("input", { type: "radio", name: `choice-${one.number}`, value: side, "aria-label": `${side} for ${cell.name === ROW ? "the row" : cell.name} of ${row.key}`, onchange: () => { one.side = side; this.tell(); } }));
     const same = (each) => each.row === row;
-    return element("tr", { class: first ? "first-of-row" : null },
+    one.line = element("tr", { class: first ? "first-of-row" : null, onclick: () => { this.line_ = one; if (this.current !== row) this.choose(row); } },
       element("th", { scope: "row" }, first && [value(row.key, 60), " ", !row.whole && ["ours", "theirs"].map((side) => this.setter(side, side, same))]),
       element("td", {}, cell.name === ROW ? element("i", {}, "the row") : value(cell.name, 60)),
       SIDES.map((side, i) => element("td", {}, element("label", { class: "choice" }, one.inputs[i], this.shown(one, side)))),
       one.result);
+    return one.line;
   }
 
   shown({ cell }, side) {
@@ -120,14 +170,15 @@ class Answers {
   async run(what, asked, button) {
     button.disabled = true;
     try {
-      const { said } = await act(what, asked);
+      const { said } = await act(what, asked, this.found.seen);
+      await didSomething();
       await showConflicts(this.box);
       this.box.prepend(element("p", { class: "callout done", role: "status" }, value(said, 300)));
       find("said").textContent = said;
     } catch (error) {
       button.disabled = false;
       this.said.hidden = false;
-      replace(this.said, value(error.message, 600));
+      replace(this.said, value(error.message, 600), error.status === 409 && [" ", element("button", { type: "button", class: "quiet", onclick: () => showConflicts(this.box) }, "Look again")]);
     }
   }
 }

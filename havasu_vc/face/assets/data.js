@@ -1,12 +1,15 @@
 // One dataset at a revision: a table that asks for the rows in sight, their places on a map, and
 // of the chosen row its cells, who they are from, and the commits that changed it.
 
-import { act, address, ask, note } from "./api.js";
+import { address, ask, note } from "./api.js";
+import { boxOf, boxText, boxTools } from "./boxes.js";
 import { Chart } from "./chart.js";
+import { bothSides, swipeOf } from "./compare.js";
 import { element, replace, sentence, value } from "./elements.js";
 import { choice } from "./history.js";
+import { showPast } from "./past.js";
 import { number, plural } from "./text.js";
-import { bytes, commitLink, by, when } from "./words.js";
+import { bytes } from "./words.js";
 
 const HEIGHT = 31; // pixels of a row
 const PAGE = 100;
@@ -22,38 +25,45 @@ export async function showData(box, query) {
     replace(box, element("p", { class: "waiting" }, "There is no dataset here yet."));
     return {};
   }
-  const go = (more) => { location.hash = address("data", { dataset: path, at, ...more }); };
+  const go = (more) => { location.hash = address("data", { dataset: path, at, against: query.against, box: query.box, ...more }); };
   const revisions = [["", names.head ? `${names.head} (here)` : "here"], ...[...names.branches, ...names.remote, ...names.tags].filter((each) => each !== names.head).map((each) => [each, each])];
   const find = element("input", { type: "search", placeholder: "Go to the row with the key  ( / )", autocomplete: "off", spellcheck: "false", "data-first": true });
   const tools = element("div", { class: "tools", role: "search", "aria-label": "What is shown" },
-    choice("Dataset", path, datasets.map((each) => [each, each]), (event) => go({ dataset: event.target.value })),
+    choice("Dataset", path, datasets.map((each) => [each, each]), (event) => go({ dataset: event.target.value, box: "" })),
     choice("Branch or tag", at, revisions, (event) => go({ at: event.target.value })),
+    choice("Compare on the map with", query.against || "", [["", "Compare with \u2026"], ...revisions.slice(1), ...(at ? [["HEAD", "HEAD"]] : [])], (event) => go({ against: event.target.value })),
     element("form", { class: "field grow", onsubmit: (event) => { event.preventDefault(); if (find.value) view.seek(find.value); } }, element("label", { class: "field grow" }, element("span", { class: "unseen" }, "Key"), find)));
   replace(box, tools, element("p", { class: "waiting" }, "\u2026"));
   const about = await ask("dataset", { dataset: path, at });
-  const view = new DataView(about, { dataset: path, at });
+  const view = new DataView(about, { dataset: path, at, against: query.against, box: boxOf(query.box) ? query.box : "" }, go);
   replace(box, tools, view.head(), view.box);
   await view.begin(query.row);
   return view;
 }
 
 class DataView {
-  constructor(about, query) {
-    Object.assign(this, { about, query, pages: new Map(), coming: new Map(), chosen: -1, chosenKey: null, wanted: 0 });
+  constructor(about, query, go) {
+    Object.assign(this, { about, query, go, total: query.box ? 0 : about.rows, pages: new Map(), coming: new Map(), chosen: -1, wanted: 0, asked: "" });
+    this.source = { dataset: query.dataset, at: about.commit || query.at };
     const placed = about.columns.some((each) => each.geometry);
     this.columns = about.columns.filter((each) => !each.geometry);
     this.geometries = about.columns.filter((each) => each.geometry);
-    this.chart = placed ? new Chart(`Rows of ${about.path} that are in sight`) : null;
+    this.chart = placed ? new Chart(`Rows of ${about.path}`) : null;
+    if (this.chart) {
+      this.chart.moves = () => this.place();
+      this.tools = boxTools(this.chart, query.box, (box) => go({ box: box && boxText(box) }));
+      if (query.against) this.swipe = swipeOf(this.chart, query.at || "here", query.against);
+    }
     this.body = element("tbody");
     this.grid = element("div", { class: "grid", tabindex: "0", role: "region", "aria-label": "Rows" },
       element("table", { role: "grid", "aria-rowcount": about.rows + 1, "aria-label": `Rows of ${about.path}` }, element("thead", {}, element("tr", {}, [...this.columns, ...this.geometries].map((each) => element("th", { scope: "col", class: this.classOf(each) }, value(each.name, 40), each.key && " \u2022", element("span", { class: "type" }, sentence(each.type)))))), this.body));
-    this.place = element("span", {});
+    this.foot = element("span", {});
     this.past = element("section", { class: "box past", "aria-label": "The chosen row", tabindex: "0", hidden: true });
     this.chartNote = element("p", { class: "chart-note" });
-    this.right = element("div", { class: "right" }, this.chart && element("section", { class: "box", "aria-label": "Map" }, this.chart.box, this.chartNote), this.past);
+    this.right = element("div", { class: "right" }, this.chart && element("section", { class: "box", "aria-label": "Map" }, this.chart.box, this.tools, this.chartNote), this.past);
     this.right.hidden = !this.chart;
     this.box = element("div", { class: `data${this.chart ? "" : " no-chart"}` },
-      element("section", { class: "box", "aria-label": "Table" }, this.grid, element("div", { class: "foot" }, this.place, element("span", {}, this.columns.some((each) => each.key) || this.geometries.some((each) => each.key) ? "\u2022 is the key" : "without a key"))), this.right);
+      element("section", { class: "box", "aria-label": "Table" }, this.grid, element("div", { class: "foot" }, this.foot, element("span", {}, this.columns.some((each) => each.key) || this.geometries.some((each) => each.key) ? "\u2022 is the key" : "without a key"))), this.right);
     this.grid.addEventListener("scroll", () => this.look());
     this.body.addEventListener("click", (event) => { const row = event.target.closest("[data-row]"); if (row) this.choose(Number(row.dataset.row)); });
     new ResizeObserver(() => this.look()).observe(this.grid);
@@ -76,16 +86,16 @@ class DataView {
 
   // How many pixels the whole table is, and how many a row is of these.
   get tall() {
-    return Math.min(this.about.rows * HEIGHT, TALLEST);
+    return Math.min(this.total * HEIGHT, TALLEST);
   }
 
   get each() {
-    return this.about.rows ? this.tall / this.about.rows : HEIGHT;
+    return this.total ? this.tall / this.total : HEIGHT;
   }
 
   // Show what is in sight; what is not there yet is asked for, when scrolling rests.
   look() {
-    const { rows } = this.about;
+    const rows = this.total;
     const room = Math.ceil(this.grid.clientHeight / HEIGHT) + 2;
     this.first = Math.max(0, Math.min(Math.floor(this.grid.scrollTop / this.each), rows - room + 3));
     this.last = Math.min(rows, this.first + room);
@@ -102,14 +112,18 @@ class DataView {
   }
 
   async bring(page) {
-    if (this.pages.has(page) || page * PAGE >= Math.max(1, this.about.rows)) return;
+    if (this.pages.has(page) || page * PAGE >= Math.max(1, this.total)) return;
     try {
-      const found = await ask("rows", { ...this.query, at: this.about.commit || this.query.at, start: page * PAGE, count: PAGE });
+      const found = await ask("rows", { ...this.source, box: this.query.box, start: page * PAGE, count: PAGE });
       this.pages.set(page, found);
+      if (this.total !== found.total) {
+        this.total = found.total;
+        setTimeout(() => this.look());
+      }
       while (this.pages.size > MOST_PAGES) this.pages.delete([...this.pages.keys()].reduce((a, b) => (Math.abs(a - page) > Math.abs(b - page) ? a : b)));
       this.fill();
     } catch (error) {
-      this.place.textContent = error.message;
+      this.foot.textContent = error.message;
     }
   }
 
@@ -130,9 +144,9 @@ class DataView {
     above.firstChild.style.height = `${top}px`;
     below.firstChild.style.height = `${Math.max(0, this.tall - top - span)}px`;
     replace(this.body, above, rows, below);
-    const { rows: total } = this.about;
-    this.place.textContent = total ? `Rows ${number(this.first + 1)} to ${number(this.last)} of ${number(total)}` : "No rows";
-    this.draw();
+    const { total } = this;
+    this.foot.textContent = total ? `Rows ${number(this.first + 1)} to ${number(this.last)} of ${number(total)}${this.query.box ? ` in the box, of ${number(this.about.rows)}` : ""}` : !this.pages.size ? "\u2026" : this.query.box ? "No row lies in the box" : "No rows";
+    if (!this.about.columns.some((each) => each.key)) this.draw();
   }
 
   shown(index) {
@@ -146,16 +160,45 @@ class DataView {
     return made;
   }
 
-  // The places of the rows that were asked for and are near.
+  // What lies in sight on the map, asked for when it rests; of many rows, how many lie where.
+  async place() {
+    if (!this.chart.width) return;
+    const box = this.asked ? boxText(this.chart.corners()) : "";
+    if (this.asked === `${box} ` || !this.about.columns.some((each) => each.key)) return;
+    this.asked = `${box} `;
+    const mine = this.asked;
+    try {
+      const ask1 = (at) => ask("places", { dataset: this.query.dataset, at, box });
+      const found = await Promise.all([ask1(this.source.at), ...(this.query.against ? [ask1(this.query.against)] : [])]);
+      if (mine !== this.asked) return;
+      this.showPlaces(found, !box);
+    } catch (error) {
+      this.chartNote.textContent = error.message;
+    }
+  }
+
+  showPlaces(found, first) {
+    const [left, right] = found;
+    const sides = right ? ["before", "after"] : [null];
+    const items = right ? bothSides(left, right) : (left.shapes?.rows ?? []).map((paths, i) => ({ key: left.keys[i], paths }));
+    const cells = found.flatMap((each, i) => cellsOf(each, sides[i]));
+    const box = boxOf(this.query.box);
+    if (box) items.push({ box, hollow: true, dashed: true, role: "focus" });
+    this.chart.show(items, { globe: left.kind === "globe", cells, keep: !first, open: (key) => this.seek(key, false) });
+    this.chart.moved = true;
+    const [one, other] = found.map((each) => (each.cells.length ? `${number(each.total)} rows in sight, counted by cell: zoom in for shapes` : `${plural(each.total, "row")} in sight`));
+    const how = left.kind === "globe" ? "" : ", in their own coordinates: the reference system is not known";
+    this.chartNote.textContent = right ? `Left ${one}, right ${other}; what differs is coloured${how}` : `${one}${how}`;
+  }
+
+  // The places of rows without a key: of those that were asked for and are near.
   draw() {
     if (!this.chart) return;
     const items = [];
     let globe = true;
-    let crs = null;
     for (const page of this.pages.values()) {
       if (!page?.shapes || page.start + PAGE <= this.first || page.start >= this.last) continue;
       globe = page.shapes.kind === "globe";
-      crs = page.shapes.crs;
       page.shapes.rows.forEach((paths, at) => items.push({ key: page.start + at, paths }));
     }
     const name = `${items.map((each) => each.key).join()} ${globe}`;
@@ -163,24 +206,24 @@ class DataView {
       this.drawn = name;
       this.chart.show(items, { globe, keep: true, open: (index) => this.choose(index, true) });
     }
-    this.chartNote.textContent = items.length ? `${plural(items.length, "row")} around those in the table${globe ? "" : `, in their own coordinates${crs ? "" : ": the reference system is not known"}`}` : "";
+    this.chartNote.textContent = items.length ? `${plural(items.length, "row")} around those in the table${globe ? "" : ", in their own coordinates: the reference system is not known"}` : "";
   }
 
   async seek(key, focus = true) {
     try {
-      const found = await ask("rows", { ...this.query, at: this.about.commit || this.query.at, key, count: 2 });
-      const index = found.start + found.keys.indexOf(key);
-      const at = index >= found.start ? index : found.start;
+      const found = await ask("rows", { ...this.source, box: this.query.box, key, count: 2 });
+      if (!found.keys.includes(key)) throw new Error(`the row ${key} is not in the box`);
+      const at = found.start + found.keys.indexOf(key);
       await this.load(Math.floor(at / PAGE));
       this.choose(at, true);
       if (focus) this.grid.focus();
     } catch (error) {
-      this.place.textContent = error.message;
+      this.foot.textContent = error.message;
     }
   }
 
   choose(index, bring = false) {
-    if (index < 0 || index >= this.about.rows) return;
+    if (index < 0 || index >= this.total) return;
     this.chosen = index;
     const head = this.grid.querySelector("thead").offsetHeight;
     const top = index * this.each;
@@ -190,7 +233,7 @@ class DataView {
       else this.grid.scrollTop = top < scrollTop ? top : top - clientHeight + head + HEIGHT + 16;
     }
     this.look();
-    this.chart?.choose(index, true);
+    this.point();
     this.tell();
   }
 
@@ -204,42 +247,19 @@ class DataView {
     this.past.hidden = false;
     const close = element("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => this.close() }, "\u2715");
     const heading = element("header", {}, element("h2", {}, key === undefined ? `Row ${number(this.chosen + 1)}` : value(key, 80)), close);
-    const sides = (cells) => element("table", { class: "cells" }, element("thead", {}, element("tr", {}, ["Column", "Value", ...(cells ? ["Last changed"] : [])].map((each) => element("th", { scope: "col" }, each)))),
-      element("tbody", {}, this.about.columns.map((column) => { const text = found.page.cells[column.name][found.at]; return element("tr", {}, element("th", { scope: "row" }, element("span", { class: "field-name" }, value(column.name, 60))), element("td", {}, text === null ? element("span", { class: "null" }, "null") : value(text, 500)), cells && element("td", { class: "small" }, cells[column.name] && [commitLink(cells[column.name], 50), element("div", { class: "dim" }, value(cells[column.name].author, 40), " \u00b7 ", when(cells[column.name].time))])); })));
-    replace(this.past, heading, sides(null), element("p", { class: "chart-note" }, key === undefined ? "This dataset has no key: its rows cannot be followed through history." : "Looking who it is from \u2026"));
-    if (key === undefined) return;
-    note("data", { ...this.query, row: key });
+    if (key !== undefined) note("data", { ...this.query, row: key });
     const turn = ++this.wanted;
-    try {
-      const { commits, more, cells, note: unread } = await ask("row", { ...this.query, at: this.about.commit || this.query.at, key });
-      if (turn !== this.wanted) return;
-      const known = new Map(commits.map((each) => [each.id, each]));
-      const blamed = Object.fromEntries(Object.entries(cells).map(([name, id]) => [name, known.get(id) ?? { id, subject: id.slice(0, 7), author: "", time: 0 }]));
-      replace(this.past, heading, sides(Object.keys(cells).length ? blamed : null), unread && element("p", { class: "callout" }, value(unread, 300)),
-        element("h3", {}, more ? `The last ${plural(commits.length, "commit")} that changed it` : `${plural(commits.length, "commit")} changed it`),
-        element("ol", {}, commits.map((each, place) => element("li", {}, commitLink(each), element("div", { class: "small dim" }, by(each)), place > 0 && this.back(key, each)))));
-    } catch (error) {
-      if (turn === this.wanted) replace(this.past, heading, sides(null), element("p", { class: "callout" }, value(error.message, 400)));
-    }
+    await showPast(this.past, { heading, key, columns: this.about.columns, cell: (name) => found.page.cells[name][found.at], query: { ...this.source }, isWanted: () => turn === this.wanted });
   }
 
-  // What commits the row as it was then.
-  back(key, commit) {
-    return element("button", { type: "button", class: "quiet", onclick: async (event) => {
-      const button = event.currentTarget;
-      if (!button.classList.contains("armed")) {
-        button.classList.add("armed");
-        button.textContent = "Commit the row as it was then?";
-        return;
-      }
-      button.disabled = true;
-      try {
-        const { said } = await act("restore", { dataset: this.about.path, key, commit: commit.id });
-        button.replaceWith(element("p", { class: "callout done", role: "status" }, value(said, 300)));
-      } catch (error) {
-        button.replaceWith(element("p", { class: "callout", role: "alert" }, value(error.message, 400)));
-      }
-    } }, "Bring this back");
+  // Mark the chosen row on the map, and bring it into sight.
+  point() {
+    const found = this.rowAt(this.chosen);
+    if (!this.chart || !found) return;
+    const key = found.page.keys?.[found.at];
+    const paths = found.page.shapes?.rows[found.at];
+    if (key !== undefined && paths?.length && !this.chart.items.some((each) => each.key === key)) this.chart.add({ key, paths });
+    this.chart.choose(key ?? this.chosen, true);
   }
 
   close() {
@@ -258,8 +278,17 @@ class DataView {
     if (key === "j") this.choose(this.chosen < 0 ? this.first : this.chosen + 1);
     else if (key === "k") this.choose(this.chosen - 1);
     else if (key === "Escape" && this.chosen >= 0) this.close();
-    else if (key === "Enter" && this.chosen >= 0 && document.activeElement === this.grid) this.chart?.fit(this.chosen);
+    else if (key === "Enter" && this.chosen >= 0 && document.activeElement === this.grid) this.chart?.fit(this.rowAt(this.chosen)?.page.keys?.[this.rowAt(this.chosen).at] ?? this.chosen);
+    else if (key === "b" && this.chart) this.go({ box: this.query.box ? "" : boxText(this.chart.corners()) });
+    else if (key === "s" && this.swipe) this.swipe.focus();
     else return this.chart?.key(key) ?? false;
     return true;
   }
+}
+
+function cellsOf({ cells, grid, box }, side) {
+  if (!cells.length) return [];
+  const [west, south] = box;
+  const [across, up] = [((box[2] < west ? box[2] + 360 : box[2]) - west) / grid[0], (box[3] - south) / grid[1]];
+  return cells.map(([i, j, count]) => ({ box: [west + i * across, south + j * up, west + (i + 1) * across, south + (j + 1) * up], count, side, role: side ?? "after" }));
 }

@@ -1,6 +1,8 @@
 // Commits, newest first, with the graph of their descent and what each changed.
 
-import { address, ask, askOnce, note } from "./api.js";
+import { ask, askOnce, note } from "./api.js";
+import { boxOf, boxText, boxTools } from "./boxes.js";
+import { Chart } from "./chart.js";
 import { element, replace, value } from "./elements.js";
 import { graph, Lanes } from "./lanes.js";
 import { plural } from "./text.js";
@@ -11,16 +13,18 @@ const SHOWN = 4;
 
 export async function showHistory(box, query) {
   const [names, overview] = await Promise.all([ask("refs"), ask("datasets", { at: query.at })]);
-  const state = { at: query.at || "", dataset: query.dataset || "", author: query.author || "", text: query.text || "" };
+  const state = { at: query.at || "", dataset: query.dataset || "", author: query.author || "", text: query.text || "", key: query.key || "", box: boxOf(query.box) ? query.box : "" };
   const list = element("div", { class: "box commits", role: "group", "aria-label": "Commits" });
   const change = (name) => (event) => { state[name] = event.target.value; note("history", state); load(); };
+  const where = place(state.box, (chosen) => { state.box = chosen ? boxText(chosen) : ""; note("history", state); load(); });
   replace(box,
     element("div", { class: "tools", role: "search", "aria-label": "Filter" },
       choice("Branch or tag", state.at, [["", names.head ? `${names.head} (here)` : "here"], ...[...names.branches, ...names.remote, ...names.tags].filter((each) => each !== names.head).map((each) => [each, each])], change("at")),
       choice("Dataset", state.dataset, [["", "All datasets"], ...overview.datasets.map((each) => [each, each])], change("dataset")),
       text("author", "Author", state.author, change("author")),
+      text("row-key", "Key of a row", state.key, change("key")),
       text("message", "Text of the message  ( / )", state.text, change("text"), true),
-    ), list);
+    ), where.box, list);
 
   let [skip, lanes, observer] = [0, new Lanes(), null];
 
@@ -28,8 +32,9 @@ export async function showHistory(box, query) {
     [skip, lanes] = [0, new Lanes()];
     observer?.disconnect();
     observer = new IntersectionObserver((seen) => seen.filter((each) => each.isIntersecting).forEach(({ target }) => fill(target)), { rootMargin: "200px" });
-    replace(list);
+    replace(list, state.box && element("p", { class: "waiting" }, "Looking which commits changed a row there \u2026"));
     await more();
+    list.querySelector(".waiting:not(:only-child)")?.remove();
   }
 
   async function more() {
@@ -39,7 +44,7 @@ export async function showHistory(box, query) {
       if (mine !== lanes) return;
       skip += found.commits.length;
       list.querySelector(".more")?.remove();
-      const drawn = !(state.dataset || state.author || state.text);
+      const drawn = !(state.dataset || state.author || state.text || state.box);
       const rows = found.commits.map((commit) => [commit, lanes.next(commit)]);
       const widest = Math.max(0, ...rows.flatMap(([, row]) => [row.at, row.above.length - 1, row.below.length - 1]));
       for (const [commit, row] of rows) {
@@ -70,10 +75,40 @@ export async function showHistory(box, query) {
       const at = rows.indexOf(document.activeElement);
       if (key === "j") rows[Math.min(at + 1, rows.length - 1)]?.focus();
       else if (key === "k") rows[Math.max(at - 1, 0)]?.focus();
-      else return false;
+      else if (key === "b" && where.chart) where.toggle();
+      else return where.chart?.key(key) ?? false;
       return true;
     },
   };
+}
+
+// A map to draw the box on, which is folded away until a place is asked for.
+function place(chosen, narrow) {
+  const holder = element("details", { class: "box where", open: Boolean(chosen) }, element("summary", {}, chosen ? "Only commits that changed rows in the box" : "Only commits that changed a place"));
+  const found = { box: holder, chart: null, toggle: () => { holder.open = !holder.open; } };
+  let tools = null;
+  const show = (items, box) => found.chart.show([...items, ...(box ? [{ box, role: "focus", dashed: true, hollow: true }] : [])], { open: () => {} });
+  async function open() {
+    if (found.chart) return;
+    found.chart = new Chart("The place");
+    const { datasets } = await ask("overview");
+    const items = datasets.filter((each) => each.extent).map((each) => ({ name: each.path, box: each.extent, faint: true }));
+    const set = (box) => {
+      show(items, box);
+      found.chart.moved = true;
+      tools?.remove();
+      found.chart.box.querySelector(".drawn-box")?.remove();
+      tools = boxTools(found.chart, box, (next) => { set(next); narrow(next); });
+      holder.append(tools);
+      holder.firstChild.textContent = box ? "Only commits that changed rows in the box" : "Only commits that changed a place";
+    };
+    holder.append(found.chart.box);
+    set(boxOf(chosen));
+    found.chart.moved = false;
+  }
+  holder.addEventListener("toggle", () => { if (holder.open) open(); });
+  if (chosen) open();
+  return found;
 }
 
 function shown(commit, drawn, head) {

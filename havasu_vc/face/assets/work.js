@@ -1,11 +1,13 @@
 // What is edited: rows with their cells before and after, to tick and commit, set aside or drop;
 // branches and merges beside it. Whatever is done is said, and the view looks again.
 
-import { act, address, ask } from "./api.js";
+import { act, address, ask, askOnce } from "./api.js";
 import { element, find, marked, replace, value } from "./elements.js";
 import { choice } from "./history.js";
+import { didSomething } from "./jobs.js";
+import { bringBack } from "./past.js";
 import { number, plural } from "./text.js";
-import { counts } from "./words.js";
+import { by, commitLink, counts } from "./words.js";
 
 const SIGNS = { inserted: "+", updated: "~", deleted: "\u2212" };
 
@@ -20,27 +22,42 @@ export async function showWork(box) {
     said.className = "callout";
     replace(said, "Working \u2026");
     try {
-      const { said: words } = await act(what, asked);
-      await showWork(box);
-      const told = box.querySelector("[role=status]");
-      told.hidden = false;
-      told.className = "callout done";
-      replace(told, value(words, 400));
-      find("said").textContent = words;
+      const { said: words } = await act(what, asked, found.seen);
+      await tell(words);
     } catch (error) {
       button.disabled = false;
-      replace(said, value(error.message, 800));
+      // Stale: what was ticked and written stays until the reader looks again.
+      replace(said, value(error.message, 800), error.status === 409 && [" ", element("button", { type: "button", class: "quiet", onclick: () => again(box) }, "Look again")]);
+      said.scrollIntoView({ block: "nearest" });
     }
+  }
+
+  async function tell(words) {
+    await didSomething();
+    await showWork(box);
+    const told = box.querySelector("[role=status]");
+    told.hidden = false;
+    told.className = "callout done";
+    replace(told, value(words, 400));
+    find("said").textContent = words;
   }
 
   const button = (label, what, asked, attributes = {}) => element("button", { type: "button", ...attributes, onclick: (event) => { const sent = asked(); if (sent) run(what, sent, event.currentTarget); } }, label);
   replace(box, said,
     element("div", { class: "below" },
       element("div", { class: "side" }, found.merge && waiting(found.merge, button), edits(found, ticks, button)),
-      element("div", { class: "side" }, found.datasets.length > 0 && keep(ticks, button), places(found, button), aside(found, button)),
+      element("div", { class: "side" }, found.datasets.length > 0 && keep(ticks, button), places(found, button), aside(found, button), found.head && back(tell)),
     ));
   ticks.tell();
   return {};
+}
+
+// Show the work anew, and keep the message that was written.
+async function again(box) {
+  const message = box.querySelector("#commit-message")?.value;
+  await showWork(box);
+  const anew = box.querySelector("#commit-message");
+  if (anew && message) anew.value = message;
 }
 
 // Which rows are ticked: of each dataset all, or some.
@@ -110,8 +127,8 @@ function dataset(each, ticks, button) {
   return element("section", { class: "box", "aria-label": each.dataset },
     element("header", { class: "edited-head" }, element("label", {}, ticks.head(each), element("h2", {}, value(each.dataset, 100))), counts(each.rows), each.meta.length > 0 && element("span", { class: "dim" }, each.meta.map((name) => [value(name, 60), " "])), element("span", { class: "spread" }), sure(button, "Drop the edits", "discard", { datasets: [each.dataset] })),
     each.listed.length > 0 && element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Edited rows of ${each.dataset}` }, element("table", { class: "plain edits" },
-      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, element("span", { class: "unseen" }, "Ticked")), ["Row", "What changed"].map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, each.listed.map((row) => element("tr", {}, element("td", {}, each.keyed && ticks.row(each, row)), element("th", { scope: "row" }, element("span", { class: `sign ${row.what}`, "aria-hidden": "true" }, SIGNS[row.what]), " ", value(row.key, 40), element("span", { class: "unseen" }, ` ${row.what}`)), element("td", {}, row.cells.map((cell) => cellOf(cell, row.what)))))))),
+      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, element("span", { class: "unseen" }, "Ticked")), ["Row", "What changed"].map((name) => element("th", { scope: "col" }, name)), element("th", { scope: "col" }, element("span", { class: "unseen" }, "Drop")))),
+      element("tbody", {}, each.listed.map((row) => element("tr", {}, element("td", {}, each.keyed && ticks.row(each, row)), element("th", { scope: "row" }, element("span", { class: `sign ${row.what}`, "aria-hidden": "true" }, SIGNS[row.what]), " ", value(row.key, 40), element("span", { class: "unseen" }, ` ${row.what}`)), element("td", {}, row.cells.map((cell) => cellOf(cell, row.what))), element("td", { class: "drop" }, each.keyed && sure(button, "Drop", "drop", { filters: [`${each.dataset}:feature:${row.key}`] }, `Drop the edit of row ${row.key}`))))))),
     each.listed.length < sum && element("p", { class: "chart-note" }, `${plural(sum - each.listed.length, "more row")}: the review has them.`));
 }
 
@@ -146,16 +163,43 @@ function aside(found, button) {
   return element("section", { class: "box padded", "aria-label": "Set aside" }, element("h2", {}, "Set aside"), element("ul", { class: "stashes" }, found.stashes.map((each) => element("li", {}, element("span", {}, value(each.message, 160)), button("Bring back", "unstash", () => ({ stash: each.name }))))));
 }
 
+// A row as it was at any commit: its past is listed, and each of it can come back.
+function back(tell) {
+  const which = element("div", { class: "field" });
+  const key = element("input", { type: "text", placeholder: "Key of a row", autocomplete: "off", spellcheck: "false", "aria-label": "Key of a row" });
+  const list = element("div", { class: "row-past" });
+  const look = async (event) => {
+    event.preventDefault();
+    const dataset = which.querySelector("select")?.value;
+    if (!key.value || !dataset) return key.focus();
+    try {
+      const { commits } = await ask("history", { dataset, key: key.value, limit: 50 });
+      replace(list, commits.length ? element("ol", {}, commits.map((each) => element("li", {}, element("span", {}, commitLink(each), element("div", { class: "small dim" }, by(each))), bringBack(dataset, key.value, each, tell)))) : element("p", { class: "dim" }, "No commit changed a row of that key."));
+    } catch (error) {
+      replace(list, element("p", { class: "callout", role: "alert" }, value(error.message, 400)));
+    }
+  };
+  askOnce("datasets", {}).then(({ datasets }) => { if (datasets.length) replace(which, choice("Dataset of the row", datasets[0], datasets.map((each) => [each, each]), () => replace(list))); }).catch(() => {});
+  return element("section", { class: "box padded", "aria-label": "Bring a row back" }, element("h2", {}, "Bring a row back"),
+    element("form", { class: "actions", onsubmit: look }, which, element("label", { class: "field grow" }, key), element("button", { type: "submit" }, "Its past")), list);
+}
+
 // A button that asks once more before it takes something away.
-function sure(button, label, what, asked) {
+function sure(button, label, what, asked, name = null) {
   let armed = false;
   const made = button(label, what, () => {
     if (armed) return asked;
     armed = true;
     made.textContent = `${label}: really?`;
     made.classList.add("armed");
-    setTimeout(() => { armed = false; made.textContent = label; made.classList.remove("armed"); }, 4000);
+    if (name) made.setAttribute("aria-label", `${name}: really?`);
+    setTimeout(() => {
+      armed = false;
+      made.textContent = label;
+      made.classList.remove("armed");
+      if (name) made.setAttribute("aria-label", name);
+    }, 4000);
     return undefined;
-  }, { class: "quiet" });
+  }, { class: "quiet", "aria-label": name });
   return made;
 }

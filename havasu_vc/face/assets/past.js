@@ -1,0 +1,52 @@
+// The chosen row: its cells with the commits that they are from, and all commits that changed it.
+
+import { act, ask } from "./api.js";
+import { element, replace, value } from "./elements.js";
+import { plural } from "./text.js";
+import { by, commitLink, when } from "./words.js";
+
+// Fill a box with a row. `columns` are the dataset's, `cell` gives the text of one.
+export async function showPast(box, { heading, columns, cell, query, key, isWanted }) {
+  const sides = (blamed) => element("table", { class: "cells" },
+    element("thead", {}, element("tr", {}, ["Column", "Value", ...(blamed ? ["Last changed"] : [])].map((each) => element("th", { scope: "col" }, each)))),
+    element("tbody", {}, columns.map((column) => {
+      const text = cell(column.name);
+      const from = blamed?.[column.name];
+      return element("tr", {}, element("th", { scope: "row" }, element("span", { class: "field-name" }, value(column.name, 60))),
+        element("td", {}, text === null ? element("span", { class: "null" }, "null") : value(text, 500)),
+        blamed && element("td", { class: "small" }, from && [commitLink(from, 50), element("div", { class: "dim" }, value(from.author, 40), " \u00b7 ", when(from.time))]));
+    })));
+  replace(box, heading, sides(null), element("p", { class: "chart-note" }, key === undefined ? "This dataset has no key: its rows cannot be followed through history." : "Looking who it is from \u2026"));
+  if (key === undefined) return;
+  try {
+    const { commits, more, cells, note } = await ask("row", { ...query, key });
+    if (!isWanted()) return;
+    const known = new Map(commits.map((each) => [each.id, each]));
+    const blamed = Object.fromEntries(Object.entries(cells).map(([name, id]) => [name, known.get(id) ?? { id, subject: id.slice(0, 7), author: "", time: 0 }]));
+    replace(box, heading, sides(Object.keys(cells).length ? blamed : null), note && element("p", { class: "callout" }, value(note, 300)),
+      element("h3", {}, more ? `The last ${plural(commits.length, "commit")} that changed it` : `${plural(commits.length, "commit")} changed it`),
+      element("ol", {}, commits.map((each, place) => element("li", {}, commitLink(each), element("div", { class: "small dim" }, by(each)), place > 0 && bringBack(query.dataset, key, each)))));
+  } catch (error) {
+    if (isWanted()) replace(box, heading, sides(null), element("p", { class: "callout" }, value(error.message, 400)));
+  }
+}
+
+// What brings a row back as it was at a commit; it asks once more.
+export function bringBack(dataset, key, commit, done = null) {
+  return element("button", { type: "button", class: "quiet", "aria-label": `Bring back row ${key} as at ${commit.id.slice(0, 7)}`, onclick: async (event) => {
+    const button = event.currentTarget;
+    if (!button.classList.contains("armed")) {
+      button.classList.add("armed");
+      button.textContent = "Bring the row back as it was then?";
+      return;
+    }
+    button.disabled = true;
+    try {
+      const { said } = await act("restore", { dataset, key, commit: commit.id });
+      if (done) done(said);
+      else button.replaceWith(element("p", { class: "callout done", role: "status" }, value(said, 300)));
+    } catch (error) {
+      button.replaceWith(element("p", { class: "callout", role: "alert" }, value(error.message, 400)));
+    }
+  } }, "Bring this back");
+}

@@ -1,0 +1,131 @@
+"""Rows and commits by a box on the map, and two revisions beside each other."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, succeed
+from tests.face.conftest import ROWS, Served, points
+from tests.face.test_page import shown
+from tests.support.browser import Tab
+
+# Points have the longitude 174.5 + i / 1000 and the latitude -41 - i / 2000.
+THIRD = "174.5029,-41.0016,174.5031,-41.0014"
+
+
+def test_rows_in_a_box(served: Served) -> None:
+    found = served.get("rows", dataset="points", box=THIRD)
+    assert (found["total"], found["keys"]) == (1, ["3"])
+    wide = "174.5099,-42,174.6001,-40"
+    found = served.get("rows", dataset="points", box=wide, start=80, count=5)
+    assert found["total"] == 91
+    assert found["keys"] == ["90", "91", "92", "93", "94"]
+    assert served.get("rows", dataset="points", box=wide, key="50", count=2)["keys"][1] == "50"
+    assert served.get("rows", dataset="points", box="0,0,1,1")["total"] == 0
+    assert served.get("rows", dataset="lamps", box=wide)["total"] == 0
+
+
+@pytest.mark.parametrize("box", ["1,2,3", "a,b,c,d", "1,5,2,4", "nan,0,1,1", "0,0,inf,1"])
+def test_what_is_no_box_is_refused(served: Served, box: str) -> None:
+    for what in ("rows?dataset=points", "history?at=main", "places?dataset=points"):
+        assert served.ask(f"/api/v1/{what}&box={box}")[0] == 400
+
+
+def test_commits_by_place_and_by_row(served: Served) -> None:
+    def subjects(**query: str) -> list[str]:
+        return [each["subject"] for each in served.get("history", **query)["commits"]]
+
+    assert subjects(box=THIRD) == ["Names of two", "First points"]
+    assert subjects(box="174.5069,-41.0036,174.5071,-41.0034", at="side") == [
+        "Seven",
+        "First points",
+    ]
+    assert subjects(box="0,0,1,1") == []
+    assert subjects(box=THIRD, dataset="lamps") == []
+    assert subjects(dataset="points", key="200") == ["Names of two", "First points"]
+    assert served.ask("/api/v1/history?key=3")[0] == 400
+
+
+def test_places_are_shapes_or_counts(served: Served) -> None:
+    found = served.get("places", dataset="points")
+    assert (found["kind"], found["total"], len(found["keys"])) == ("globe", ROWS, ROWS)
+    assert found["box"] == pytest.approx([174.501, -41.125, 174.75, -41.0005])
+    few = served.get("places", dataset="points", count=100)
+    assert few["shapes"] is None
+    assert sum(count for _, _, count in few["cells"]) == ROWS
+    assert all(0 <= i < few["grid"][0] and 0 <= j < few["grid"][1] for i, j, _ in few["cells"])
+    # They run from the north-west to the south-east.
+    assert {(0, 47), (71, 0)} <= {(i, j) for i, j, _ in few["cells"]}
+    assert (0, 0) not in {(i, j) for i, j, _ in few["cells"]}
+    assert served.get("places", dataset="lamps")["total"] == 0
+
+
+def test_own_coordinates_have_places_too(serving: Callable[[Path], Served], tmp_path: Path) -> None:
+    repo, file = tmp_path / "own", tmp_path / "own.geojsonl.csv"
+    succeed(invoke(["init", repo]))
+    file.write_text("id,wkt\n1,POINT (10 20)\n2,POINT (500000 7)\n3,\n", encoding="utf-8")
+    succeed(invoke(["-C", repo, "import", file, "own", "--primary-key", "id", "-m", "Own"]))
+    served = serving(repo)
+    served.enter()
+    columns = served.get("dataset", dataset="own")["columns"]
+    assert any(each["geometry"] for each in columns)
+    found = served.get("places", dataset="own")
+    assert (found["kind"], found["total"], found["box"]) == ("own", 2, [10, 7, 500000, 20])
+    assert served.get("rows", dataset="own", box="0,0,100,100")["keys"] == ["1"]
+
+
+def test_a_person_draws_a_box(page: Tab, serving: Callable[[Path], Served], repo: Path) -> None:
+    served = serving(repo)
+    page.go(served.address)
+    shown(page, served, "data?dataset=points")
+    page.wait("document.querySelector('.chart').dataset.drawn >= 250")
+    page.run("document.querySelector('.box-tools button').click()")
+    x, y, width, height = page.run(
+        "(() => { const b = document.querySelector('.chart').getBoundingClientRect();"
+        "return [b.x, b.y, b.width, b.height]; })()"
+    )
+    page.mouse("mousePressed", x + 3, y + 3)
+    page.mouse("mouseMoved", x + width / 3, y + height / 3)
+    page.mouse("mouseMoved", x + width / 2, y + height / 2)
+    page.mouse("mouseReleased", x + width / 2, y + height / 2)
+    page.wait("location.hash.includes('box=')")
+    page.wait("document.querySelector('.foot')?.innerText.includes('in the box')")
+    text = page.text(".foot")
+    assert 80 < int(text.split(" of ")[1].split()[0]) < 180, text
+    # And by the keyboard: everywhere again, then what is in sight.
+    page.key("b")
+    everywhere = "/of 250/.test(t) && !/in the box/.test(t)"
+    page.wait(f"((t) => {everywhere})(document.querySelector('.foot')?.innerText ?? '')")
+    page.wait("document.querySelector('.chart').dataset.drawn >= 250")
+    page.key("b")
+    page.wait("document.querySelector('.foot')?.innerText.includes('250 in the box')")
+    # The same box serves the history.
+    shown(page, served, f"history?box={THIRD}")
+    page.wait("document.querySelectorAll('.commit').length === 2")
+    assert "First points" in page.text(".commits")
+
+
+def test_two_revisions_are_swiped(
+    page: Tab, serving: Callable[[Path], Served], tmp_path: Path
+) -> None:
+    repo, file = tmp_path / "moved", tmp_path / "points.csv"
+    succeed(invoke(["init", repo]))
+    take: list[str | Path] = ["-C", repo, "import", file, "--primary-key", "id"]
+    take += ["--crs", "EPSG:4326"]
+    points(file, rows=30)
+    succeed(invoke([*take, "-m", "First"]))
+    succeed(invoke(["-C", repo, "branch", "old"]))
+    text = file.read_text("utf-8").replace("7,name 7,174.507", "7,name 7,174.508")
+    file.write_text(text, encoding="utf-8")
+    succeed(invoke([*take, "--replace", "-m", "Seven moves"]))
+    served = serving(repo)
+    page.go(served.address)
+    shown(page, served, "data?dataset=points&against=old")
+    page.wait("document.querySelector('.chart-note')?.innerText.startsWith('Left 30 rows')")
+    assert page.run("document.querySelector('.swipe').getAttribute('aria-valuenow')") == "50"
+    page.key("s", "ArrowRight", "ArrowRight")
+    assert page.run("document.querySelector('.swipe').getAttribute('aria-valuenow')") == "60"
+    page.key("Home")
+    assert page.run("document.querySelector('.swipe').getAttribute('aria-valuenow')") == "0"
+    assert page.text(".pane-name.right") == "old"
