@@ -19,7 +19,7 @@ VIEWS = (
     "overview",
     "history?box=174.5,-41.1,174.6,-41",
     "data?dataset=points&row=3",
-    "data?dataset=points&against=side",
+    "data?dataset=points&against=side&row=3",
     "work",
     "conflicts",
 )

@@ -33,11 +33,12 @@ export async function showPast(box, { heading, columns, cell, query, key, isWant
 
 // What brings a row back as it was at a commit; it asks once more.
 export function bringBack(dataset, key, commit, done = null) {
-  return element("button", { type: "button", class: "quiet", "aria-label": `Bring back row ${key} as at ${commit.id.slice(0, 7)}`, onclick: async (event) => {
+  return element("button", { type: "button", class: "quiet", "aria-label": `Bring this back: row ${key} as at ${commit.id.slice(0, 7)}`, onclick: async (event) => {
     const button = event.currentTarget;
     if (!button.classList.contains("armed")) {
       button.classList.add("armed");
       button.textContent = "Bring the row back as it was then?";
+      button.removeAttribute("aria-label");
       return;
     }
     button.disabled = true;

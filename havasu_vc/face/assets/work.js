@@ -192,7 +192,7 @@ function sure(button, label, what, asked, name = null) {
     armed = true;
     made.textContent = `${label}: really?`;
     made.classList.add("armed");
-    if (name) made.setAttribute("aria-label", `${name}: really?`);
+    if (name) made.setAttribute("aria-label", `${label}: really? ${name}`);
     setTimeout(() => {
       armed = false;
       made.textContent = label;
