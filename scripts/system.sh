@@ -9,6 +9,7 @@ about() {
     case $1 in
         git-lfs) echo "Git LFS|git-lfs" ;;
         sshd) echo "data on a server of SSH|openssh-server" ;;
+        postgis) echo "a working copy in PostGIS|postgresql-15 postgresql-15-postgis-3" ;;
         chromium) echo "pages in a browser|chromium fonts-dejavu-core" ;;
         qgis) echo "the plugin in QGIS|qgis python3-qgis fonts-dejavu-core" ;;
         *) echo "system: nothing is known of '$1'" >&2; exit 2 ;;
@@ -16,6 +17,7 @@ about() {
 }
 
 there() {
+    [ "$1" = postgis ] && { ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1; return; }
     command -v "$1" >/dev/null || { [ "$1" = sshd ] && [ -x /usr/sbin/sshd ]; } || { [ "$1" = chromium ] && command -v google-chrome >/dev/null; }
 }
 

@@ -81,7 +81,7 @@ HOMES: dict[str, frozenset[str]] = {
     "uvicorn": frozenset({"serving"}),
 }
 # Optional: each lives in the one file that uses it.
-ONE_FILE = frozenset({"duckdb", "geopandas", "obstore", "pandas", "polars"})
+ONE_FILE = frozenset({"duckdb", "geopandas", "obstore", "pandas", "polars", "psycopg"})
 
 # Slow to load and not needed by most runs: imported where they are used.
 HEAVY = ONE_FILE | {

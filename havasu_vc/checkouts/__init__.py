@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from havasu_vc.checkouts.keeping_bases import forget_gone_work_trees as forget_gone_work_trees
     from havasu_vc.checkouts.living_copy import LivingCopy as LivingCopy
     from havasu_vc.checkouts.living_copy import working_copy as working_copy
+    from havasu_vc.checkouts.living_place import is_place as is_place
     from havasu_vc.checkouts.living_place import require_other_file as require_other_file
     from havasu_vc.checkouts.moving_head import abort_merge as abort_merge
     from havasu_vc.checkouts.moving_head import commit_of as commit_of
@@ -59,7 +60,7 @@ __getattr__ = loads(
         ],
         "keeping_bases": ["forget_gone_work_trees"],
         "living_copy": ["LivingCopy", "working_copy"],
-        "living_place": ["require_other_file"],
+        "living_place": ["is_place", "require_other_file"],
         "moving_head": [
             "abort_merge",
             "commit_of",

@@ -49,6 +49,7 @@ from havasu_vc.checkouts.living_place import (
     default_location,
     living_place,
     place_at,
+    require_no_secret,
     setting,
 )
 from havasu_vc.datasets.protocol import Dataset, TreeEdit
@@ -134,10 +135,11 @@ class LivingCopy:
         tables: dict[str, TableChanges] = {}
         notes: list[str] = []
         problems: list[str] = []
-        state = FileState(found=self._place.exists)
-        if not state.found:
-            return WorkspaceChanges(self._place.where, kind=self._home.kind, file=state)
+        state = FileState()
         try:
+            state = FileState(found=self._place.exists)
+            if not state.found:
+                return WorkspaceChanges(self._place.where, kind=self._home.kind, file=state)
             with self._home.open() as file:
                 base = base_of(self._repo, file)
                 commit = base.revision.commit or ""
@@ -532,6 +534,8 @@ def create_living(
     if git.is_bare:
         raise StateError("a bare repository has no working copy")
     place = place_at(git, location or git.config.get(setting(git)) or default_location(git))
+    if location is not None:
+        require_no_secret(place)
     if not anew and place.exists:
         raise InvalidArgumentError(f"{place.where} is there already")
     return LivingCopy(repo, place).create(discard=discard)

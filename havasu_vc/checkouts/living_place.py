@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from havasu_vc.errors import InvalidArgumentError, NotYetSupportedError
+from havasu_vc.exchange.addresses import is_address, parse_address
 from havasu_vc.records import dataclass
 from havasu_vc.repo.opened import OpenRepo
 from havasu_vc.store.repository import GitRepository
@@ -24,9 +25,11 @@ __all__ = [
     "LivingPlace",
     "behind_mark",
     "default_location",
+    "is_place",
     "living_place",
     "place_at",
     "plan_living",
+    "require_no_secret",
     "require_other_file",
     "setting",
 ]
@@ -36,45 +39,60 @@ __all__ = [
 class LivingPlace:
     """The working copy of a repository, which may not have been made yet."""
 
-    path: Path
-    """The file."""
+    path: Path | None
+    """The file; None where it is in a database."""
     kart: bool
     """Whether it is Kart's as well."""
+    address: str = ""
+    """The address of the schema, as the setting has it."""
 
     @property
     def where(self) -> Path | str:
         """The place, as people are told."""
-        return self.path
+        return parse_address(self.address).shown if self.path is None else self.path
 
     @property
     def short(self) -> str:
         """The place in short."""
-        return self.path.name
+        return parse_address(self.address).shown if self.path is None else self.path.name
 
     @property
     def exists(self) -> bool:
-        """Whether there is one."""
-        return self.path.is_file()
+        """Whether there is one; a server is asked."""
+        return self.home().exists if self.path is None else self.path.is_file()
 
     def home(self) -> LivingHome:
         """Return what opens it."""
+        if self.path is None:
+            from havasu_vc.exchange.postgis_home import PostgisHome
+
+            return PostgisHome(self.address, kart=self.kart)
         from havasu_vc.exchange.living_home import GeoPackageHome
 
         return GeoPackageHome(self.path, kart=self.kart)
 
     def setting(self, git: GitRepository) -> str:
         """Return what the setting says of it."""
+        if self.path is None:
+            return self.address
         base = Path(os.path.realpath(git.work_tree or ""))
         inside = self.path.is_relative_to(base)
         return self.path.relative_to(base).as_posix() if inside else str(self.path)
 
 
+def is_place(text: str) -> bool:
+    """Whether a text names a place that a working copy can have."""
+    return is_address(text) or (text.lower().endswith(".gpkg") and "://" not in text)
+
+
 def place_at(git: GitRepository, text: str) -> LivingPlace:
     """Return the place that a setting or a person names."""
+    if is_address(text):
+        return LivingPlace(None, git.is_kart, text)
     if "://" in text or text.lower().startswith(("postgres:", "mssql:", "mysql:")):
         raise NotYetSupportedError(
-            f"a working copy is a GeoPackage, not {text.partition(':')[0]}",
-            hints=("name a file that ends in .gpkg",),
+            f"a working copy is a GeoPackage or in PostGIS, not in {text.partition(':')[0]}",
+            hints=("name a file that ends in .gpkg, or postgresql://USER@HOST/DATABASE/SCHEMA",),
         )
     base = os.path.realpath(git.work_tree or "")
     return LivingPlace(Path(os.path.normpath(os.path.join(base, text))), git.is_kart)
@@ -91,9 +109,20 @@ def living_place(repo: OpenRepo) -> LivingPlace | None:
     if git.is_bare:
         return None
     text = git.config.get(setting(git))
-    if not text or not text.lower().endswith(".gpkg") or "://" in text:
+    if not text or not is_place(text):
         return None
     return place_at(git, text)
+
+
+def require_no_secret(place: LivingPlace) -> None:
+    """Raise where an address that is to be kept has a password in it."""
+    if place.path is not None:
+        return
+    if parse_address(place.address).has_password:
+        raise InvalidArgumentError(
+            "a password is in the address, which the settings would keep",
+            hints=("leave it out: ~/.pgpass, PGPASSWORD or a service file has it",),
+        )
 
 
 def default_location(git: GitRepository) -> str:
@@ -107,6 +136,7 @@ def plan_living(repo: OpenRepo, location: str | None = None) -> bool:
     if git.is_bare:
         return False
     if location is not None:
+        require_no_secret(place_at(git, location))
         git.config.set(setting(git), location)
     return living_place(repo) is not None
 
@@ -122,7 +152,7 @@ def require_other_file(repo: OpenRepo, file: str | Path, instead: str) -> None:
     A library that opens it in this process, and closes it, drops the lock that holds it.
     """
     place = living_place(repo)
-    if place is None or not place.exists:
+    if place is None or place.path is None or not place.exists:
         return
     try:
         same = os.path.samefile(str(file).removeprefix("GPKG:"), place.path)

@@ -57,6 +57,11 @@ class Workspace:
         return has_workspace(self._repo.git) or (place is not None and place.exists)
 
     @property
+    def is_meant(self) -> bool:
+        """Whether there are tables, or is to be a working copy; no server is asked."""
+        return has_workspace(self._repo.git) or living_place(self._repo) is not None
+
+    @property
     def has_tables(self) -> bool:
         """Whether tables are checked out for engines."""
         return has_workspace(self._repo.git)

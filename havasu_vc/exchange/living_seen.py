@@ -8,6 +8,7 @@ as Kart knows it.
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from havasu_vc.records import dataclass
 __all__ = ["Seen", "look", "unchanged"]
 
 NO_TRIGGERS = "triggers that track edits are missing"
+DISABLED = "triggers that track edits are disabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,13 @@ class Seen:
     """The reason not to believe what was tracked; None for none."""
     fid: str = ""
     """The name now of the feature id."""
+    retyped: Mapping[str, Field] = dataclasses.field(default_factory=dict)
+    """Columns whose type changed, as they are now, by the dataset's names for them."""
 
     @property
     def lacks_triggers(self) -> bool:
         """Whether triggers that track edits are missing."""
-        return self.distrusted == NO_TRIGGERS
+        return self.distrusted in (NO_TRIGGERS, DISABLED)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -54,19 +58,19 @@ class Seen:
     @property
     def is_whole(self) -> bool:
         """Whether the columns are those that it was made with, under the names that they had."""
-        return not self.added and all(
-            self.columns.get(name) == name for name in self.layer.schema.names
-        )
+        alike = all(self.columns.get(name) == name for name in self.layer.schema.names)
+        return alike and not self.added and not self.retyped
 
     def schema(self, new_id: Callable[[], int]) -> Schema:
         """Return its columns now: those that stayed keep their ids."""
         kept = []
         for field in self.layer.schema.fields:
             name = self.columns.get(field.name)
+            now = self.retyped.get(field.name, field)
             if name == field.name:
-                kept.append(field)
+                kept.append(now)
             elif name is not None:
-                kept.append(replace(field, name=name, physical_name=field.stored_name))
+                kept.append(replace(now, name=name, physical_name=field.stored_name))
         new = [replace(field, id=new_id()) for field in self.added]
         return Schema((*kept, *new), self.layer.schema.identifier_ids)
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from havasu_vc.errors import InvalidArgumentError, InvalidFileError, SourceNotFoundError
+from havasu_vc.exchange.addresses import is_address
 from havasu_vc.exchange.far import EXTENSIONS, SourceFile, stored_files
 from havasu_vc.exchange.formats import (
     ARCHIVE,
@@ -93,6 +94,10 @@ def _open(location: str, layers: Sequence[str], options: SourceOptions) -> list[
         raise InvalidArgumentError(
             f"{location} has no snapshots", hints=("name a table as iceberg:FOLDER",)
         )
+    if is_address(location):
+        from havasu_vc.exchange.postgis_source import open_tables
+
+        return list(open_tables(location, layers, options))
     found = _find(location)
     if options.raster != RasterReading() and not found.holds_images:
         raise InvalidArgumentError(
@@ -120,6 +125,10 @@ def list_source_layers(location: str) -> list[str]:
     table = parse_table_location(location)
     if table is not None:
         return [_open_table(*table, SourceOptions()).name]
+    if is_address(location):
+        from havasu_vc.exchange.postgis_source import table_names
+
+        return table_names(location)
     found = _find(location)
     return [found.name] if found.format.reader is not None else list(_layers_of(found))
 

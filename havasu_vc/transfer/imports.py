@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from havasu_vc.errors import (
     SchemaViolationError,
     UnsupportedTypeError,
 )
+from havasu_vc.exchange.addresses import short_place, shown_place
 from havasu_vc.exchange.geotiff_source import GeoTiffSource
 from havasu_vc.exchange.importing import Curve, write_new
 from havasu_vc.exchange.owned_imports import import_dealt
@@ -235,7 +236,7 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
             return [(wanted, wanted.name)]
         listed = ", ".join(source.name for source in sources)
         raise InvalidArgumentError(
-            f"{request.place} has {len(sources)} layers: {listed}",
+            f"{shown_place(request.place)} has {len(sources)} layers: {listed}",
             hints=("name one with --layer, or take all with --all-layers",),
         )
     if request.destination is not None:
@@ -253,7 +254,7 @@ def _sources(request: ImportRequest) -> list[tuple[Source, str]]:
 
 
 def _message(location: str, chosen: Sequence[tuple[Source, str]]) -> str:
-    file = PurePath(location).name
+    file = short_place(location)
     if len(chosen) == 1:
         source, path = chosen[0]
         return f"Import from {file}:{source.name} to {path}/"

@@ -50,9 +50,10 @@ __all__ = ["command"]
 @click.option("-n", "--no-checkout", is_flag=True, help="Make no tables and no working copy.")
 @click.option(
     "--workingcopy",
+    "--workingcopy-location",
     "location",
-    metavar="FILE",
-    help="Make the working copy FILE, as create-workingcopy does, and no tables.",
+    metavar="PLACE",
+    help="Make the working copy PLACE, as create-workingcopy does, and no tables.",
 )
 @json_option
 @click.pass_obj
@@ -81,14 +82,18 @@ def command(
     no tables are made: `havasu-vc checkout` makes them, and brings what they lack. Data files
     that were not brought come when something reads them.
     """
+    from havasu_vc.checkouts import is_place
     from havasu_vc.sharing import CloneRequest, Part, folder_of, parse_box
 
     place = invocation.folder / (directory or folder_of(url))
     part = Part(datasets, None if bbox is None else parse_box(bbox)) if datasets or bbox else None
     if location is not None and (bare or no_checkout):
         raise click.UsageError("--workingcopy does not go with --bare or --no-checkout")
-    if location is not None and (not location.lower().endswith(".gpkg") or "://" in location):
-        raise click.UsageError(f"--workingcopy {location}: it is a file that ends in .gpkg")
+    if location is not None and not is_place(location):
+        raise click.UsageError(
+            f"--workingcopy {location}: it is a file that ends in .gpkg, or "
+            "postgresql://USER@HOST/DATABASE/SCHEMA"
+        )
     tables = not (bare or no_checkout or what == "data" or bbox is not None)
     request = CloneRequest(
         url,

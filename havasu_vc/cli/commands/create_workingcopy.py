@@ -24,9 +24,10 @@ __all__ = ["command"]
 @json_option
 @click.pass_obj
 def command(invocation: Invocation, location: str | None, delete: bool, discard: bool) -> None:
-    """Make the GeoPackage of all datasets that QGIS and others edit.
+    """Make the GeoPackage of all datasets that QGIS and others edit, or their tables in PostGIS.
 
     It is LOCATION, or where the repository has had it, or DIRECTORY.gpkg in the work tree.
+    LOCATION is a file that ends in .gpkg, or postgresql://USER@HOST/DATABASE/SCHEMA.
     From then on it follows HEAD, `status` and `diff` tell what is edited in it, and `commit`
     commits that. One that is there is made anew, unless edits in it would be lost.
     """

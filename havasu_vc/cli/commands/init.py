@@ -40,8 +40,9 @@ __all__ = ["command"]
     "--workingcopy-location",
     "--workingcopy-path",
     "location",
-    metavar="FILE",
-    help="With --kart, where the GeoPackage to edit is to be.  [default: DIRECTORY.gpkg]",
+    metavar="PLACE",
+    help="With --kart, where what people edit is to be: a GeoPackage, or a schema of PostGIS.  "
+    "[default: DIRECTORY.gpkg]",
 )
 @click.option("--no-checkout", is_flag=True, help="With --kart, make no GeoPackage to edit.")
 @json_option
@@ -78,7 +79,7 @@ def command(
     kind = "bare repository" if bare else "repository"
     invocation.say(f"Initialized {kind} in {repo.path}")
     if location is not None:
-        repo.config.set("kart.workingcopy.location", location)
+        repo.workspace.plan_living(location)
     imported: Imported | None = None
     if source is not None:
         source = parse_source(source)

@@ -98,7 +98,7 @@ def head_object(repo: Repo) -> Head:
 def open_to_switch(invocation: Invocation) -> Repo:
     """Open the repository; Arrow is loaded only where there are tables to bring along."""
     repo = invocation.open_repo(rows=False)
-    if repo.workspace.exists:
+    if repo.workspace.is_meant:
         from havasu_vc.cli.quick_arrow import leave_pandas_out
 
         leave_pandas_out()

@@ -1,0 +1,94 @@
+"""Addresses of schemas in databases, as Kart has them: `postgresql://USER@HOST/DATABASE/SCHEMA`.
+
+The name of a schema stands behind that of the database. Whatever libpq takes may be in it, and a
+password need not, as libpq finds it in `~/.pgpass`, `PGPASSWORD` or a service. None is ever shown.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from havasu_vc.errors import InvalidArgumentError
+from havasu_vc.records import dataclass
+
+__all__ = ["Address", "is_address", "parse_address", "short_place", "shown_place"]
+
+_FORM = "postgresql://USER@HOST/DATABASE/SCHEMA"
+_SECRET = ("password", "sslpassword")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A schema of a database on a server."""
+
+    connection: str
+    """What libpq connects to."""
+    schema: str
+    """The schema."""
+    shown: str
+    """The whole, without a password."""
+    text: str
+    """The whole, as it was given."""
+    has_password: bool = False
+    """Whether it has a password in it."""
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is meant as an address."""
+    return text.lower().startswith(("postgresql://", "postgres://"))
+
+
+def shown_place(text: str) -> str:
+    """Return a place as people are told: an address without its password.
+
+    >>> shown_place("postgresql://ana:secret@host/gis/parcels"), shown_place("roads.gpkg")
+    ('postgresql://ana@host/gis/parcels', 'roads.gpkg')
+    """
+    return parse_address(text).shown if is_address(text) else text
+
+
+def short_place(text: str) -> str:
+    """Return the last name of a place: of a file, or of a schema.
+
+    >>> short_place("postgresql://ana@host/gis/parcels?a=b"), short_place("a/roads.gpkg")
+    ('parcels', 'roads.gpkg')
+    """
+    return parse_address(text).schema if is_address(text) else PurePath(text).name
+
+
+def parse_address(text: str) -> Address:
+    """Return what an address names.
+
+    >>> parse_address("postgresql://ana:secret@host:5433/gis/parcels?sslmode=require").shown
+    'postgresql://ana@host:5433/gis/parcels?sslmode=require'
+    """
+    try:
+        parts = urlsplit(text)
+        path = [unquote(each) for each in parts.path.strip("/").split("/")]
+        asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError as error:
+        raise InvalidArgumentError("that is no address of a database", hints=(_FORM,)) from error
+    user, at, host = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    shown = urlunsplit(
+        (
+            "postgresql",
+            f"{name}{at}{host}",
+            "/" + "/".join(quote(each, safe="") for each in path),
+            urlencode([each for each in asked if each[0] not in _SECRET], safe="/"),
+            "",
+        )
+    )
+    if not parts.netloc:
+        shown = shown.replace("postgresql:/", "postgresql:///", 1).replace("////", "///")
+    if len(path) != 2 or not all(path):
+        raise InvalidArgumentError(
+            f"{shown} does not name a database and a schema in it", hints=(_FORM,)
+        )
+    if "\x00" in "".join(path) or len(path[1].encode()) > 63 or path[1].startswith("pg_"):
+        raise InvalidArgumentError(f"{path[1]!r} cannot be the name of a schema", hints=(_FORM,))
+    netloc = f"//{parts.netloc}/{quote(path[0], safe='')}"
+    connection = f"postgresql:{netloc}" + (f"?{parts.query}" if parts.query else "")
+    secret = bool(colon) or any(key in _SECRET for key, _ in asked)
+    return Address(connection, path[1], shown, text, secret)

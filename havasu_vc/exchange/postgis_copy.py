@@ -1,0 +1,385 @@
+"""A living working copy in a schema of PostGIS, as `living_store` has it.
+
+All that happens between opening and closing is one transaction. Whoever opens it to write holds an
+advisory lock and the tables themselves, so editors that save wait, and one that has yet to commit
+makes us refuse before anything moved. Rows go in and out by COPY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from havasu_vc.errors import InvalidFileError, KeyViolationError
+from havasu_vc.exchange.edit_values import free_name, integer_key
+from havasu_vc.exchange.living_layer import Layer
+from havasu_vc.exchange.living_seen import Seen
+from havasu_vc.exchange.ogr_formats import quoted
+from havasu_vc.exchange.postgis_seen import columns_of, look, oid_of, remember
+from havasu_vc.exchange.postgis_server import Server, literal
+from havasu_vc.exchange.postgis_tables import (
+    Names,
+    base_type,
+    column_list,
+    ensure_system,
+    plan_table,
+    short_name,
+    srid_of,
+    track_statements,
+)
+from havasu_vc.exchange.postgis_values import (
+    array_literal,
+    format_csv,
+    out_expression,
+    parse_csv,
+    stored_column,
+    text_column,
+)
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.schema import Schema
+
+__all__ = ["PostgisCopy"]
+
+
+class PostgisCopy:
+    """An open working copy."""
+
+    def __init__(self, server: Server, names: Names) -> None:
+        self._server = server
+        self._schema = server.address.schema
+        self._names = names
+        self._state = f"{quoted(self._schema)}.{names.state}"
+        self._track = f"{quoted(self._schema)}.{names.track}"
+
+    # What it is of
+
+    @property
+    def name(self) -> str:
+        """Where it is, without a password."""
+        return self._server.address.shown
+
+    @property
+    def tree(self) -> str:
+        """The root tree whose datasets it has; empty for none."""
+        return self._said("*", "tree") or ""
+
+    @property
+    def of_merge(self) -> bool:
+        """Whether that tree is of a merge that waited then, so of no commit."""
+        return self._said("*", "merging") is not None
+
+    def set_tree(self, tree: str, *, of_merge: bool = False) -> None:
+        """Remember the root tree whose datasets it has now."""
+        self._say("*", "tree", tree)
+        if of_merge:
+            self._say("*", "merging", "true")
+        else:
+            self._server.run(
+                f"DELETE FROM {self._state} WHERE table_name = '*' AND key = 'merging'"
+            )
+
+    def _said(self, table: str, key: str) -> str | None:
+        query = f"SELECT value FROM {self._state} WHERE table_name = %s AND key = %s"
+        found = self._server.one(query, (table, key))
+        return None if found is None else str(found)
+
+    def _say(self, table: str, key: str, value: str) -> None:
+        self._server.run(
+            f"INSERT INTO {self._state} VALUES (%s, %s, %s) "
+            "ON CONFLICT (table_name, key) DO UPDATE SET value = excluded.value",
+            (table, key, value),
+        )
+
+    def table_of(self, path: str) -> str:
+        """Return the table that a dataset has or would have: its path, `__` between its parts."""
+        wanted = path.replace("/", "__")
+        if self._names.kart:
+            return wanted
+        query = f"SELECT value, table_name FROM {self._state} WHERE key = 'dataset'"
+        known = {str(dataset): str(table) for dataset, table in self._server.rows(query)}
+        if path in known:
+            return known[path]
+        return free_name(short_name(wanted), list(known.values()))
+
+    def plan(
+        self, header: DatasetHeader, columns: Sequence[Mapping[str, Any]], table: str
+    ) -> Layer:
+        """Return how a dataset stands as a table; `columns` are those of its `schema.json`."""
+        return plan_table(header, columns, table, kart=self._names.kart)
+
+    def commit(self) -> None:
+        """Make what was done so far durable, and give the lock back."""
+        self._server.commit()
+
+    def source(self, folder: Path) -> str:
+        """Return the address, which others read from meanwhile as it was."""
+        return self._server.address.text
+
+    # How a table stands
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
+        return oid_of(self._server, self._schema, name) is not None
+
+    def look(self, layer: Layer) -> Seen | None:
+        """Return how a layer's table stands; None where it is gone."""
+        return look(self._server, self._schema, self._names, layer)
+
+    def count(self, seen: Seen) -> int:
+        """Return how many rows a table has."""
+        return int(self._server.one(f"SELECT count(*) FROM {self._place(seen.table)}"))
+
+    def other_tables(self, known: Iterable[str]) -> tuple[str, ...]:
+        """Return the tables that none of some is, and that are not the working copy's own."""
+        own = {*known, self._names.state, self._names.track}
+        rows = self._server.rows(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+            "ORDER BY c.relname",
+            (self._schema,),
+        )
+        return tuple(name for (name,) in rows if name not in own)
+
+    def _place(self, table: str) -> str:
+        return f"{quoted(self._schema)}.{quoted(table)}"
+
+    # What was edited
+
+    def _track_names(self, layer: Layer) -> list[str]:
+        """Return the names that rows of a table are tracked under: Kart's follow a rename."""
+        names = [layer.table]
+        if self._names.kart and (seen := self.look(layer)) is not None:
+            names.append(seen.table)
+        return names
+
+    def has_track(self, layer: Layer) -> bool:
+        """Whether any key of a layer was touched."""
+        query = f"SELECT 1 FROM {self._track} WHERE table_name = ANY(%s) LIMIT 1"
+        return self._server.one(query, (self._track_names(layer),)) is not None
+
+    def tracked(self, seen: Seen) -> pa.RecordBatch:
+        """Return the keys that were touched, in stored types."""
+        layer = seen.layer
+        names = ", ".join(map(literal, self._track_names(layer)))
+        fields = layer.schema.key.fields
+        parts = ["pk"]
+        if len(fields) > 1:
+            parts = [f"(pk::json->>{place})" for place in range(len(fields))]
+        picked = ", ".join(
+            out_expression(field, f"{part}::{base_type(layer.declared[field.name])}")
+            for field, part in zip(fields, parts, strict=True)
+        )
+        query = f"SELECT DISTINCT {picked} FROM {self._track} WHERE table_name IN ({names})"
+        return self._fetched(query, layer.schema.select(layer.schema.key.names), layer)
+
+    def forget(self, layer: Layer, keys: pa.RecordBatch | None = None) -> None:
+        """Forget that keys were touched, or that any were."""
+        query = f"DELETE FROM {self._track} t WHERE t.table_name = ANY(%s)"
+        names = (self._track_names(layer),)
+        if keys is None:
+            self._server.run(query, names)
+        elif keys.num_rows:
+            query = query.replace(" t WHERE", f" t USING {self._given(layer, keys)} WHERE")
+            self._server.run(f"{query} AND t.pk = {self._as_tracked(layer)}", names)
+
+    def note(self, layer: Layer, keys: pa.RecordBatch) -> None:
+        """Note that keys were touched, as triggers do."""
+        said = literal(layer.table)
+        if not layer.schema.key:
+            query = f"VALUES ({said}, '')"
+        elif not keys.num_rows:
+            return
+        else:
+            query = f"SELECT {said}, {self._as_tracked(layer)} FROM {self._given(layer, keys)}"
+        self._server.run(f"INSERT INTO {self._track} {query} ON CONFLICT DO NOTHING")
+
+    def _given(self, layer: Layer, keys: pa.RecordBatch) -> str:
+        """Return keys as a table `k` of columns `k0`, `k1`, in SQL."""
+        names = ", ".join(f"k{place}" for place in range(keys.num_columns))
+        arrays = ", ".join(
+            f"{literal(array_literal(text_column(field, values, 0)))}::text[]"
+            for field, values in zip(layer.schema.key.fields, keys.columns, strict=True)
+        )
+        return f"unnest({arrays}) AS k({names})"
+
+    def _key_values(self, layer: Layer) -> list[str]:
+        return [
+            f"k.k{place}::{base_type(layer.declared[name])}"
+            for place, name in enumerate(layer.schema.key.names)
+        ]
+
+    def _as_tracked(self, layer: Layer) -> str:
+        values = [f"({value})::text" for value in self._key_values(layer)]
+        return values[0] if len(values) == 1 else f"json_build_array({', '.join(values)})::text"
+
+    def _matching(self, layer: Layer, columns: Sequence[str], side: str) -> str:
+        return " AND ".join(
+            f"{side}.{quoted(column)} = {value}"
+            for column, value in zip(columns, self._key_values(layer), strict=True)
+        )
+
+    def keys(self, seen: Seen) -> pa.RecordBatch:
+        """Return all keys of a table, in stored types; raises for one that comes twice."""
+        schema = seen.layer.schema.select(seen.layer.schema.key.names)
+        picked = ", ".join(
+            out_expression(field, f"t.{quoted(name)}")
+            for field, name in zip(schema.fields, seen.key, strict=True)
+        )
+        query = f"SELECT {picked} FROM {self._place(seen.table)} t"
+        found = self._fetched(query, schema, seen.layer)
+        if any(column.null_count for column in found.columns):
+            raise KeyViolationError(f"{seen.table} has a row without a key")
+        self._require_unique(found, seen, list(schema.names))
+        return found
+
+    def rows(self, seen: Seen, schema: Schema, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+        """Return the rows of some keys that are there, in `schema`; with None, all rows."""
+        picked = ", ".join(
+            out_expression(field, f"t.{quoted(field.name)}") for field in schema.fields
+        )
+        query = f"SELECT {picked} FROM {self._place(seen.table)} t"
+        if keys is None:
+            return self._fetched(query, schema, seen.layer)
+        if not keys.num_rows:
+            return pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+        layer = seen.layer
+        query += f" JOIN {self._given(layer, keys)} ON {self._matching(layer, seen.key, 't')}"
+        found = self._fetched(query, schema, layer)
+        self._require_unique(found, seen, list(seen.key))
+        return found
+
+    def _require_unique(self, rows: pa.RecordBatch, seen: Seen, names: list[str]) -> None:
+        """Raise where a key comes twice, as it may once its constraint was dropped."""
+        table = pa.Table.from_batches([rows.select(names)])
+        if table.group_by(names).aggregate([]).num_rows != table.num_rows:
+            raise KeyViolationError(f"a key of {seen.table} comes twice")
+
+    def _fetched(self, query: str, schema: Schema, layer: Layer) -> pa.RecordBatch:
+        columns = parse_csv(self._server.copy_out(query), len(schema.fields))
+        by_id = layer.schema.by_id
+        arrays = [
+            stored_column(field, texts, srid_of(layer, by_id.get(field.id, field)))
+            for field, texts in zip(schema.fields, columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(schema))
+
+    # Changing it
+
+    def make(self, layer: Layer, batches: Iterable[pa.RecordBatch]) -> int:
+        """Make a layer with all of its rows; return how many there are."""
+        server, place = self._server, self._place(layer.table)
+        for field in layer.schema.geometries:
+            ensure_system(server, layer, field)
+        if self.has_table(layer.table):
+            raise InvalidFileError(
+                self.name,
+                f"there is a table {layer.table} already, which is not of {layer.dataset}",
+                hints=("rename that table, or name another schema",),
+            )
+        server.run(f"CREATE TABLE {place} ({', '.join(column_list(layer))})")
+        count = 0
+        for batch in batches:
+            self._insert(layer, layer.table, batch)
+            count += batch.num_rows
+        key = layer.schema.key.names or (layer.fid,)
+        server.run(f"ALTER TABLE {place} ADD PRIMARY KEY ({', '.join(map(quoted, key))})")
+        for field in layer.schema.geometries:
+            server.run(f"CREATE INDEX ON {place} USING gist ({quoted(field.name)})")
+        title = layer.said("title")
+        if title is not None:
+            server.run(f"COMMENT ON TABLE {place} IS {literal(title)}")
+        self._count_on(layer, layer.table)
+        server.run(f"ANALYZE {place}")
+        self._remember(layer, layer.table)
+        self.track(layer)
+        return count
+
+    def _remember(self, layer: Layer, table: str) -> None:
+        if not layer.kart:
+            self._say(layer.table, "dataset", layer.dataset)
+        remember(self._server, self._schema, self._names, layer, table)
+
+    def _insert(self, layer: Layer, table: str, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        texts = [
+            text_column(field, values, srid_of(layer, field))
+            for field, values in zip(layer.schema.fields, rows.columns, strict=True)
+        ]
+        names = ", ".join(map(quoted, layer.schema.names))
+        self._server.copy_in(f"{self._place(table)} ({names})", format_csv(texts))
+
+    def _count_on(self, layer: Layer, table: str) -> None:
+        """Have keys that the database makes come after all that are there."""
+        column = integer_key(layer.schema)
+        if column is None:
+            return
+        sequence = self._server.one(
+            "SELECT pg_get_serial_sequence(%s, %s)", (self._place(table), column)
+        )
+        if sequence is not None:
+            self._server.run(
+                f"SELECT setval({literal(sequence)}, m.highest) FROM (SELECT "
+                f"max({quoted(column)})::bigint AS highest FROM {self._place(table)}) m, "
+                f"{sequence} s WHERE m.highest >= s.last_value AND m.highest > 0"
+            )
+
+    def adopt(self, seen: Seen, layer: Layer) -> None:
+        """Take a table that stands already as that of a dataset, and track it."""
+        self._remember(layer, seen.table)
+        self.track(layer, seen)
+
+    def track(self, layer: Layer, seen: Seen | None = None) -> None:
+        """Give a table the triggers that track its edits, anew where it has some."""
+        table = layer.table if seen is None else seen.table
+        oid = oid_of(self._server, self._schema, table)
+        numbers = {each.name: each.number for each in columns_of(self._server, oid or 0)}
+        key: Sequence[str] = layer.schema.key.names
+        if not self._names.kart:
+            key = [str(numbers[name]) for name in key]
+        for statement in track_statements(self._schema, self._names, layer, table, key):
+            self._server.run(statement)
+
+    def drop(self, layer: Layer) -> None:
+        """Remove a layer, whatever it is called now, and what was tracked of it."""
+        seen = self.look(layer)
+        self.forget(layer)
+        if seen is not None:
+            self._server.run(f"DROP TABLE {self._place(seen.table)}")
+        self._server.run(f"DELETE FROM {self._state} WHERE table_name = %s", (layer.table,))
+
+    @contextmanager
+    def suspended(self, layer: Layer, seen: Seen) -> Iterator[None]:
+        """Write to a table without tracking it."""
+        for word in ("DISABLE", "ENABLE"):
+            actions = ", ".join(f"{word} TRIGGER {name}" for name in self._names.triggers)
+            self._server.run(f"ALTER TABLE {self._place(seen.table)} {actions}")
+            if word == "DISABLE":
+                yield
+
+    def put(self, seen: Seen, layer: Layer, rows: pa.RecordBatch) -> None:
+        """Write rows in the place of those that have their keys."""
+        if not rows.num_rows:
+            return
+        self.remove(seen, layer, rows.select(list(layer.schema.key.names)))
+        self._insert(layer, seen.table, rows)
+        self._count_on(layer, seen.table)
+
+    def remove(self, seen: Seen, layer: Layer, keys: pa.RecordBatch) -> None:
+        """Remove the rows of some keys."""
+        if keys.num_rows:
+            matching = self._matching(layer, layer.schema.key.names, "t")
+            self._server.run(
+                f"DELETE FROM {self._place(seen.table)} t USING {self._given(layer, keys)} "
+                f"WHERE {matching}"
+            )
+
+    def settle(self, seen: Seen, layer: Layer, rows: pa.RecordBatch | None) -> None:
+        """Note that a table, as it stands, is what a layer is; `rows` were edited."""
+        self._remember(layer, seen.table)
+        self._count_on(layer, seen.table)

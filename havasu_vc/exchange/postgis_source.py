@@ -1,0 +1,219 @@
+"""Tables of a schema in PostgreSQL as sources: `postgresql://USER@HOST/DATABASE/SCHEMA`.
+
+A table is read in one transaction, so as it stands at one time, some pages of it after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from havasu_vc.errors import SourceNotFoundError
+from havasu_vc.exchange.addresses import parse_address
+from havasu_vc.exchange.layout import (
+    CrsNames,
+    GeometryColumn,
+    SourceLayout,
+    lay_out,
+    listed,
+    stored_batches,
+)
+from havasu_vc.exchange.ogr_formats import quoted
+from havasu_vc.exchange.postgis_seen import columns_of, field_of, oid_of
+from havasu_vc.exchange.postgis_server import (
+    Server,
+    connected,
+    literal,
+    see_postgis,
+)
+from havasu_vc.exchange.postgis_values import out_expression, parse_csv, stored_column
+from havasu_vc.exchange.source import SourceOptions
+from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.schema import Schema
+from havasu_vc.model.task import Task, kernel, task_of
+from havasu_vc.model.types import Encoding, Field
+from havasu_vc.records import dataclass
+
+__all__ = ["PostgisSource", "open_tables", "table_names"]
+
+_PAGES = 2048
+"""Pages of a table, of 8 kB, that are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgisSource:
+    """One table."""
+
+    name: str
+    schema: Schema
+    crs: Mapping[str, str]
+    title: str | None
+    rows: int | None
+    input_bytes: int
+    key_hint: tuple[str, ...]
+    address: str
+    layout: SourceLayout
+    fields: tuple[Field, ...]
+    """The columns as they are read."""
+    systems: tuple[int, ...]
+    """The number of the system of each; 0 for none."""
+    description: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def tasks(self, columns: Sequence[str] | None = None) -> list[Task]:
+        """Return the task that reads the table."""
+        layout = self.layout.select(columns)
+        kept = [place for place, each in enumerate(self.fields) if each.name in layout.schema.names]
+        fields = tuple(self.fields[place] for place in kept)
+        systems = tuple(self.systems[place] for place in kept)
+        return [task_of(read_table, self.address, self.name, layout, fields, systems)]
+
+
+def table_names(location: str) -> list[str]:
+    """Return the names of the tables of a schema."""
+    address = parse_address(location)
+    with connected(address) as server:
+        rows = server.rows(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+            "AND c.relname !~ '^_(havasu_vc|kart|sno)_' ORDER BY c.relname",
+            (address.schema,),
+        )
+        return [name for (name,) in rows]
+
+
+def open_tables(
+    location: str, layers: Sequence[str], options: SourceOptions
+) -> list[PostgisSource]:
+    """Open tables of a schema; with none named, all."""
+    address, there = parse_address(location), table_names(location)
+    if not there:
+        raise SourceNotFoundError(f"there is no table in {address.shown}")
+    for layer in layers:
+        if layer not in there:
+            raise SourceNotFoundError(
+                f"there is no table {layer!r} in {address.shown}",
+                hints=(f"the tables are {listed(there)}",),
+            )
+    with connected(address, snapshot=True) as server:
+        see_postgis(server)
+        return [_open(server, location, layer, options) for layer in layers or there]
+
+
+def _open(server: Server, location: str, table: str, options: SourceOptions) -> PostgisSource:
+    oid = oid_of(server, server.address.schema, table) or 0
+    crs = CrsNames(options.crs)
+    fields, systems, geometries = [], [], {}
+    for column in columns_of(server, oid):
+        field = field_of(column)
+        srid = 0
+        if field.geometry is not None:
+            shape = field.geometry.shape
+            srid = _srid(server, table, column.name)
+            identifier = crs.name(_definition(server, srid), server.address.shown)
+            geometries[field.name] = GeometryColumn(
+                Encoding.EWKB, identifier, None if shape == "GEOMETRY" else shape
+            )
+        fields.append(field)
+        systems.append(srid)
+    numbered = tuple(replace(field, id=place) for place, field in enumerate(fields, 1))
+    plain = arrow_schema(Schema(numbered, ()))
+    hint = _key(server, oid)
+    layout = lay_out(plain, geometries, options, key_hint=hint)
+    kept = {field.geometry.crs for field in layout.schema.geometries if field.geometry}
+    names = set(layout.schema.names)
+    chosen = [place for place, field in enumerate(numbered) if field.name in names]
+    place = f"{quoted(server.address.schema)}.{quoted(table)}"
+    return PostgisSource(
+        name=table,
+        schema=layout.schema,
+        crs={name: wkt for name, wkt in crs.wkt.items() if name in kept},
+        title=server.one("SELECT obj_description(%s::oid, 'pg_class')", (oid,)),
+        rows=int(server.one(f"SELECT count(*) FROM {place}")),
+        input_bytes=int(server.one("SELECT pg_total_relation_size(%s::oid)", (oid,))),
+        key_hint=hint if set(hint) <= names else (),
+        address=location,
+        layout=layout,
+        fields=tuple(numbered[place] for place in chosen),
+        systems=tuple(systems[place] for place in chosen),
+    )
+
+
+def _key(server: Server, oid: int) -> tuple[str, ...]:
+    rows = server.rows(
+        "SELECT a.attname FROM pg_index i CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k(n, p) "
+        "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n "
+        "WHERE i.indrelid = %s AND i.indisprimary ORDER BY k.p",
+        (oid,),
+    )
+    return tuple(name for (name,) in rows)
+
+
+def _srid(server: Server, table: str, column: str) -> int:
+    """Return the system that a column announces, or that its first geometry is in."""
+    schema = server.address.schema
+    said = server.one(
+        "SELECT srid FROM geometry_columns WHERE f_table_schema = %s AND f_table_name = %s "
+        "AND f_geometry_column = %s",
+        (schema, table, column),
+    )
+    if said:
+        return int(said)
+    name = quoted(column)
+    found = server.one(
+        f"SELECT ST_SRID({name}) FROM {quoted(schema)}.{quoted(table)} "
+        f"WHERE {name} IS NOT NULL LIMIT 1"
+    )
+    return int(found or 0)
+
+
+def _definition(server: Server, srid: int) -> str | None:
+    rows = server.rows(
+        "SELECT auth_name, auth_srid, srtext FROM spatial_ref_sys WHERE srid = %s", (srid,)
+    )
+    if not rows:
+        return None
+    authority, number, text = rows[0]
+    return f"EPSG:{number}" if authority == "EPSG" else str(text)
+
+
+@kernel
+def read_table(
+    location: str,
+    table: str,
+    layout: SourceLayout,
+    fields: tuple[Field, ...],
+    systems: tuple[int, ...],
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of a table in stored types."""
+    batches = _read(location, table, fields, systems)
+    yield from stored_batches(batches, layout, parse_address(location).shown)
+
+
+def _read(
+    location: str, table: str, fields: tuple[Field, ...], systems: tuple[int, ...]
+) -> Iterator[pa.RecordBatch]:
+    address = parse_address(location)
+    place = f"{quoted(address.schema)}.{quoted(table)}"
+    picked = ", ".join(out_expression(field, quoted(field.name)) for field in fields)
+    with connected(address, snapshot=True) as server:
+        see_postgis(server)
+        pages = int(
+            server.one(
+                f"SELECT pg_relation_size({literal(place)}::regclass) / "
+                "current_setting('block_size')::int"
+            )
+        )
+        for start in range(0, pages, _PAGES):
+            query = (
+                f"SELECT {picked} FROM {place} WHERE ctid >= '({start},0)' "
+                f"AND ctid < '({start + _PAGES},0)'"
+            )
+            texts = parse_csv(server.copy_out(query), len(fields))
+            arrays = [
+                stored_column(field, values, srid)
+                for field, values, srid in zip(fields, texts, systems, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])

@@ -1,0 +1,331 @@
+"""A working copy in PostGIS, edited by SQL as any program does, and commands that work on it."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import FIRST, SECOND, Run, invoke, succeed
+from tests.support.examples import some
+from tests.support.postgres import PostgresServer, has_postgis, postgres
+from tests.support.templates import copy_tree
+
+pytestmark = pytest.mark.skipif(
+    not has_postgis(), reason="there is no PostGIS: apt install postgresql-15-postgis-3"
+)
+
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=some(["havasu", "kart"], "havasu"))
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of two commits, of either kind."""
+    folder = tmp_path_factory.mktemp("postgis")
+    source, repo = folder / "points.csv", folder / "repo"
+    succeed(invoke(["init", repo, *(["--kart"] if request.param == "kart" else [])]))
+    common: list[str | Path] = [
+        "-C",
+        repo,
+        "import",
+        source,
+        "--primary-key",
+        "id",
+        "--crs",
+        "EPSG:4326",
+    ]
+    source.write_text(FIRST)
+    succeed(invoke([*common, "-m", "First"]))
+    source.write_text(SECOND)
+    succeed(invoke([*common, "--replace", "-m", "Second"]))
+    return repo
+
+
+@pytest.fixture
+def repo(made: Path, tmp_path: Path, server: PostgresServer) -> Path:
+    """It, with a working copy in the schema `wc`."""
+    place = copy_tree(made, tmp_path / "repo")
+    server.run("DROP SCHEMA IF EXISTS wc CASCADE")
+    succeed(invoke(["-C", place, "create-workingcopy", server.address("wc")]))
+    return place
+
+
+@pytest.fixture
+def edit(repo: Path, server: PostgresServer) -> Callable[..., None]:
+    """Run statements as an editor."""
+    return server.run
+
+
+@pytest.fixture
+def rows(server: PostgresServer) -> Rows:
+    def read(columns: str = "id, name", table: str = "points") -> list[tuple[Any, ...]]:
+        return list(server.rows(f"SELECT {columns} FROM wc.{table} ORDER BY 1"))
+
+    return read
+
+
+def clean(run: Run) -> None:
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
+def test_it_holds_what_head_has(run: Run, rows: Rows) -> None:
+    assert rows("id, name, height, st_asewkt(geom)") == [
+        (1, "one", 1.5, "SRID=4326;POINT(174.5 -41)"),
+        (2, "TWO", 2.5, "SRID=4326;POINT(174.6 -41.1)"),
+        (4, "four", 4.5, "SRID=4326;POINT(174.8 -41.3)"),
+    ]
+    clean(run)
+
+
+def test_edits_are_seen_and_committed(run: Run, edit: Callable[..., None], rows: Rows) -> None:
+    edit(
+        "UPDATE wc.points SET name = 'uno' WHERE id = 1",
+        "DELETE FROM wc.points WHERE id = 2",
+        "INSERT INTO wc.points (name) VALUES ('five')",
+        "UPDATE wc.points SET height = height",
+    )
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["workingCopy"]["changes"] == {
+        "points": {"feature": {"inserts": 1, "updates": 1, "deletes": 1}}
+    }
+    diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    changes = diff["points"]["feature"]
+    assert [(c.get("-", {}).get("name"), c.get("+", {}).get("name")) for c in changes] == [
+        ("one", "uno"), ("TWO", None), (None, "five"),
+    ]  # fmt: skip
+
+    succeed(run("commit", "-m", "In part", "points:1"))
+    assert [row[1] for row in rows()] == ["uno", "four", "five"]
+    succeed(run("commit", "-m", "The rest"))
+
+    clean(run)
+    assert run("diff", "--exit-code").exit_code == 0
+    # The database made the key, which was never one before.
+    assert rows() == [(1, "uno"), (4, "four"), (5, "five")]
+    assert run("commit", "-m", "Nothing").exit_code == 44
+
+
+def test_it_follows_head(run: Run, rows: Rows, edit: Callable[..., None]) -> None:
+    succeed(run("switch", "-c", "past", "HEAD^"))
+    assert rows() == [(1, "one"), (2, "two"), (3, "three")]
+    clean(run)
+    edit("UPDATE wc.points SET name = 'drei' WHERE id = 3")
+    refused = run("reset", "--hard", "main")
+    assert (refused.exit_code, "not committed" in refused.stderr) == (29, True)
+    succeed(run("stash"))
+    clean(run)
+    succeed(run("stash", "pop"))
+    assert rows()[2] == (3, "drei")
+    succeed(run("commit", "-m", "Drei"))
+    succeed(run("switch", "main"))
+    assert rows() == [(1, "one"), (2, "TWO"), (4, "four")]
+    edit("UPDATE wc.points SET name = 'uno' WHERE id = 1")
+    succeed(run("restore"))
+    assert rows() == [(1, "one"), (2, "TWO"), (4, "four")]
+    clean(run)
+
+
+def test_a_merge_comes_into_it(run: Run, rows: Rows, edit: Callable[..., None]) -> None:
+    succeed(run("switch", "-c", "side"))
+    edit("UPDATE wc.points SET name = 'uno' WHERE id = 1")
+    succeed(run("commit", "-m", "Side"))
+    succeed(run("switch", "main"))
+    edit("UPDATE wc.points SET name = 'quattro' WHERE id = 4")
+    succeed(run("commit", "-m", "Main"))
+    succeed(run("merge", "side", "-m", "Both"))
+    assert rows() == [(1, "uno"), (2, "TWO"), (4, "quattro")]
+    clean(run)
+
+
+def test_truncate_is_seen_and_undone(run: Run, rows: Rows, edit: Callable[..., None]) -> None:
+    edit("TRUNCATE wc.points", "INSERT INTO wc.points (id, name) VALUES (2, 'TWO')")
+    status = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert status["workingCopy"]["changes"] == {"points": {"feature": {"updates": 1, "deletes": 2}}}
+    succeed(run("restore"))
+    assert rows() == [(1, "one"), (2, "TWO"), (4, "four")]
+
+
+def test_columns_keep_their_identity(run: Run, edit: Callable[..., None], rows: Rows) -> None:
+    edit(
+        "ALTER TABLE wc.points RENAME name TO label",
+        "ALTER TABLE wc.points ADD name integer",
+        "ALTER TABLE wc.points DROP height",
+        "ALTER TABLE wc.points ADD area numeric(8, 2)",
+        "UPDATE wc.points SET name = 7, area = 1.5 WHERE id = 4",
+    )
+    diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    schema = diff["points"]["meta"]["schema.json"]
+    then = {column["id"]: column["name"] for column in schema["-"]}
+    now = {column["id"]: column["name"] for column in schema["+"]}
+    kept = {then[each]: now[each] for each in then.keys() & now.keys()}
+    assert kept == {"id": "id", "name": "label", "lon": "lon", "lat": "lat", "geom": "geom"}
+    assert sorted(now[each] for each in now.keys() - then.keys()) == ["area", "name"]
+
+    succeed(run("commit", "-m", "Columns"))
+    clean(run)
+    assert rows("id, label, name, area::text") == [
+        (1, "one", None, None), (2, "TWO", None, None), (4, "four", 7, "1.50"),
+    ]  # fmt: skip
+    succeed(run("switch", "-c", "past", "HEAD^"))
+    assert rows("id, name, height") == [(1, "one", 1.5), (2, "TWO", 2.5), (4, "four", 4.5)]
+    clean(run)
+
+
+def test_a_renamed_table_is_the_same(run: Run, edit: Callable[..., None], rows: Rows) -> None:
+    edit("ALTER TABLE wc.points RENAME TO sites", "UPDATE wc.sites SET name = 'x' WHERE id = 1")
+    said = succeed(run("status", "-o", "json")).stdout
+    assert json.loads(said)["kart.status/v2"]["workingCopy"]["changes"] == {
+        "points": {"feature": {"updates": 1}}
+    }
+    assert "is called sites now" in succeed(run("status")).stdout
+    succeed(run("commit", "-m", "Renamed"))
+    assert rows("id, name", "sites") == [(1, "x"), (2, "TWO"), (4, "four")]
+
+
+def test_a_wider_type_is_the_same_column(run: Run, edit: Callable[..., None]) -> None:
+    edit("ALTER TABLE wc.points ADD n integer", "UPDATE wc.points SET n = id")
+    succeed(run("commit", "-m", "n"))
+    edit("ALTER TABLE wc.points ALTER n TYPE bigint", "UPDATE wc.points SET n = 1 << 20")
+    diff = json.loads(succeed(run("diff", "-o", "json")).stdout)["kart.diff/v1+hexwkb"]
+    schema = diff["points"]["meta"]["schema.json"]
+    changed = [(a, b) for a, b in zip(schema["-"], schema["+"], strict=True) if a != b]
+    assert [(a["id"] == b["id"], a["size"], b["size"]) for a, b in changed] == [(True, 32, 64)]
+    succeed(run("commit", "-m", "Wider"))
+    clean(run)
+
+
+@pytest.mark.parametrize("way", ["drop", "disable"])
+def test_missing_triggers_are_noticed(
+    run: Run, edit: Callable[..., None], server: PostgresServer, way: str
+) -> None:
+    names = [name for (name,) in server.rows(
+        "SELECT tgname FROM pg_trigger WHERE tgrelid = 'wc.points'::regclass AND NOT tgisinternal"
+    )]  # fmt: skip
+    for name in names:
+        if way == "drop":
+            edit(f"DROP TRIGGER {name} ON wc.points")
+        else:
+            edit(f"ALTER TABLE wc.points DISABLE TRIGGER {name}")
+    edit("DELETE FROM wc.points WHERE id = 1", "INSERT INTO wc.points (id, name) VALUES (7, 'y')")
+    said = succeed(run("status")).stdout
+    assert "1 inserts" in said and "1 deletes" in said
+    assert "compared in full" in said
+    succeed(run("commit", "-m", "Unseen"))
+    clean(run)
+    edit("UPDATE wc.points SET name = 'z' WHERE id = 7")
+    assert "compared in full" not in succeed(run("status")).stdout
+
+
+def test_a_dropped_table_is_stated(run: Run, edit: Callable[..., None], rows: Rows) -> None:
+    edit("DROP TABLE wc.points")
+    assert "its table is gone" in succeed(run("status")).stdout
+    succeed(run("restore", "points"))
+    assert rows() == [(1, "one"), (2, "TWO"), (4, "four")]
+    clean(run)
+
+
+def test_a_new_table_is_taken_in(run: Run, edit: Callable[..., None], repo: Path) -> None:
+    edit(
+        "CREATE TABLE wc.trees (tree serial PRIMARY KEY, kind varchar(20), planted date, "
+        "place geometry(Point, 2193))",
+        "INSERT INTO wc.trees (kind, planted, place) VALUES ('oak', '2020-01-31', "
+        "'SRID=2193;POINT(1 2)'), (NULL, NULL, NULL)",
+        "UPDATE wc.points SET name = 'uno' WHERE id = 1",
+    )
+    assert "trees is no dataset yet" in succeed(run("status")).stdout
+    succeed(run("add-dataset", "trees", "-m", "Trees"))
+    said = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+    assert said["workingCopy"]["changes"] == {"points": {"feature": {"updates": 1}}}
+    edit("UPDATE wc.trees SET kind = 'elm' WHERE tree = 2")
+    diff = json.loads(succeed(run("diff", "-o", "json", "trees")).stdout)["kart.diff/v1+hexwkb"]
+    assert diff["trees"] == {
+        "feature": [
+            {
+                "-": {"tree": 2, "kind": None, "planted": None, "place": None},
+                "+": {"tree": 2, "kind": "elm", "planted": None, "place": None},
+            }
+        ]
+    }
+
+
+def test_tables_are_imported(run: Run, server: PostgresServer, edit: Callable[..., None]) -> None:
+    edit(
+        "DROP SCHEMA IF EXISTS other CASCADE",
+        "CREATE SCHEMA other",
+        "CREATE TABLE other.roads (id bigint PRIMARY KEY, name text, open boolean, seen "
+        "timestamptz, way geometry(LineStringZ, 4326), tags text[], cost numeric(9, 3))",
+        "INSERT INTO other.roads SELECT i, 'road ' || i, i % 2 = 0, timestamptz 'epoch' + i * "
+        "interval '1 hour', ST_MakeLine(ST_SetSRID(ST_MakePoint(i / 100.0, 0, 1), 4326), "
+        "ST_SetSRID(ST_MakePoint(0, i / 1000.0, 2), 4326)), ARRAY['a', 'b'], i / 8.0 "
+        "FROM generate_series(1, 5000) i",
+    )
+    address = server.address("other")
+    assert "no table 'none'" in run("import", address, "--layer", "none").stderr
+    said = succeed(run("import", address, "--layer", "roads", "-m", "Roads"))
+    assert "5,000 rows" in said.output
+    # It is in the working copy as well, alike in all values.
+    columns = "id, name, open, seen, st_asewkb(way), cost"
+    here, there = (
+        server.rows(f"SELECT {columns}, tags::text FROM {each}.roads ORDER BY id")
+        for each in ("other", "wc")
+    )
+    assert here == there
+    clean(run)
+
+
+def test_an_editor_that_has_yet_to_commit_makes_us_refuse(
+    run: Run, server: PostgresServer, rows: Rows
+) -> None:
+    with server.connect() as connection:
+        connection.execute("BEGIN")
+        connection.execute("UPDATE wc.points SET name = 'open' WHERE id = 1")
+        said = json.loads(succeed(run("status", "-o", "json")).stdout)["kart.status/v2"]
+        assert "changes" not in said["workingCopy"] or not said["workingCopy"]["changes"]
+        refused = run("switch", "-c", "past", "HEAD^")
+        assert refused.exit_code != 0
+        assert "another program is writing" in refused.stderr
+        connection.execute("COMMIT")
+    assert rows()[0] == (1, "open")
+    assert "1 updates" in succeed(run("status")).stdout
+
+
+def test_what_cannot_be_is_one_line(repo: Path, server: PostgresServer, run: Run) -> None:
+    def refused(address: str) -> str:
+        result = run("create-workingcopy", address)
+        assert result.exit_code != 0, result.output
+        assert "internal error" not in result.output
+        return result.stderr
+
+    secret = server.address("wc2").replace("maps@", "maps:hush@")
+    assert "a password is in the address" in refused(secret)
+    assert "hush" not in refused(secret)
+    assert "cannot be reached" in refused(f"postgresql://maps@/gis/s?host={server.folder}/none")
+    assert "does not name a database and a schema" in refused("postgresql://maps@/gis")
+    assert "permission denied" in refused(server.address("fresh", user="guest"))
+    server.run("CREATE SCHEMA IF NOT EXISTS full_one", "CREATE TABLE IF NOT EXISTS full_one.t()")
+    assert "has tables already" in refused(server.address("full_one"))
+    assert "no PostGIS" in refused(server.address("wc").replace("/gis/", "/plain/"))
+    # Nothing of it changed where the working copy is.
+    assert "working copy clean" in succeed(run("status")).stdout
+
+
+def test_a_server_that_is_away_is_told(repo: Path, server: PostgresServer, run: Run) -> None:
+    key = "kart" if (repo / ".kart").exists() else "havasu"
+    away = f"postgresql://maps:hush@/gis/s?host={server.folder}/none"
+    succeed(run("config", f"{key}.workingcopy.location", away))
+    said = succeed(run("status")).output
+    assert "cannot be reached" in said
+    assert "hush" not in said
+    refused = run("commit", "-m", "x")
+    assert refused.exit_code != 0
+    assert "cannot be reached" in refused.stderr
+    assert "internal error" not in refused.output
+    assert "hush" not in refused.output
+    assert succeed(run("log", "--oneline")).stdout
