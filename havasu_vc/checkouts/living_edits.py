@@ -119,6 +119,8 @@ class LayerEdits:
     """Notes for a person, one line each."""
     others: tuple[ChangeBatch, ...] = ()
     """Rows that differ as well, and are left as they stand."""
+    counted: ChangeCounts | None = None
+    """How many rows differ, where they were only counted, so that `batches` has none."""
 
     @property
     def path(self) -> str:
@@ -139,6 +141,8 @@ class LayerEdits:
     @property
     def counts(self) -> ChangeCounts:
         """How many rows differ."""
+        if self.counted is not None:
+            return self.counted
         return sum((batch.counts for batch in self.batches), ChangeCounts())
 
     @property
@@ -158,7 +162,8 @@ class LayerEdits:
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs."""
-        return not (self.is_dropped or self.batches or self.schema != self.base.schema)
+        rows = self.batches or (self.counted is not None and self.counted.total)
+        return not (self.is_dropped or rows or self.schema != self.base.schema)
 
     def diff(self, repo: OpenRepo) -> DatasetDiff:
         """Return how the table differs from the dataset."""
@@ -249,8 +254,10 @@ class LayerEdits:
             return evolved.finish()
 
 
-def read_layer(repo: OpenRepo, file: LivingStore, base: Dataset) -> LayerEdits:
-    """Return what differs in the table of a dataset."""
+def read_layer(
+    repo: OpenRepo, file: LivingStore, base: Dataset, *, only_count: bool = False
+) -> LayerEdits:
+    """Return what differs in the table of a dataset; rows may only be counted."""
     layer = layer_of(file, base)
     seen = file.look(layer)
     if seen is None:
@@ -263,6 +270,13 @@ def read_layer(repo: OpenRepo, file: LivingStore, base: Dataset) -> LayerEdits:
     doubt = seen.distrusted
     if doubt is None:
         keys = _sorted(file.tracked(seen), base.schema)
+        counted = _counted(file, base, seen, keys) if only_count and seen.is_whole else None
+        if counted is not None:
+            apart = counted.inserts - counted.deletes
+            if file.count(seen) == base.rows + apart:
+                return replace(
+                    LayerEdits(base, layer, seen, schema, (), keys, tuple(notes)), counted=counted
+                )
         batches, apart = _compared(file, base, seen, schema, keys)
         if file.count(seen) == base.rows + apart:
             return LayerEdits(base, layer, seen, schema, batches, keys, tuple(notes))
@@ -322,6 +336,20 @@ def _compared(
     return tuple(found), apart
 
 
+def _counted(
+    file: LivingStore, base: Dataset, seen: Seen, keys: pa.RecordBatch
+) -> ChangeCounts | None:
+    """Return how many rows with some keys differ; None where rows must be read to know."""
+    total = ChangeCounts()
+    for start in range(0, keys.num_rows, BATCH_ROWS):
+        piece = keys.slice(start, BATCH_ROWS)
+        counts = base.count_apart(piece, file.rows(seen, base.schema, piece))
+        if counts is None:
+            return None
+        total += counts
+    return total
+
+
 def _without_keys(
     repo: OpenRepo, file: LivingStore, base: Dataset, seen: Seen, schema: Schema
 ) -> tuple[tuple[ChangeBatch, ...], tuple[str, ...]]:
@@ -372,12 +400,12 @@ def _sorted(keys: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def each_layer(
     repo: OpenRepo, file: LivingStore, base: Base, paths: Sequence[str] = ()
 ) -> Iterator[LayerEdits | tuple[str, HavasuError]]:
-    """Yield what differs in each table, or why it cannot be told."""
+    """Yield how much differs in each table, or why it cannot be told."""
     for path, view in base.views.items():
         if paths and path not in paths:
             continue
         try:
-            yield read_layer(repo, file, view)
+            yield read_layer(repo, file, view, only_count=True)
         except RevisionNotFoundError:
             raise
         except HavasuError as error:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from havasu_vc.datasets.storage import Storage
     from havasu_vc.formats.havasu.properties import Digest
     from havasu_vc.model.changes import ChangeBatch
+    from havasu_vc.model.diffs import ChangeCounts
     from havasu_vc.model.schema import Schema
     from havasu_vc.model.task import Task
 
@@ -45,6 +46,10 @@ class StoredDataset:
     @property
     def digests(self) -> Mapping[int, Digest] | None:
         """None: nothing tells what the values of a column are but they."""
+        return None
+
+    def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
+        """None: rows must be read to know how many differ."""
         return None
 
     @property

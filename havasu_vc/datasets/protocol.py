@@ -359,6 +359,12 @@ class Dataset(Protocol):
         `keys` has the key columns in stored types. Rarely a row comes whose key only hashes alike.
         """
 
+    def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
+        """Return how many rows differ where those with some keys became `rows`, reading none.
+
+        `rows` are in stored types. None where rows must be read to know, as mostly they must.
+        """
+
     def compare(self, new: Dataset) -> DiffPlan | None:
         """Return how to find the changes from this view to `new`.
 

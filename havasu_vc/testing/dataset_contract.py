@@ -21,6 +21,7 @@ import pytest
 from havasu_vc.datasets.chosen import ChosenKeys
 from havasu_vc.datasets.folder import TreeFolder
 from havasu_vc.datasets.kinds import findings_in, kind_named, kind_of, require_files
+from havasu_vc.datasets.pairing import pair_rows
 from havasu_vc.datasets.protocol import Dataset, Predicate, Reading, TreeEdit
 from havasu_vc.engine.local import LocalEngine
 from havasu_vc.errors import (
@@ -184,6 +185,19 @@ class DatasetContract:
         ]
         wanted = [row for row in FIRST if row[1] in (3, 7)]
         assert known(rows, view.schema) == known(wanted, table.schema)
+
+    def test_rows_are_counted_as_they_are_compared(self, table: TableOf) -> None:
+        """By a kind that can tell without reading them."""
+        old, new = table.new(FIRST), table.new(SECOND)
+        both = {row[1] for row in (*FIRST, *SECOND)} | {99}
+        keys = pa.RecordBatch.from_pydict({"fid": pa.array(sorted(both), pa.int64())})
+        rows = new.rows_with_keys(keys)
+        counted = old.count_apart(keys, rows)
+        compared = list(pair_rows(old.rows_with_keys(keys), rows, old.schema, new.schema))
+        assert counted in (None, sum((batch.counts for batch in compared), ChangeCounts()))
+        if counted is not None:
+            assert counted.inserts and counted.updates and counted.deletes
+            assert old.count_apart(keys, old.rows_with_keys(keys)) == ChangeCounts()
 
     def test_a_comparison_of_some_rows_has_them_all(self, table: TableOf) -> None:
         """Where a kind can tell at all; else all changes are looked at."""

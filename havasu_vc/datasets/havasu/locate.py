@@ -32,6 +32,7 @@ from havasu_vc.formats.havasu.entry import Entry
 from havasu_vc.model import kernels as pc
 from havasu_vc.model.arrays import among, distinct
 from havasu_vc.model.arrow import arrow_schema
+from havasu_vc.model.diffs import ChangeCounts
 from havasu_vc.model.hashing import Hashes
 from havasu_vc.model.schema import Schema
 from havasu_vc.model.task import Task
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Hits",
+    "count_apart",
     "find_in",
     "locate",
     "may_hold",
@@ -223,3 +225,28 @@ def rows_with_keys(dataset: HavasuDataset, keys: pa.RecordBatch) -> pa.RecordBat
     if not pieces:
         return pa.RecordBatch.from_pylist([], schema=arrow_schema(dataset.schema))
     return one_batch(pieces)
+
+
+def count_apart(
+    dataset: HavasuDataset, keys: pa.RecordBatch, rows: pa.RecordBatch
+) -> ChangeCounts | None:
+    """Return how many rows differ where those with some keys became `rows`, by their hashes.
+
+    Key caches have the hash of each row, so no data file is read. None where two keys hash alike.
+    """
+    needles = hash_keys(keys, dataset.schema)
+    became = hash_rows(rows, dataset.schema)
+    if len(np.unique(needles)) != len(needles):
+        return None
+    hits = [(hit.found.needles, hit.found.rows) for hit in locate(dataset, needles, keys)]
+    none = (np.empty(0, np.int64), np.empty(0, np.uint64))
+    which, before = (np.concatenate(side) for side in zip(none, *hits, strict=True))
+    if len(distinct(which)) != len(which):
+        return None
+    then, there = np.zeros(len(needles), np.uint64), np.zeros(len(needles), bool)
+    then[which], there[which] = before, True
+    order = np.argsort(needles)
+    place = order[np.searchsorted(needles, became.keys, sorter=order)]
+    updates = int((there[place] & (then[place] != became.rows)).sum())
+    both = int(there[place].sum())
+    return ChangeCounts(inserts=len(place) - both, updates=updates, deletes=int(there.sum()) - both)

@@ -60,7 +60,7 @@ from havasu_vc.formats.havasu.properties import (
 from havasu_vc.formats.havasu.schema import FOLDER as COLUMNS
 from havasu_vc.formats.havasu.schema import format_schema, parse_columns, parse_schema
 from havasu_vc.model.columns import columns_of
-from havasu_vc.model.diffs import DatasetHeader
+from havasu_vc.model.diffs import ChangeCounts, DatasetHeader
 from havasu_vc.model.schema import KeySpec, Schema
 from havasu_vc.model.task import Task
 from havasu_vc.records import dataclass
@@ -176,16 +176,14 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def partition(self) -> PartitionSpec:
         """How rows are dealt out to files."""
-        return parse_partition(
-            self._document("meta/partition.json"), self._where("meta/partition.json")
-        )
+        name = "meta/partition.json"
+        return parse_partition(self._document(name), self._where(name))
 
     @cached_property
     def order(self) -> SortOrder:
         """How rows are ordered in files."""
-        return parse_sort_order(
-            self._document("meta/sort-order.json"), self._where("meta/sort-order.json")
-        )
+        name = "meta/sort-order.json"
+        return parse_sort_order(self._document(name), self._where(name))
 
     @cached_property
     def crs(self) -> Mapping[str, str]:
@@ -236,14 +234,10 @@ class HavasuDataset(StoredDataset):
     @cached_property
     def header(self) -> DatasetHeader:
         """Its description of itself."""
-        meta: dict[str, object] = {}
-        for name in ("title", "description"):
-            data = self.folder.read(f"meta/{name}")
-            if data is not None:
-                meta[name] = data.decode(errors="replace")
-        meta["schema.json"] = columns_of(self.schema)
-        for name, wkt in self.crs.items():
-            meta[f"crs/{name}.wkt"] = wkt
+        texts = ((name, self.folder.read(f"meta/{name}")) for name in ("title", "description"))
+        said = {name: data.decode(errors="replace") for name, data in texts if data is not None}
+        systems = {f"crs/{name}.wkt": wkt for name, wkt in self.crs.items()}
+        meta: dict[str, object] = {**said, "schema.json": columns_of(self.schema), **systems}
         return DatasetHeader(self.path, self.kind, self.schema, meta)
 
     @cached_property
@@ -544,6 +538,12 @@ class HavasuDataset(StoredDataset):
         from havasu_vc.datasets.havasu.locate import rows_with_keys
 
         return rows_with_keys(self, keys)
+
+    def count_apart(self, keys: pa.RecordBatch, rows: pa.RecordBatch) -> ChangeCounts | None:
+        """Return how many rows differ where those with some keys became `rows`, reading none."""
+        from havasu_vc.datasets.havasu.locate import count_apart
+
+        return count_apart(self, keys, rows)
 
     def compare(self, new: Dataset) -> DiffPlan | None:
         """Return how to find the changes from this view to `new`; None for another kind."""
